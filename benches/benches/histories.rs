@@ -1,10 +1,13 @@
-//! Writing and reading `history.jsonl`, in memory, by the event.
+//! Histories: writing and reading `history.jsonl` in memory, by the event, and all checkers on a good one, by its
+//! length.
 
 use std::hint::black_box;
 
 use benches::synthetic;
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use scenarios::checker::check;
 use scenarios::history::{read, write};
+use scenarios::verdict::Outcome;
 
 const COMMANDS: u32 = 10_000;
 
@@ -28,5 +31,20 @@ fn histories(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, histories);
+fn checkers(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("checkers");
+    group.sample_size(20);
+    for commands in [10_000, 100_000] {
+        let history = synthetic::history(commands);
+        let outcomes = check(&history, true);
+        assert!(outcomes.iter().all(|found| found.verdict.outcome() == Outcome::Held));
+        group.throughput(Throughput::Elements(u64::from(commands)));
+        group.bench_with_input(BenchmarkId::new("commands", commands), &history, |bencher, it| {
+            bencher.iter(|| check(black_box(it), true));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, checkers, histories);
 criterion_main!(benches);

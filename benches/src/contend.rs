@@ -2,13 +2,11 @@
 //!
 //! Invariant: every client has connections of its own and goes through one round that is not measured;
 //! a run in which two clients ever had the lock at once is an error and no figure. Time under the lock is
-//! taken as it was, so a timer that rings late is nobody's cost. Deliberately absent: what a library
-//! sends, which the server counts.
+//! taken as it was, so a timer that rings late is nobody's cost. What a library sends, the server counts.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
 
 use std::error::Error;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

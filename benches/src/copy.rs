@@ -1,8 +1,7 @@
 //! A plain TCP proxy that copies bytes: what any proxy in user space costs at least.
 //!
 //! Invariant: it runs on one thread of its own, as the fault proxy does, so that the two can be
-//! compared. When the handle has been dropped, the thread is gone. Deliberately absent: any look at
-//! what is copied.
+//! compared. When the handle has been dropped, the thread is gone.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +15,8 @@ use tokio::sync::oneshot;
 /// A running copy.
 #[derive(Debug)]
 pub struct PlainCopy {
-    addr: SocketAddr,
+    /// Where it listens.
+    pub addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,11 +41,6 @@ impl PlainCopy {
                 });
             })?;
         Ok(Self { addr, stop: Some(stop), thread: Some(thread) })
-    }
-
-    /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
     }
 }
 

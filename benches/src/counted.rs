@@ -1,7 +1,7 @@
 //! What clients have sent and what it took of the server, as the server counts it.
 //!
 //! Invariant: commands inside scripts are none of the clients', so a library that sends no plain SET is
-//! counted without any. Deliberately absent: the commands with which connections begin.
+//! counted without any. Commands with which connections begin are not counted.
 
 use std::error::Error;
 use std::time::Duration;

@@ -2,27 +2,24 @@
 //!
 //! Invariant: who dies says nothing more. Its tasks, its timers and its connections are on a runtime of its own,
 //! which ends while its guard is forgotten and not dropped, so nothing is renewed or released; the server sees
-//! connections end, as when a process is killed. Deliberately absent: machines that vanish without a word.
+//! connections end, as when a process is killed. A machine that vanishes without a word is another case.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use picklock::TokioEnv;
 use picklock::env::Env;
-use picklock::guard::Guard;
+use picklock::{Options, TokioEnv};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::contend::{Contended, Contender, Turn};
+use crate::locks::{Kind, Ours, open};
 use crate::renewed::interval;
 
 /// Holders do not all begin at once, for a crowd that connects and renews in step is late; but within this time.
 const WITHIN: Duration = Duration::from_secs(1);
-
-/// How a client comes to its lock: the server's URL, the key, the TTL.
-pub type Make<C> = fn(&str, &str, Duration) -> Result<C, String>;
 
 /// What crashes cost.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +43,8 @@ impl Crashes {
 ///
 /// # Errors
 /// Where a lock is not had, two clients had one at once, or every holder had lost its lock before it died.
-pub async fn crashes<C: Contender<Held = Guard<TokioEnv>>>(
-    make: Make<C>,
+pub async fn crashes(
+    kind: Kind,
     (url, name): (&str, &str),
     ttl: Duration,
     count: u32,
@@ -57,10 +54,11 @@ pub async fn crashes<C: Contender<Held = Guard<TokioEnv>>>(
     for trial in 0..count {
         let key = format!("picklock:bench:crash:{name}:{ttl:?}:{trial}");
         let dies_after = every + every * trial / count + part(every / count, random.random());
-        let client = Client { make, url: url.to_owned(), key, ttl };
+        let url = url.to_owned();
+        let begin = move || open(kind, &url, &key, Options::builder(ttl).watchdog());
         running.push(tokio::spawn(async move {
             tokio::time::sleep(WITHIN * trial / count).await;
-            crash(client, dies_after).await
+            crash(begin, dies_after).await
         }));
     }
     let mut found = Crashes::default();
@@ -82,27 +80,14 @@ fn part(span: Duration, bits: u64) -> Duration {
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-struct Client<C> {
-    make: Make<C>,
-    url: String,
-    key: String,
-    ttl: Duration,
-}
-
-impl<C> Client<C> {
-    fn begin(&self) -> Result<C, String> {
-        (self.make)(&self.url, &self.key, self.ttl)
-    }
-}
-
 /// How long the one who waits for this lock waits when its holder dies; nothing where it had lost it before.
-async fn crash<C: Contender<Held = Guard<TokioEnv>>>(
-    client: Client<C>,
+async fn crash(
+    begin: impl Fn() -> Result<Ours, String> + Send + 'static,
     dies_after: Duration,
 ) -> Result<Option<Duration>, String> {
-    let waits = client.begin()?;
+    let waits = begin()?;
     let (tell, told) = oneshot::channel();
-    let holder = tokio::task::spawn_blocking(move || die(&client, dies_after, tell));
+    let holder = tokio::task::spawn_blocking(move || die(begin, dies_after, tell));
     let taken = match told.await {
         // Where it has not come to tell, it says why.
         Err(_) => None,
@@ -124,15 +109,15 @@ async fn crash<C: Contender<Held = Guard<TokioEnv>>>(
 }
 
 /// Takes the lock, tells so, holds it for so long, and dies. Says whether it had the lock until then.
-fn die<C: Contender<Held = Guard<TokioEnv>>>(
-    client: &Client<C>,
+fn die(
+    begin: impl Fn() -> Result<Ours, String>,
     dies_after: Duration,
     tell: oneshot::Sender<()>,
 ) -> Result<(Turn, bool), String> {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let (lock, guard, turn) = runtime.block_on(async {
-        let lock = client.begin()?;
+        let lock = begin()?;
         let asked = Instant::now();
         let guard = lock.acquire().await?;
         let had = Instant::now();

@@ -1,7 +1,6 @@
 //! haproxy as a plain TCP proxy, where it is installed: what another proxy costs in the same run.
 //!
 //! Invariant: it runs on one thread, as the others do, and ends when the handle is dropped.
-//! Deliberately absent: faults, of which it has none.
 
 use std::fs;
 use std::io;
@@ -13,8 +12,9 @@ use tempfile::TempDir;
 /// A running haproxy.
 #[derive(Debug)]
 pub struct Haproxy {
+    /// Where it listens.
+    pub addr: SocketAddr,
     child: Child,
-    addr: SocketAddr,
     _dir: TempDir,
 }
 
@@ -49,11 +49,6 @@ impl Haproxy {
             std::thread::yield_now();
         }
         Ok(Some(haproxy))
-    }
-
-    /// Where it listens.
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
     }
 }
 

@@ -1,7 +1,7 @@
 //! Load on a Redis: connections that send SETs in batches and wait for the replies.
 //!
 //! Invariant: time is taken from when all connections stand to the last reply, and every reply is
-//! looked at. Deliberately absent: threads; the load runs on the runtime it is called on.
+//! looked at. The load runs on the runtime it is called on.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
 
@@ -35,17 +35,15 @@ pub async fn throughput(
     let per_batch = connections * u32::try_from(pipeline).unwrap_or(u32::MAX);
     let batches = requests.div_ceil(per_batch);
     let began = Instant::now();
-    let running: Vec<_> = clients
-        .into_iter()
-        .map(|mut client| {
-            tokio::spawn(async move {
-                for _ in 0..batches {
-                    client.batch().await?;
-                }
-                Ok::<_, io::Error>(())
-            })
-        })
-        .collect();
+    let mut running = Vec::new();
+    for mut client in clients {
+        running.push(tokio::spawn(async move {
+            for _ in 0..batches {
+                client.batch().await?;
+            }
+            Ok::<_, io::Error>(())
+        }));
+    }
     for client in running {
         client.await.map_err(io::Error::other)??;
     }
@@ -87,10 +85,7 @@ impl Client {
         self.stream.read_exact(&mut self.replies).await?;
         match self.replies.chunks(REPLY.len()).find(|reply| *reply != REPLY) {
             None => Ok(()),
-            Some(reply) => {
-                let said = reply.escape_ascii();
-                Err(io::Error::other(format!("not +OK: {said}")))
-            }
+            Some(reply) => Err(io::Error::other(format!("not +OK: {}", reply.escape_ascii()))),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The locks that are measured, each as its library offers it.
 //!
 //! Invariant: every client has connections of its own, made before anything is measured, and every
-//! library keeps its own defaults. Deliberately absent: a common subset of what they promise.
+//! library keeps its own defaults.
 
 use std::time::Duration;
 
@@ -16,85 +16,61 @@ const TTL: Duration = Duration::from_secs(30);
 /// Longer than any measurement.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// The library's lock, waiting by tries or for messages.
-pub struct Ours(pub Single<TokioEnv>);
+/// The library's lock, and how it is waited for.
+#[derive(Clone)]
+pub enum Ours {
+    /// By tries, or for messages.
+    Single(Single<TokioEnv>),
+    /// By asking again and again with the same pause, as articles do.
+    Asked(Single<TokioEnv>, Duration),
+    /// In line.
+    Queue(Queue<TokioEnv>),
+}
 
 impl Contender for Ours {
     type Held = Guard<TokioEnv>;
 
-    async fn acquire(&self) -> Result<Self::Held, String> {
-        self.0.acquire(DEADLINE, Poll::default()).await.map_err(|error| error.to_string())
-    }
-
-    async fn release(&self, held: Self::Held) -> Result<(), String> {
-        released(held).await
-    }
-}
-
-/// The library's lock, asked for again and again with the same pause, as articles do.
-pub struct Polling {
-    lock: Single<TokioEnv>,
-    every: Duration,
-}
-
-impl Polling {
-    /// A lock of this key that is asked for so often.
-    ///
-    /// # Errors
-    /// As [`polling`].
-    pub fn new(env: TokioEnv, key: &str, every: Duration) -> Result<Self, OptionsError> {
-        let Ours(lock) = polling(env, key, for_long())?;
-        Ok(Self { lock, every })
-    }
-}
-
-impl Contender for Polling {
-    type Held = Guard<TokioEnv>;
-
     #[expect(clippy::disallowed_methods, reason = "a client waits in its own time")]
     async fn acquire(&self) -> Result<Self::Held, String> {
-        loop {
-            match self.lock.try_acquire().await {
-                Ok(guard) => return Ok(guard),
-                Err(NotAcquired::Held) => tokio::time::sleep(self.every).await,
-                Err(error) => return Err(error.to_string()),
-            }
+        let acquired = match self {
+            Self::Single(lock) => lock.acquire(DEADLINE, Poll::default()).await,
+            Self::Queue(lock) => lock.acquire(DEADLINE).await,
+            Self::Asked(lock, every) => loop {
+                match lock.try_acquire().await {
+                    Err(NotAcquired::Held) => tokio::time::sleep(*every).await,
+                    ended => break ended,
+                }
+            },
+        };
+        acquired.map_err(|error| error.to_string())
+    }
+
+    async fn release(&self, held: Self::Held) -> Result<(), String> {
+        match held.release().await {
+            Released::Released => Ok(()),
+            other => Err(format!("not released: {other:?}")),
         }
     }
-
-    async fn release(&self, held: Self::Held) -> Result<(), String> {
-        released(held).await
-    }
 }
 
-/// The library's lock that is handed over.
-pub struct InLine(pub Queue<TokioEnv>);
-
-impl Contender for InLine {
-    type Held = Guard<TokioEnv>;
-
-    async fn acquire(&self) -> Result<Self::Held, String> {
-        self.0.acquire(DEADLINE).await.map_err(|error| error.to_string())
-    }
-
-    async fn release(&self, held: Self::Held) -> Result<(), String> {
-        released(held).await
-    }
-}
-
-async fn released(held: Guard<TokioEnv>) -> Result<(), String> {
-    match held.release().await {
-        Released::Released => Ok(()),
-        other => Err(format!("not released: {other:?}")),
-    }
-}
+/// What makes a lock of this key: [`polling`], [`notified`] or [`in_line`].
+pub type Kind = fn(TokioEnv, &str, OptionsBuilder) -> Result<Ours, OptionsError>;
 
 /// A lock that waits by trying again.
 ///
 /// # Errors
 /// Where such options cannot work.
 pub fn polling(env: TokioEnv, key: &str, held: OptionsBuilder) -> Result<Ours, OptionsError> {
-    Ok(Ours(Single::new(env, Node(0), key.as_bytes(), held.build()?)?))
+    Ok(Ours::Single(Single::new(env, Node(0), key.as_bytes(), held.build()?)?))
+}
+
+/// A lock that is asked for so often.
+///
+/// # Errors
+/// As [`polling`].
+pub fn asking(env: TokioEnv, key: &str, every: Duration) -> Result<Ours, OptionsError> {
+    let lock = Single::new(env, Node(0), key.as_bytes(), for_long().build()?)?;
+    Ok(Ours::Asked(lock, every))
 }
 
 /// A lock that waits for the message of a release.
@@ -109,8 +85,17 @@ pub fn notified(env: TokioEnv, key: &str, held: OptionsBuilder) -> Result<Ours, 
 ///
 /// # Errors
 /// As [`polling`].
-pub fn in_line(env: TokioEnv, key: &str, held: OptionsBuilder) -> Result<InLine, OptionsError> {
-    Ok(InLine(Queue::new(env, Node(0), key.as_bytes(), held.build()?)?))
+pub fn in_line(env: TokioEnv, key: &str, held: OptionsBuilder) -> Result<Ours, OptionsError> {
+    Ok(Ours::Queue(Queue::new(env, Node(0), key.as_bytes(), held.build()?)?))
+}
+
+/// A lock with connections of its own to the server at this URL.
+///
+/// # Errors
+/// What is wrong with the URL or the options.
+pub fn open(kind: Kind, url: &str, key: &str, held: OptionsBuilder) -> Result<Ours, String> {
+    let env = TokioEnv::open(url).map_err(|error| error.to_string())?;
+    kind(env, key, held).map_err(|error| error.to_string())
 }
 
 /// How a hold lasts whose TTL nobody needs.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every lock has a client and connections of its own, and is taken at another moment of the interval, so
 //! renewals come evenly; what is measured begins when all are held, and lasts for whole intervals. Locks that were
-//! lost meanwhile are counted and left in. Deliberately absent: anybody who waits.
+//! lost meanwhile are counted and left in. Nobody waits for one.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
 
@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 
 use crate::contend::Contender;
 use crate::counted::done;
-use crate::locks::{Ours, for_long, polling};
+use crate::locks::{Ours, for_long, open, polling};
 
 /// How long the client beside them rests after each pair.
 pub const REST: Duration = Duration::from_millis(5);
@@ -106,8 +106,7 @@ fn whole(at_least: Duration, every: Duration) -> u32 {
 
 /// A lock that has been had once, for the connection and the script.
 async fn warmed(url: &str, key: &str, held: OptionsBuilder) -> Result<Ours, String> {
-    let env = TokioEnv::open(url).map_err(|error| error.to_string())?;
-    let lock = polling(env, key, held).map_err(|error| error.to_string())?;
+    let lock = open(polling, url, key, held)?;
     // A short lease may have run out by now, which is not what is measured.
     let _ = lock.acquire().await?.release().await;
     Ok(lock)

@@ -1,7 +1,7 @@
 //! A measurement beside a redis-server of its own.
 //!
 //! Invariant: the server listens on the loopback interface alone, and is gone when the measurement is over, however
-//! that ended. Deliberately absent: the number of threads, which is part of what is measured.
+//! that ended.
 
 use std::error::Error;
 use std::process::ExitCode;

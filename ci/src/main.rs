@@ -2,10 +2,12 @@
 //!
 //! Exit codes: 0 tidy, 1 findings, 2 usage, 69 the workspace could not be read.
 
+mod rust;
+mod tidy;
+mod tree;
+
 use std::env;
 use std::process::ExitCode;
-
-use ci::tidy::run;
 
 const USAGE: &str = "usage: cargo run -p ci -- tidy";
 
@@ -15,7 +17,7 @@ fn main() -> ExitCode {
         eprintln!("ci: expected one subcommand, tidy, and no more\n{USAGE}");
         return ExitCode::from(2);
     }
-    let report = match run::workspace() {
+    let report = match tidy::workspace() {
         Ok(report) => report,
         Err(error) => {
             eprintln!("tidy: {error}");

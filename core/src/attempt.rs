@@ -18,6 +18,7 @@ use crate::lock::NotAcquired;
 use crate::lock_conn::LockConn;
 use crate::observe;
 use crate::options::Replicas;
+use crate::queue_scripts::TAKE;
 use crate::reply::Reply;
 use crate::scripts::{TRY, TRY_FENCED};
 use crate::shared_hold::SharedHold;
@@ -34,11 +35,30 @@ enum AttemptReply {
     Held(Option<Duration>),
 }
 
-/// Tries once.
+/// An acquisition of one attempt.
+pub(crate) async fn try_once<E: Env>(target: &Arc<LockTarget<E>>) -> Result<Guard<E>, NotAcquired> {
+    let tried = async {
+        match attempt(target).await {
+            Ok(guard) => Ok(guard),
+            Err(failed) => Err(check_key_type(target, failed.error).await),
+        }
+    };
+    observe::acquisition(target, tried).await
+}
+
+/// Tries once; in a wait queue, only where nobody waits.
 pub(crate) async fn attempt<E: Env>(
     target: &Arc<LockTarget<E>>,
 ) -> Result<Guard<E>, FailedAttempt> {
-    let ended = send(target).await;
+    counted(target, send(target)).await
+}
+
+/// Counts how an attempt has ended.
+pub(crate) async fn counted<E: Env>(
+    target: &LockTarget<E>,
+    attempt: impl Future<Output = Result<Guard<E>, FailedAttempt>>,
+) -> Result<Guard<E>, FailedAttempt> {
+    let ended = attempt.await;
     observe::attempted(target, ended.as_ref().err().map(|failed| &failed.error));
     ended
 }
@@ -79,7 +99,8 @@ async fn ask<E: Env>(
         (Some(counter), _) => TRY_FENCED.run_on(conn, &[key, counter], &args).await,
         // Who sleeps until a release has to know how long the key lives at most.
         (None, WaitMode::Notify(_)) => TRY.run(conn, key, &args).await,
-        (None, _) => {
+        (None, WaitMode::Queue(queue)) => TAKE.run_on(conn, &queue.keys(key), &args).await,
+        (None, WaitMode::Poll) => {
             let set = Command::new("SET").arg(key).arg(token).arg("NX").arg("PX").int(ttl_ms);
             conn.call(set).await
         }
@@ -99,6 +120,8 @@ fn read(reply: Reply) -> Result<AttemptReply, CallError> {
             Ok(number) => Ok(AttemptReply::Granted(Some(Fence::new(number)))),
             Err(_) => Err(CallError::unexpected(&reply)),
         },
+        // A queue does not tell it: who waits there is told when to look.
+        [Reply::Int(0)] => Ok(AttemptReply::Held(None)),
         // A negative number is a key without a TTL, so not one of ours: it may stay for ever.
         [Reply::Int(0), Reply::Int(left_ms)] => {
             Ok(AttemptReply::Held(u64::try_from(left_ms).ok().map(Duration::from_millis)))

@@ -5,7 +5,6 @@
 //! last as long as their guards.
 
 use std::fmt::Display;
-use std::future::Future;
 use std::sync::Arc;
 
 use crate::env::Env;

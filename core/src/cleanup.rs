@@ -5,7 +5,6 @@
 //! server has processed the acquisition by then. On another connection only *deleted* does: the acquisition
 //! runs at most once, but it may still be on its way.
 
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,17 +102,11 @@ impl Cleanup {
         self.progress.until(answered).await;
     }
 
-    /// As [`answered`](Self::answered), for a caller that waits for several.
-    pub(crate) async fn is_answered(self: Arc<Self>) {
-        self.answered().await;
-    }
-
     /// True while it has had no answer: the key may still be there.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.progress.with(|progress| *progress == CleanupProgress::Running)
     }
 
-    /// True once it has ended.
     pub(crate) fn is_settled(&self) -> bool {
         self.progress.with(|progress| *progress == CleanupProgress::Settled)
     }
@@ -130,7 +123,9 @@ impl Cleanup {
         let end = sent.after(options.linger());
         let pause = (options.call_timeout() / 2).max(PAUSE_MIN);
         loop {
-            let (epoch, answer) = self.ask(target, lock_conn, token).await;
+            // Nobody else uses `lock_conn`, so this is the epoch of the answer.
+            let epoch = lock_conn.epoch();
+            let answer = self.ask(target, lock_conn, epoch, token).await;
             let settled = match answer {
                 Ok(KeyOwner::Own) => true,
                 Ok(KeyOwner::Missing | KeyOwner::Other) => epoch.is_behind_acquire(),
@@ -165,9 +160,9 @@ impl Cleanup {
         &self,
         target: &LockTarget<E>,
         lock_conn: &LockConn<E::Conn>,
+        epoch: ConnEpoch,
         token: &OwnerToken,
-    ) -> (ConnEpoch, Result<KeyOwner, CallError>) {
-        let epoch = lock_conn.epoch();
+    ) -> Result<KeyOwner, CallError> {
         let mut deletion = pin!(target.give_up(lock_conn, token));
         if !epoch.is_behind_acquire() {
             return deletion.await;
@@ -178,7 +173,7 @@ impl Cleanup {
             None => {
                 lock_conn.broke(epoch);
                 let silent = format!("no answer within {quick:?}");
-                (epoch, Err(CallError::Indeterminate(silent.into())))
+                Err(CallError::Indeterminate(silent.into()))
             }
         }
     }

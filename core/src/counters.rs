@@ -176,8 +176,7 @@ mod tests {
 
     fn lock(env: TestEnv) -> Single<TestEnv> {
         let renewal = Renewal { every: 100 * MS, max_hold: Some(350 * MS) };
-        let options = Options::builder(TTL).call_timeout(20 * MS).renewal(renewal);
-        Single::new(env, Node(0), *b"k", options.build().unwrap()).unwrap()
+        env.lock(Options::builder(TTL).call_timeout(20 * MS).renewal(renewal))
     }
 
     /// What has been counted, without the zeros.
@@ -242,7 +241,7 @@ mod tests {
         assert_eq!(counted(unknown.counters()), once.map(|(name, count)| (name, 2 * count)));
 
         let given_up = lock(world.env());
-        (0..10_000).for_each(|_| world.fault("DELETE", Fault::Hang));
+        world.fault_times(10_000, "DELETE", Fault::Hang);
         world.fault("SET", Fault::Hang);
         assert!(world.block_on(given_up.try_acquire()).is_err());
         world.advance(2 * TTL);
@@ -271,7 +270,7 @@ mod tests {
         let guard = world.block_on(lock.try_acquire()).unwrap();
         world.fault("EXTEND", Fault::Refuse("OOM command not allowed"));
         world.advance(110 * MS);
-        (0..3).for_each(|_| world.fault("DELETE", Fault::Hang));
+        world.fault_times(3, "DELETE", Fault::Hang);
         assert!(matches!(world.block_on(guard.release()), Released::Unknown(_)));
         let counts = [("acquired", 1), ("not_renewed", 1), ("release_unknown", 1)];
         assert_eq!(counted(lock.counters()), counts);

@@ -5,7 +5,6 @@
 //! simulator that owns every clock and every packet. Timeouts, retries and reconnecting are decisions of
 //! the lock, and an environment makes none of them.
 
-use std::future::Future;
 use std::time::Duration;
 
 use crate::command::Command;

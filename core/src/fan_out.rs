@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Calls to several nodes, and their fan_out so far, in the order of the nodes.
+/// Calls to several nodes, and their answers so far, in the order of the nodes.
 pub(crate) struct FanOut<T> {
     pending: Vec<Option<PendingReply<T>>>,
     received: Vec<Option<T>>,
@@ -36,12 +36,12 @@ impl<T> FanOut<T> {
         Self { pending, received }
     }
 
-    /// The fan_out so far.
+    /// The answers so far.
     pub(crate) fn received(&self) -> &[Option<T>] {
         &self.received
     }
 
-    /// Starts all calls, and waits until `decide` gives a result for the fan_out so far.
+    /// Starts all calls, and waits until `decide` gives a result for the answers so far.
     pub(crate) async fn until<R>(&mut self, decide: impl Fn(&[Option<T>]) -> Option<R>) -> R {
         poll_fn(|cx| {
             self.poll_all(cx);
@@ -60,7 +60,7 @@ impl<T> FanOut<T> {
         })
     }
 
-    /// The wait for all fan_out that are missing; none where there are none.
+    /// The wait for all answers that are missing; none where there are none.
     pub(crate) fn rest(self) -> Option<impl Future<Output = ()> + use<T>> {
         let mut pending: Vec<_> = self.pending.into_iter().flatten().collect();
         let wait = poll_fn(move |cx| {

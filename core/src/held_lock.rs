@@ -43,13 +43,13 @@ pub(crate) struct HeldLock<E: Env> {
 }
 
 /// An acquisition's key on one node of several.
+#[derive(Clone)]
 pub(crate) struct NodeConn<E: Env> {
     pub(crate) target: Arc<LockTarget<E>>,
     pub(crate) lock_conn: Arc<LockConn<E::Conn>>,
 }
 
 impl<E: Env> HeldLock<E> {
-    /// The status of the hold now.
     pub(crate) fn status(&self) -> HoldStatus {
         self.report(self.hold.look(self.target.env.now()))
     }
@@ -111,7 +111,7 @@ impl<E: Env> HeldLock<E> {
 
     async fn send_extend(self: &Arc<Self>) -> Result<KeyOwner, CallError> {
         if self.other_nodes.is_empty() {
-            return self.target.compare_and_extend(&self.lock_conn, &self.token).await.1;
+            return self.target.compare_and_extend(&self.lock_conn, &self.token).await;
         }
         self.extend_on_all().await
     }
@@ -135,8 +135,7 @@ impl<E: Env> HeldLock<E> {
         let mut unanswered = None;
         for attempt in 1..=RELEASE_TRIES {
             target.env.mark(Mark::Phase(Phase::ReleaseBeforeDelete));
-            let (_, answer) = target.give_up(&self.lock_conn, &self.token).await;
-            let error = match answer {
+            let error = match target.give_up(&self.lock_conn, &self.token).await {
                 Ok(owner) => return self.release_outcome(owner, unanswered),
                 Err(error) => error,
             };

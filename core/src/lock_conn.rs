@@ -1,6 +1,6 @@
 //! The connection of one acquisition, replaced when it has broken.
 //!
-//! Invariant: every answer comes with the [`ConnEpoch`] of the connection that gave it. Epoch 0 is the
+//! Invariant: every call is made in one [`ConnEpoch`], that of its connection. Epoch 0 is the
 //! connection on which the acquisition itself was sent, so what is answered there was carried out after
 //! the acquisition; an answer of a later epoch may have overtaken it. An acquisition that is not yet sent
 //! when somebody asks whether it was ([`LockConn::was_sent`]) is never sent. Nothing is repeated here:

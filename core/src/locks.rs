@@ -4,7 +4,6 @@
 //! [`Single`] or a [`Queue`] like any other.
 
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
 use redis::{Client, IntoConnectionInfo, RedisError};
@@ -85,14 +84,8 @@ impl Locks {
     /// # Errors
     /// See [`Single::new`].
     pub fn single(&self, key: impl Into<Box<[u8]>>) -> Result<Single<TokioEnv>, OptionsError> {
-        let key = key.into();
-        Single::with_context(
-            self.env(&key),
-            Node(0),
-            key,
-            self.options.clone(),
-            self.context.clone(),
-        )
+        let (key, options) = (key.into(), self.options.clone());
+        Single::with_context(self.env(&key), Node(0), key, options, self.context.clone())
     }
 
     /// The lock of this key that is handed over, first come, first served. Keep it and clone it: clones share one
@@ -101,14 +94,8 @@ impl Locks {
     /// # Errors
     /// See [`Queue::new`].
     pub fn queue(&self, key: impl Into<Box<[u8]>>) -> Result<Queue<TokioEnv>, OptionsError> {
-        let key = key.into();
-        Queue::with_context(
-            self.env(&key),
-            Node(0),
-            key,
-            self.options.clone(),
-            self.context.clone(),
-        )
+        let (key, options) = (key.into(), self.options.clone());
+        Queue::with_context(self.env(&key), Node(0), key, options, self.context.clone())
     }
 
     /// Tries once to take the lock of this key; see [`Single::try_acquire`].

@@ -57,14 +57,19 @@ fn block_on<F: Future>(work: F) -> F::Output {
     }
 }
 
+/// A hold until 100, and what another thread does with it.
+fn beside<T: 'static>(
+    act: impl FnOnce(&SharedHold) -> T + Send + 'static,
+) -> (Arc<SharedHold>, JoinHandle<T>) {
+    let hold = Arc::new(SharedHold::new(at(100)));
+    let theirs = Arc::clone(&hold);
+    (hold, thread::spawn(move || act(&theirs)))
+}
+
 #[test]
 fn loom_a_waiter_hears_of_a_loss_whenever_it_begins_to_wait() {
     loom::model(|| {
-        let hold = Arc::new(SharedHold::new(at(100)));
-        let waiter = {
-            let hold = Arc::clone(&hold);
-            thread::spawn(move || block_on(hold.over()))
-        };
+        let (hold, waiter) = beside(|hold| block_on(hold.over()));
         hold.lose(Lost::TakenByOther);
         waiter.join().unwrap();
     });
@@ -73,18 +78,12 @@ fn loom_a_waiter_hears_of_a_loss_whenever_it_begins_to_wait() {
 #[test]
 fn loom_every_waiter_hears_of_a_loss_even_beside_one_that_leaves() {
     loom::model(|| {
-        let hold = Arc::new(SharedHold::new(at(100)));
-        let waiter = {
-            let hold = Arc::clone(&hold);
-            thread::spawn(move || block_on(hold.over()))
-        };
-        let leaver = {
-            let hold = Arc::clone(&hold);
-            thread::spawn(move || {
-                let mut over = Box::pin(hold.over());
-                let _ = over.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            })
-        };
+        let (hold, waiter) = beside(|hold| block_on(hold.over()));
+        let theirs = Arc::clone(&hold);
+        let leaver = thread::spawn(move || {
+            let mut over = Box::pin(theirs.over());
+            let _ = over.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        });
         hold.lose(Lost::KeyGone);
         waiter.join().unwrap();
         leaver.join().unwrap();
@@ -94,11 +93,7 @@ fn loom_every_waiter_hears_of_a_loss_even_beside_one_that_leaves() {
 #[test]
 fn loom_a_renewal_and_the_end_of_validity_agree() {
     loom::model(|| {
-        let hold = Arc::new(SharedHold::new(at(100)));
-        let renewal = {
-            let hold = Arc::clone(&hold);
-            thread::spawn(move || hold.extend(at(200), at(99)))
-        };
+        let (hold, renewal) = beside(|hold| hold.extend(at(200), at(99)));
         // Another thread's clock has reached the end.
         let seen = hold.look(at(100));
         let renewed = renewal.join().unwrap();
@@ -118,11 +113,7 @@ fn loom_a_renewal_and_the_end_of_validity_agree() {
 #[test]
 fn loom_one_of_two_losers_tells_the_world() {
     loom::model(|| {
-        let hold = Arc::new(SharedHold::new(at(100)));
-        let notice = {
-            let hold = Arc::clone(&hold);
-            thread::spawn(move || hold.lose(Lost::TakenByOther).newly_lost)
-        };
+        let (hold, notice) = beside(|hold| hold.lose(Lost::TakenByOther).newly_lost);
         let ran_out = hold.look(at(100)).newly_lost;
         assert_ne!(ran_out, notice.join().unwrap());
     });
@@ -131,11 +122,7 @@ fn loom_one_of_two_losers_tells_the_world() {
 #[test]
 fn loom_one_of_two_releases_is_carried_out() {
     loom::model(|| {
-        let hold = Arc::new(SharedHold::new(at(100)));
-        let other = {
-            let hold = Arc::clone(&hold);
-            thread::spawn(move || hold.begin_release())
-        };
+        let (hold, other) = beside(SharedHold::begin_release);
         let mine = hold.begin_release();
         assert_ne!(mine, other.join().unwrap());
     });
@@ -147,6 +134,7 @@ struct LoomEnv {
     shared: Arc<Shared>,
 }
 
+#[derive(Default)]
 struct Shared {
     /// How many renewals are still to come due.
     renewals: Mutex<u32>,
@@ -161,13 +149,7 @@ struct LoomConn(LoomEnv);
 
 impl LoomEnv {
     fn new(renewals: u32) -> Self {
-        let shared = Shared {
-            renewals: Mutex::new(renewals),
-            extends: Mutex::new(0),
-            deletes: Mutex::new(0),
-            marks: Mutex::new(Vec::new()),
-            threads: Mutex::new(Vec::new()),
-        };
+        let shared = Shared { renewals: Mutex::new(renewals), ..Shared::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -278,7 +260,7 @@ impl Conn for LoomConn {
 
 #[test]
 fn loom_a_drop_stops_the_watchdog_and_releases_once() {
-    model(|| {
+    model(BOUND, || {
         let env = LoomEnv::new(0);
         drop(env.guard());
         env.join();
@@ -290,31 +272,21 @@ fn loom_a_drop_stops_the_watchdog_and_releases_once() {
 
 #[test]
 fn loom_a_release_beside_a_renewal_ends_both() {
-    // Some interleavings must have renewed and some not, or the model says nothing.
-    let renewed = Arc::new(AtomicU32::new(0));
-    let runs = Arc::new(AtomicU32::new(0));
-    let (seen, counted) = (Arc::clone(&renewed), Arc::clone(&runs));
-    model(move || {
+    sometimes(BOUND, || {
         let env = LoomEnv::new(1);
         let guard = env.guard();
         assert_eq!(block_on(guard.release()), Released::Released);
         env.join();
         assert_eq!(env.deletes(), 1);
         assert_eq!(env.marked(Mark::Lost), 0);
-        seen.fetch_add(*lock(&env.shared.extends), Ordering::Relaxed);
-        counted.fetch_add(1, Ordering::Relaxed);
+        let renewals = *lock(&env.shared.extends);
+        renewals == 1
     });
-    let (renewed, runs) = (renewed.load(Ordering::Relaxed), runs.load(Ordering::Relaxed));
-    assert!(0 < renewed && renewed < runs, "{renewed} of {runs} runs renewed");
 }
 
 #[test]
 fn loom_a_release_comes_behind_the_acquisition_or_there_is_none() {
-    // Some interleavings must have sent it and some not, or the model says nothing.
-    let sent = Arc::new(AtomicU32::new(0));
-    let runs = Arc::new(AtomicU32::new(0));
-    let (seen, counted) = (Arc::clone(&sent), Arc::clone(&runs));
-    loom::model(move || {
+    sometimes(None, || {
         let env = LoomEnv::new(0);
         let lock_conn = Arc::new(LockConn::unsent());
         let late = {
@@ -329,16 +301,27 @@ fn loom_a_release_comes_behind_the_acquisition_or_there_is_none() {
         assert_eq!(was_sent, called);
         assert_eq!(late.join().unwrap(), was_sent);
         assert_eq!(*lock(&env.shared.extends) == 1, was_sent, "never after somebody has asked");
-        seen.fetch_add(u32::from(was_sent), Ordering::Relaxed);
-        counted.fetch_add(1, Ordering::Relaxed);
+        was_sent
     });
-    let (sent, runs) = (sent.load(Ordering::Relaxed), runs.load(Ordering::Relaxed));
-    assert!(0 < sent && sent < runs, "{sent} of {runs} runs sent it");
 }
 
-/// Bounded, for models of three threads: three preemptions find what they can do to each other.
-fn model(body: impl Fn() + Sync + Send + 'static) {
+/// For models of three threads: so many preemptions find what they can do to each other.
+const BOUND: Option<usize> = Some(3);
+
+fn model(preemptions: Option<usize>, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = preemptions;
     builder.check(body);
+}
+
+/// A model whose body says whether it has come to something. Some interleavings must and some must not, or the
+/// model says nothing.
+fn sometimes(preemptions: Option<usize>, body: impl Fn() -> bool + Sync + Send + 'static) {
+    let counts = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+    let seen = Arc::clone(&counts);
+    model(preemptions, move || {
+        seen[usize::from(body())].fetch_add(1, Ordering::Relaxed);
+    });
+    let [never, ever] = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    assert!(ever > 0 && never > 0, "in {ever} runs, and not in {never}");
 }

@@ -49,17 +49,15 @@ impl DeleteCommand {
     }
 }
 
-impl Native {
+impl Default for Native {
     /// No command has been tried.
-    pub(crate) fn new() -> Self {
-        Self {
-            commands: Mutex::new(KnownCommands {
-                delete: Some(DeleteCommand::Delex),
-                extend: true,
-            }),
-        }
+    fn default() -> Self {
+        let known = KnownCommands { delete: Some(DeleteCommand::Delex), extend: true };
+        Self { commands: Mutex::new(known) }
     }
+}
 
+impl Native {
     /// Deletes the key if it holds `token`: 1 where it did, 0 where the key is missing or another's.
     /// None where the script has to do it.
     pub(crate) async fn delete<C: Conn>(

@@ -4,12 +4,10 @@
 //! decides about a lock. Without a subscriber, a span costs one check of a flag. The front page of the
 //! crate lists the names of spans, fields and outcomes.
 
-use std::future::Future;
-
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
-use crate::counters::{Count, Counters};
+use crate::counters::Count;
 use crate::env::Env;
 use crate::lock::{NotAcquired, NotExtended, Released};
 use crate::target::LockTarget;
@@ -38,29 +36,6 @@ pub(crate) fn attempted<E: Env>(target: &LockTarget<E>, error: Option<&NotAcquir
     target.counters.count(error.map_or(Count::Acquired, Count::of_failed));
 }
 
-/// Counts an unknown outcome when it is dropped, as with the future of an attempt that has not ended.
-pub(crate) struct UnknownIfDropped<'a>(Option<&'a Counters>);
-
-impl<'a> UnknownIfDropped<'a> {
-    pub(crate) fn new<E: Env>(target: &'a LockTarget<E>) -> Self {
-        Self(Some(&target.counters))
-    }
-
-    /// The attempt has ended.
-    pub(crate) fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for UnknownIfDropped<'_> {
-    fn drop(&mut self) {
-        if let Some(counters) = self.0 {
-            counters.count(Count::Unknown);
-        }
-    }
-}
-
-/// A renewal.
 pub(crate) async fn renewal<E: Env>(
     target: &LockTarget<E>,
     work: impl Future<Output = Result<Instant, NotExtended>>,
@@ -85,7 +60,6 @@ pub(crate) fn release<E: Env>(target: &LockTarget<E>) -> Span {
     debug_span!("lock.release", key = %target, outcome = Empty)
 }
 
-/// The end of a release.
 pub(crate) fn released<E: Env>(target: &LockTarget<E>, span: &Span, outcome: &Released) {
     ended(target, span, Count::of_release(outcome));
 }
@@ -96,7 +70,6 @@ pub(crate) fn clean_up<E: Env>(target: &LockTarget<E>) -> Span {
     debug_span!("lock.clean_up", key = %target, outcome = Empty)
 }
 
-/// The end of a clean-up.
 pub(crate) fn cleaned_up<E: Env>(target: &LockTarget<E>, span: &Span, without_effect: bool) {
     ended(target, span, if without_effect { Count::CleanedUp } else { Count::CleanUpGivenUp });
 }

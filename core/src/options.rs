@@ -137,12 +137,6 @@ impl Options {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum RenewalChoice {
-    Default,
-    Own(Renewal),
-}
-
 /// Collects options; [`build`](Self::build) checks them.
 #[derive(Clone, Debug)]
 #[must_use = "options take effect once built"]
@@ -151,7 +145,7 @@ pub struct OptionsBuilder {
     drift: Drift,
     call_timeout: Option<Duration>,
     linger: Option<Duration>,
-    renewal: Option<RenewalChoice>,
+    renewal: Option<Renewal>,
     notify: bool,
     fenced: Option<Counter>,
     native: bool,
@@ -182,14 +176,15 @@ impl OptionsBuilder {
 
     /// Renews holds in the background every third of the TTL (the first time at a random moment before that),
     /// without a limit.
-    pub fn watchdog(mut self) -> Self {
-        self.renewal = Some(RenewalChoice::Default);
-        self
+    pub fn watchdog(self) -> Self {
+        // A builder's TTL never changes, so this is a third of what `build` will give.
+        let every = whole_ms(self.ttl) / 3;
+        self.renewal(Renewal { every, max_hold: None })
     }
 
     /// Renews holds in the background at this interval and for this long.
     pub fn renewal(mut self, renewal: Renewal) -> Self {
-        self.renewal = Some(RenewalChoice::Own(renewal));
+        self.renewal = Some(renewal);
         self
     }
 
@@ -250,7 +245,7 @@ impl OptionsBuilder {
         if ttl > TTL_MAX {
             return Err(OptionsError::TtlTooLong { ttl });
         }
-        let ttl = Duration::from_millis(span_ms(ttl));
+        let ttl = whole_ms(ttl);
         let allowance = drift.over(ttl);
         if allowance >= ttl {
             return Err(OptionsError::NothingLeft { ttl, allowance });
@@ -259,11 +254,7 @@ impl OptionsBuilder {
         if call_timeout.is_zero() {
             return Err(OptionsError::CallTimeoutZero);
         }
-        let renewal = self.renewal.map(|choice| match choice {
-            RenewalChoice::Default => Renewal { every: ttl / 3, max_hold: None },
-            RenewalChoice::Own(renewal) => renewal,
-        });
-        if let Some(Renewal { every, max_hold }) = renewal {
+        if let Some(Renewal { every, max_hold }) = self.renewal {
             let validity = ttl.saturating_sub(allowance);
             if every.is_zero() {
                 return Err(OptionsError::RenewalZero);
@@ -285,9 +276,14 @@ impl OptionsBuilder {
             }
         }
         let linger = self.linger.unwrap_or(ttl.saturating_add(call_timeout));
-        let Self { notify, fenced, native, replicas, .. } = self;
+        let Self { renewal, notify, fenced, native, replicas, .. } = self;
         Ok(Options { ttl, drift, call_timeout, linger, renewal, notify, fenced, native, replicas })
     }
+}
+
+/// A TTL as Redis takes it: in whole milliseconds, rounded down.
+fn whole_ms(ttl: Duration) -> Duration {
+    Duration::from_millis(span_ms(ttl))
 }
 
 /// Why options cannot work.

@@ -13,12 +13,11 @@
 //! environment says so (Sentinel, a cluster), a message is only a reason to look, which is a third command.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::{FailedAttempt, PendingAcquire, check_key_type, or_unresolved};
+use crate::attempt::{FailedAttempt, PendingAcquire, attempt, counted, or_unresolved, try_once};
 use crate::cleanup::Cleanup;
 use crate::command::Decimal;
 use crate::counters::{Count, Counters};
@@ -28,8 +27,7 @@ use crate::lock::NotAcquired;
 use crate::lock_conn::LockConn;
 use crate::observe;
 use crate::options::{Options, OptionsError, check_key_len};
-use crate::queue_scripts::{JOIN, LOOK, TAKE};
-use crate::reply::Reply;
+use crate::queue_scripts::{JOIN, LOOK};
 use crate::script::Script;
 use crate::subscriber::{GrantWaiter, Notice, Subscriber};
 use crate::target::{LockContext, LockTarget, WaitMode};
@@ -52,6 +50,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// A lock on one key of one server whose waiters form a queue. Cloning gives another handle to the same
 /// lock; all acquisitions of a handle and its clones share one subscription.
+#[derive(Clone)]
 pub struct Queue<E: Env> {
     target: Arc<LockTarget<E>>,
     subscriber: Arc<Subscriber>,
@@ -120,13 +119,7 @@ impl<E: Env> Queue<E> {
     /// # Errors
     /// See [`NotAcquired`]; never [`NotAcquired::Deadline`].
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        let tried = async {
-            match self.counting(self.take()).await {
-                Ok(guard) => Ok(guard),
-                Err(failed) => Err(check_key_type(&self.target, failed.error).await),
-            }
-        };
-        observe::acquisition(&self.target, tried).await
+        try_once(&self.target).await
     }
 
     /// Waits in the queue, at most for `deadline` from now. Dropping the future leaves the queue; a grant
@@ -139,16 +132,6 @@ impl<E: Env> Queue<E> {
         observe::acquisition(&self.target, self.keep_trying(deadline)).await
     }
 
-    /// Counts how an attempt has ended.
-    async fn counting(
-        &self,
-        attempt: impl Future<Output = Result<Guard<E>, FailedAttempt>>,
-    ) -> Result<Guard<E>, FailedAttempt> {
-        let ended = attempt.await;
-        observe::attempted(&self.target, ended.as_ref().err().map(|failed| &failed.error));
-        ended
-    }
-
     async fn keep_trying(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {
         let env = &self.target.env;
         let end = env.now().after(deadline);
@@ -157,8 +140,8 @@ impl<E: Env> Queue<E> {
         let mut is_first_try = !self.subscriber.is_subscribed();
         loop {
             let tried = match is_first_try {
-                true => self.counting(self.take()).await,
-                false => self.counting(self.join(end)).await,
+                true => attempt(&self.target).await,
+                false => counted(&self.target, self.join(end)).await,
             };
             let FailedAttempt { error, cleanup, .. } = match tried {
                 Ok(guard) => return Ok(guard),
@@ -199,29 +182,6 @@ impl<E: Env> Queue<E> {
 
     fn retry_pause(&self) -> Duration {
         (self.target.options.call_timeout() / PAUSE_PART).max(PAUSE_MIN)
-    }
-
-    async fn take(&self) -> Result<Guard<E>, FailedAttempt> {
-        let target = &self.target;
-        let conn = target.connect().await.map_err(FailedAttempt::not_taken)?;
-        let token = OwnerToken::draw(&target.env);
-        target.env.mark(Mark::Phase(Phase::AcquireBeforeSend));
-        let sent = target.env.now();
-        let pending = PendingAcquire { target, conn: &conn, token: &token, sent, settled: false };
-        let ttl = Decimal::new(span_ms(target.options.ttl()));
-        let (keys, args) = (self.keys(), [token.as_bytes(), ttl.as_bytes()]);
-        let taken = TAKE.run_on(&conn, &keys, &args);
-        match target.answer(pin!(taken)).await {
-            Ok(Reply::Array(list)) if list == [Reply::Int(1)] => {
-                pending.granted(sent, Duration::ZERO, LockConn::on(conn.clone()), None)
-            }
-            Ok(Reply::Array(list)) if list == [Reply::Int(0)] => {
-                Err(pending.not_taken(NotAcquired::Held))
-            }
-            Ok(other) => Err(pending.ambiguous(CallError::unexpected(&other).into())),
-            Err(error) if error.is_indeterminate() => Err(pending.ambiguous(error.into())),
-            Err(error) => Err(pending.not_taken(error.into())),
-        }
     }
 
     /// Joins the queue under a new token, and waits there.
@@ -340,7 +300,7 @@ impl<E: Env> Queue<E> {
         let ttl = Decimal::new(span_ms(ttl));
         let (token, channel) = (token.as_bytes(), self.subscriber.channel());
         let args = [token, stagger.as_bytes(), grace.as_bytes(), channel, ttl.as_bytes()];
-        self.target.run(lock_conn, script, &self.keys(), &args).await.1.and_then(read_reply)
+        self.target.run(lock_conn, script, &self.keys(), &args).await.and_then(read_reply)
     }
 
     fn keys(&self) -> [&[u8]; 3] {
@@ -359,12 +319,6 @@ fn at_most_two_turns(sleep: Duration, ttl: Duration) -> Duration {
     match sleep_ms / ttl_ms {
         0 | 1 => sleep,
         _ => Duration::from_millis(ttl_ms.saturating_add(sleep_ms % ttl_ms)),
-    }
-}
-
-impl<E: Env> Clone for Queue<E> {
-    fn clone(&self) -> Self {
-        Self { target: Arc::clone(&self.target), subscriber: Arc::clone(&self.subscriber) }
     }
 }
 

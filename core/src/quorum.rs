@@ -4,21 +4,11 @@
 //! assumed of a node that has not answered.
 
 use crate::env::CallError;
-use crate::options::OptionsError;
 use crate::target::KeyOwner;
 
 /// How many of `nodes` nodes are a quorum.
 pub(crate) const fn quorum(nodes: usize) -> usize {
     nodes / 2 + 1
-}
-
-/// Checks how many nodes a lock has: an even number tolerates no more failures than one node less, and one or two
-/// nodes tolerate none.
-pub(crate) fn check_nodes(nodes: usize) -> Result<(), OptionsError> {
-    if nodes < 3 || nodes.is_multiple_of(2) {
-        return Err(OptionsError::NodesUneven { nodes });
-    }
-    Ok(())
 }
 
 /// Whether `yes` of `nodes` nodes are a quorum, as soon as the `pending` ones cannot change that.
@@ -80,16 +70,6 @@ mod tests {
     #[test]
     fn a_quorum_is_more_than_half_and_no_more_than_needed() {
         assert_eq!([1, 2, 3, 4, 5, 7].map(quorum), [1, 2, 2, 3, 3, 4]);
-    }
-
-    #[test]
-    fn nodes_are_three_or_a_larger_odd_number() {
-        for nodes in [0, 1, 2, 4, 6] {
-            assert_eq!(check_nodes(nodes), Err(OptionsError::NodesUneven { nodes }));
-        }
-        for nodes in [3, 5, 7] {
-            assert_eq!(check_nodes(nodes), Ok(()));
-        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::lock::NotAcquired;
 use crate::lock_conn::LockConn;
 use crate::observe;
 use crate::options::{Options, OptionsError};
-use crate::quorum::{check_nodes, granted, quorum};
+use crate::quorum::{granted, quorum};
 use crate::reply::Reply;
 use crate::shared_hold::SharedHold;
 use crate::sync::{Mutex, lock};
@@ -44,11 +44,11 @@ use crate::wait::Poll;
 ///
 /// The call timeout of its options is the time each node has to answer. A minority that does not answer delays
 /// neither the acquisition nor renewals nor the release.
+#[derive(Clone)]
 pub struct Redlock<E: Env> {
     nodes: Arc<[LockNode<E>]>,
 }
 
-/// One node.
 struct LockNode<E: Env> {
     target: Arc<LockTarget<E>>,
     /// The latest clean-up on this node.
@@ -69,7 +69,10 @@ impl<E: Env> Redlock<E> {
         options: Options,
     ) -> Result<Self, OptionsError> {
         let nodes: Vec<Node> = nodes.into_iter().collect();
-        check_nodes(nodes.len())?;
+        // An even number tolerates no more failures than one node less, and one or two tolerate none.
+        if nodes.len() < 3 || nodes.len().is_multiple_of(2) {
+            return Err(OptionsError::NodesUneven { nodes: nodes.len() });
+        }
         if let Some(twice) = (1..nodes.len()).find(|index| nodes[..*index].contains(&nodes[*index]))
         {
             return Err(OptionsError::NodeTwice { node: nodes[twice].0 });
@@ -81,8 +84,7 @@ impl<E: Env> Redlock<E> {
         let shared = LockContext::default();
         let node = |node| {
             // The nodes may be servers of different versions, with different commands.
-            let LockContext { native, .. } = LockContext::default();
-            let context = LockContext { native, ..shared.clone() };
+            let context = LockContext { native: Arc::default(), ..shared.clone() };
             let (env, options) = (env.clone(), options.clone());
             let target = LockTarget::new(env, node, key.clone(), WaitMode::Poll, options, context)?;
             Ok(LockNode { target: Arc::new(target), cleanup: Mutex::new(None) })
@@ -116,9 +118,7 @@ impl<E: Env> Redlock<E> {
     }
 
     async fn attempt(&self) -> Result<Guard<E>, FailedRound> {
-        let unknown_if_dropped = observe::UnknownIfDropped::new(self.first());
         let ended = self.ask().await;
-        unknown_if_dropped.disarm();
         observe::attempted(self.first(), ended.as_ref().err().map(|failed| &failed.error));
         ended
     }
@@ -183,7 +183,8 @@ impl<E: Env> Redlock<E> {
             }
             env.mark(Mark::Phase(Phase::Wait));
             self.first().counters.count(Count::Waited);
-            let answered = FanOut::of(granted.into_iter().map(Cleanup::is_answered)).rest();
+            let answers = granted.into_iter().map(|it| async move { it.answered().await });
+            let answered = FanOut::of(answers).rest();
             let span = self.first().options.call_timeout();
             // A node that has just granted is alive. One that has failed since is waited for this long.
             if let Some(answered) = answered {
@@ -304,8 +305,9 @@ fn may_have_granted(vote: &Vote) -> bool {
 
 impl<E: Env> Drop for QuorumAttempt<'_, E> {
     fn drop(&mut self) {
-        // The tasks run by themselves; nobody is left to wait for them.
         if !self.node_conns.is_empty() {
+            self.nodes[0].target.counters.count(Count::Unknown);
+            // The tasks run by themselves; nobody is left to wait for them.
             let _cleanups = self.clean_up();
         }
     }
@@ -328,12 +330,6 @@ async fn ask<E: Env>(node_conn: NodeConn<E>, token: OwnerToken, cleaning: bool) 
         Reply::Nil => Ok(false),
         other => Err(CallError::unexpected(&other)),
     })
-}
-
-impl<E: Env> Clone for Redlock<E> {
-    fn clone(&self) -> Self {
-        Self { nodes: Arc::clone(&self.nodes) }
-    }
 }
 
 impl<E: Env> fmt::Debug for Redlock<E> {

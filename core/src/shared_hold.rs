@@ -26,7 +26,6 @@ struct HoldState {
 pub(crate) enum HoldStatus {
     /// Held, and valid until this instant.
     Held(Instant),
-    /// Lost.
     Lost(Lost),
     /// Its release has begun: nobody may rely on it.
     Releasing,
@@ -82,7 +81,6 @@ impl SharedHold {
         self.state.with(|state| state.valid_until)
     }
 
-    /// Records a loss.
     pub(crate) fn lose(&self, why: Lost) -> HoldView {
         self.state.change(|state| state.lose(why))
     }
@@ -121,7 +119,6 @@ impl SharedHold {
         self.state.with(|state| state.released.is_some())
     }
 
-    /// Waits for the outcome of the release.
     pub(crate) async fn outcome(&self) -> Released {
         self.state.until(|state| state.released.clone()).await
     }

@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::{FailedAttempt, attempt, check_key_type, or_unresolved};
+use crate::attempt::{FailedAttempt, attempt, check_key_type, or_unresolved, try_once};
 use crate::cleanup::Cleanup;
 use crate::counters::{Count, Counters};
 use crate::env::{Env, Mark, Node, Phase, Subscription};
@@ -27,6 +27,7 @@ use crate::wait::Poll;
 const GRAIN: Duration = Duration::from_millis(1);
 
 /// A lock on one key of one server. Cloning gives another handle to the same lock.
+#[derive(Clone)]
 pub struct Single<E: Env> {
     target: Arc<LockTarget<E>>,
 }
@@ -55,7 +56,10 @@ impl<E: Env> Single<E> {
         context: LockContext,
     ) -> Result<Self, OptionsError> {
         let key = key.into();
-        let waiting = WaitMode::unqueued(&key, &options);
+        let waiting = match options.notifies() {
+            true => WaitMode::Notify([b"picklock:", &key[..]].concat().into()),
+            false => WaitMode::Poll,
+        };
         Ok(Self { target: Arc::new(LockTarget::new(env, node, key, waiting, options, context)?) })
     }
 
@@ -80,13 +84,7 @@ impl<E: Env> Single<E> {
     /// # Errors
     /// See [`NotAcquired`]; never [`NotAcquired::Deadline`].
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        let tried = async {
-            match attempt(&self.target).await {
-                Ok(guard) => Ok(guard),
-                Err(failed) => Err(check_key_type(&self.target, failed.error).await),
-            }
-        };
-        observe::acquisition(&self.target, tried).await
+        try_once(&self.target).await
     }
 
     /// Tries until `deadline` (from now) has passed or the retries of `poll` are used up, pausing in between.
@@ -213,12 +211,6 @@ async fn wait_for_message<S: Subscription>(
         }
     }
     Some(subscription)
-}
-
-impl<E: Env> Clone for Single<E> {
-    fn clone(&self) -> Self {
-        Self { target: Arc::clone(&self.target) }
-    }
 }
 
 impl<E: Env> fmt::Debug for Single<E> {

@@ -54,33 +54,13 @@ pub(crate) enum WaitMode {
     Queue(WaitQueue),
 }
 
-impl WaitMode {
-    /// For a lock that is not handed over.
-    pub(crate) fn unqueued(key: &[u8], options: &Options) -> Self {
-        match options.notifies() {
-            true => Self::Notify([b"picklock:", key].concat().into()),
-            false => Self::Poll,
-        }
-    }
-}
-
 /// What locks of one kind on one service may share.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct LockContext {
     pub(crate) counters: Counters,
     /// Tasks of guards and acquisitions that have been dropped.
     pub(crate) background: Background,
     pub(crate) native: Arc<Native>,
-}
-
-impl Default for LockContext {
-    fn default() -> Self {
-        Self {
-            counters: Counters::default(),
-            background: Background::default(),
-            native: Arc::new(Native::new()),
-        }
-    }
 }
 
 /// Whose token a command found under the key.
@@ -186,21 +166,19 @@ impl<E: Env> LockTarget<E> {
         &self,
         lock_conn: &LockConn<E::Conn>,
         token: &OwnerToken,
-    ) -> (ConnEpoch, Result<KeyOwner, CallError>) {
+    ) -> Result<KeyOwner, CallError> {
         let (key, token) = (&self.key[..], token.as_bytes());
-        let (epoch, answer) = match &self.waiting {
+        let answer = match &self.waiting {
             WaitMode::Queue(queue) => self.run(lock_conn, &LEAVE, &queue.keys(key), &[token]).await,
             WaitMode::Notify(channel) => {
                 self.run(lock_conn, &DELETE_AND_TELL, &[key], &[token, channel]).await
             }
-            WaitMode::Poll => match self.conn(lock_conn).await {
-                Ok((epoch, conn)) => {
-                    self.observed(lock_conn, epoch, &conn, self.delete(&conn, token)).await
-                }
-                Err(failed) => failed,
-            },
+            WaitMode::Poll => {
+                let (epoch, conn) = self.conn(lock_conn).await?;
+                self.observed(lock_conn, epoch, &conn, self.delete(&conn, token)).await
+            }
         };
-        (epoch, answer.and_then(key_owner))
+        answer.and_then(key_owner)
     }
 
     /// Sets the key's expiry to a whole TTL from now if it holds `token`.
@@ -208,15 +186,10 @@ impl<E: Env> LockTarget<E> {
         &self,
         lock_conn: &LockConn<E::Conn>,
         token: &OwnerToken,
-    ) -> (ConnEpoch, Result<KeyOwner, CallError>) {
-        let (epoch, answer) = match self.conn(lock_conn).await {
-            Ok((epoch, conn)) => {
-                let extended = self.extend(&conn, token.as_bytes());
-                self.observed(lock_conn, epoch, &conn, extended).await
-            }
-            Err(failed) => failed,
-        };
-        (epoch, answer.and_then(key_owner))
+    ) -> Result<KeyOwner, CallError> {
+        let (epoch, conn) = self.conn(lock_conn).await?;
+        let extended = self.extend(&conn, token.as_bytes());
+        self.observed(lock_conn, epoch, &conn, extended).await.and_then(key_owner)
     }
 
     async fn delete(&self, conn: &E::Conn, token: &[u8]) -> Result<Reply, CallError> {
@@ -246,26 +219,16 @@ impl<E: Env> LockTarget<E> {
         script: &Script,
         keys: &[&[u8]],
         args: &[&[u8]],
-    ) -> (ConnEpoch, Result<Reply, CallError>) {
-        match self.conn(lock_conn).await {
-            Ok((epoch, conn)) => {
-                self.observed(lock_conn, epoch, &conn, script.run_on(&conn, keys, args)).await
-            }
-            Err(failed) => failed,
-        }
+    ) -> Result<Reply, CallError> {
+        let (epoch, conn) = self.conn(lock_conn).await?;
+        self.observed(lock_conn, epoch, &conn, script.run_on(&conn, keys, args)).await
     }
 
     /// The connection of an acquisition, made again if it has broken.
-    async fn conn<T>(
-        &self,
-        lock_conn: &LockConn<E::Conn>,
-    ) -> Result<(ConnEpoch, E::Conn), (ConnEpoch, Result<T, CallError>)> {
-        if let Some(usable) = lock_conn.usable() {
-            return Ok(usable);
-        }
-        match self.connect().await {
-            Ok(made) => Ok(lock_conn.replace(made)),
-            Err(error) => Err((lock_conn.epoch(), Err(error))),
+    async fn conn(&self, lock_conn: &LockConn<E::Conn>) -> Result<(ConnEpoch, E::Conn), CallError> {
+        match lock_conn.usable() {
+            Some(usable) => Ok(usable),
+            None => Ok(lock_conn.replace(self.connect().await?)),
         }
     }
 
@@ -276,7 +239,7 @@ impl<E: Env> LockTarget<E> {
         epoch: ConnEpoch,
         conn: &E::Conn,
         call: impl Future<Output = Result<Reply, CallError>>,
-    ) -> (ConnEpoch, Result<Reply, CallError>) {
+    ) -> Result<Reply, CallError> {
         let answer = self.answer(pin!(call)).await;
         match &answer {
             // The server is a replica now. The hold may live on at the new primary.
@@ -287,7 +250,7 @@ impl<E: Env> LockTarget<E> {
                 lock_conn.broke(epoch);
             }
         }
-        (epoch, answer)
+        answer
     }
 }
 

@@ -3,27 +3,41 @@
 //!
 //! Invariant: nothing happens but by the script, in the same order each time. It is not the
 //! simulator: it knows the few commands these tests need and takes the meaning of the lock scripts
-//! for granted (a real server checks it in `tests/real_redis.rs`).
+//! for granted (a real server checks it in `tests/real_servers`).
 
-mod pubsub;
+mod env;
 mod server;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crate::command::Command;
-use crate::env::{CallError, Conn, Env, Mark, Node, Phase};
+use crate::env::{CallError, Mark, Node, Phase};
+use crate::options::{Options, OptionsBuilder};
 use crate::reply::{Reply, ServerError};
-use crate::time::{Instant, WallTime, span_ns};
+use crate::single::Single;
+use crate::time::{Instant, span_ns};
+use crate::validity::Drift;
 
-use pubsub::{PubSub, TestSubscription};
+use env::Message;
 use server::{Server, name_of};
 
+pub(crate) use env::TestEnv;
+
 pub(crate) const MS: Duration = Duration::from_millis(1);
+
+/// A TTL of which nothing is taken off for drift, and the default call timeout for it.
+pub(crate) const TTL: Duration = Duration::from_millis(900);
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Options of a lock whose validity is its TTL.
+pub(crate) fn exact() -> OptionsBuilder {
+    Options::builder(TTL).drift(Drift::NONE)
+}
 
 /// What happens to one call.
 #[derive(Clone, Debug)]
@@ -49,9 +63,12 @@ struct State {
     seed: u64,
     scripted_random: VecDeque<u64>,
     servers: BTreeMap<Node, Server>,
-    pubsub: PubSub,
+    /// The channel and the inbox of each subscription, until its connection breaks.
+    subscribers: Vec<(Vec<u8>, Sender<Message>)>,
+    listeners: usize,
     faults: Vec<(&'static str, Fault)>,
     connect_faults: VecDeque<CallError>,
+    subscribe_faults: VecDeque<CallError>,
     /// How long it takes to connect; no time where nothing is said.
     connect_spans: BTreeMap<Node, Duration>,
     /// By client and node: the connection, until it breaks.
@@ -109,6 +126,11 @@ impl World {
         TestEnv { world: self.clone(), client }
     }
 
+    /// The lock of the key `k` on the first node.
+    pub(crate) fn lock(&self, options: OptionsBuilder) -> Single<TestEnv> {
+        self.client(0).lock(options)
+    }
+
     pub(crate) fn script_random(&self, bits: impl IntoIterator<Item = u64>) {
         self.state().scripted_random.extend(bits);
     }
@@ -116,7 +138,11 @@ impl World {
     /// The next call of this command (`SET`, `DELETE`, `EXTEND`, …) meets this fault. Faults for the
     /// same command take effect one after the other.
     pub(crate) fn fault(&self, command: &'static str, fault: Fault) {
-        self.state().faults.push((command, fault));
+        self.fault_times(1, command, fault);
+    }
+
+    pub(crate) fn fault_times(&self, times: usize, command: &'static str, fault: Fault) {
+        self.state().faults.extend(std::iter::repeat_n((command, fault), times));
     }
 
     pub(crate) fn fault_connect(&self, error: CallError) {
@@ -129,19 +155,19 @@ impl World {
     }
 
     pub(crate) fn fault_subscribe(&self, error: CallError) {
-        self.state().pubsub.faults.push_back(error);
+        self.state().subscribe_faults.push_back(error);
     }
 
     /// Everybody who listens is told that the connection has broken.
     pub(crate) fn break_subscriptions(&self) {
         let mut state = self.state();
-        state.pubsub.break_all();
+        state.subscribers.clear();
         state.wake_all();
     }
 
     /// How many listen.
     pub(crate) fn listeners(&self) -> usize {
-        self.state().pubsub.listeners()
+        self.state().listeners
     }
 
     /// From now on the server has these commands for compare-and-set: `IFEQ` (of SET), `DELEX`,
@@ -169,6 +195,10 @@ impl World {
 
     pub(crate) fn marks(&self) -> Vec<Mark> {
         self.state().marks.clone()
+    }
+
+    pub(crate) fn marked(&self, mark: Mark) -> usize {
+        self.state().marks.iter().filter(|marked| **marked == mark).count()
     }
 
     pub(crate) fn phases(&self) -> Vec<Phase> {
@@ -369,118 +399,15 @@ impl State {
     ) {
         let answer = self.server(node).execute(command, now_ns);
         for (channel, message) in std::mem::take(&mut self.server(node).published) {
-            self.pubsub.publish(&channel, &message);
+            for (_, inbox) in self.subscribers.iter().filter(|(theirs, _)| *theirs == channel) {
+                // A subscription that was dropped does not need it.
+                let _ = inbox.send(message[..].into());
+            }
             self.wake_all();
         }
         match reply_ns {
             None => {}
             Some(reply_ns) => self.at(now_ns + reply_ns, Event::Answer { call, answer }),
         }
-    }
-}
-
-#[derive(Clone)]
-pub(crate) struct TestEnv {
-    world: World,
-    client: u32,
-}
-
-#[derive(Clone)]
-pub(crate) struct TestConn {
-    world: World,
-    /// Whose it is, and where it leads.
-    ends: (u32, Node),
-    id: u64,
-}
-
-impl Env for TestEnv {
-    type Conn = TestConn;
-    type Subscription = TestSubscription;
-
-    fn now(&self) -> Instant {
-        self.world.now()
-    }
-
-    fn wall(&self) -> WallTime {
-        WallTime::from_unix_ns(self.world.now().as_ns())
-    }
-
-    /// Over when its timer has rung, and not when its time has come: after a pause a timer is late.
-    async fn sleep(&self, span: Duration) {
-        if span.is_zero() {
-            return;
-        }
-        let end_ns = self.now().after(span).as_ns();
-        let mut timer = None;
-        poll_fn(|cx| {
-            let mut state = self.world.state();
-            match timer {
-                None => {
-                    let key = *timer.insert((end_ns, state.next_seq()));
-                    state.events.insert(key, Event::Wake(cx.waker().clone()));
-                }
-                Some(key) => match state.events.get_mut(&key) {
-                    Some(Event::Wake(waker)) => waker.clone_from(cx.waker()),
-                    _ => return Poll::Ready(()),
-                },
-            }
-            Poll::Pending
-        })
-        .await;
-    }
-
-    fn random(&self) -> u64 {
-        let mut state = self.world.state();
-        if let Some(bits) = state.scripted_random.pop_front() {
-            return bits;
-        }
-        // SplitMix64: enough for tokens that differ.
-        state.seed = state.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state.seed ^ (state.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed ^ (mixed >> 27)
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut state = self.world.state();
-        let id = state.next_seq();
-        state.tasks.insert(id, Box::pin(task));
-        state.ready.push_back(id);
-    }
-
-    async fn connect(&self, node: Node) -> Result<TestConn, CallError> {
-        let span = self.world.state().connect_spans.get(&node).copied();
-        self.sleep(span.unwrap_or_default()).await;
-        let mut state = self.world.state();
-        if let Some(error) = state.connect_faults.pop_front() {
-            return Err(error);
-        }
-        let fresh = state.next_seq();
-        let ends = (self.client, node);
-        let id = *state.conns.entry(ends).or_insert(fresh);
-        Ok(TestConn { world: self.world.clone(), ends, id })
-    }
-
-    async fn subscribe(&self, _node: Node, channel: &[u8]) -> Result<TestSubscription, CallError> {
-        let mut state = self.world.state();
-        if let Some(error) = state.pubsub.faults.pop_front() {
-            return Err(error);
-        }
-        let seat = state.pubsub.take(channel);
-        Ok(TestSubscription { world: self.world.clone(), seat })
-    }
-
-    fn mark(&self, mark: Mark) {
-        self.world.state().marks.push(mark);
-    }
-}
-
-impl Conn for TestConn {
-    async fn call(&self, command: Command) -> Result<Reply, CallError> {
-        let call = self.world.state().send(self.ends, self.id, command);
-        poll_fn(|_| match self.world.state().answers.remove(&call) {
-            Some(answer) => Poll::Ready(answer),
-            None => Poll::Pending,
-        })
-        .await
     }
 }

@@ -10,13 +10,11 @@ mod addr;
 mod cluster;
 mod host;
 mod listener;
-mod options;
 mod sentinel;
 mod server_conn;
 mod slot_conn;
 mod slot_owners;
 
-use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -38,7 +36,7 @@ use slot_conn::SlotConn;
 
 pub use cluster::Cluster;
 pub use listener::TokioSubscription;
-pub use options::TokioOptions;
+pub use server_conn::TokioOptions;
 
 /// The environment of a service. Cloning gives another handle to the same connections: one
 /// multiplexed connection a node, shared by all locks, made when first needed and again after it
@@ -205,13 +203,13 @@ impl Env for TokioEnv {
             NodeSource::At(host) => (host.listener(options).await?, None),
             NodeSource::Primary(sentinels) => {
                 let (addr, host, _) = sentinels.primary(options).await?;
-                let owner = SubscribedOwner::Primary(sentinels.at(), addr);
+                let owner = SubscribedOwner::Primary(sentinels.at.subscribe(), addr);
                 (host.listener(options).await?, Some(owner))
             }
             NodeSource::Slot { nodes, slot, .. } => {
                 let (addr, _) = nodes.owner(*slot).await?;
                 let listener = nodes.host(&addr)?.listener(options).await?;
-                (listener, Some(SubscribedOwner::Slot(nodes.owners(), *slot, addr)))
+                (listener, Some(SubscribedOwner::Slot(nodes.owners.subscribe(), *slot, addr)))
             }
         };
         listener.subscribe(channel, owner).await

@@ -140,7 +140,6 @@ mod tests {
             prop_assert!(u128::from(until.as_ns()) <= lease_end);
         }
 
-
         /// Whatever the server's rate within the allowance, validity ends before the lease does.
         #[test]
         fn validity_ends_before_the_lease(

@@ -3,7 +3,6 @@
 //! Invariant: no wake-up is lost. A waiter checks the value and registers its waker under the mutex under
 //! which the value is changed, so a change comes either before the check or after the registration.
 
-use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -4,7 +4,6 @@
 //! Work that was not protected is reported and not undone.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use crate::time::Instant;
 
 /// The state of a lock, for the work done under it. It does not keep the lock: once the guard is dropped, it
 /// reports the lock as not valid.
+#[derive(Clone)]
 pub struct Holding<E: Env> {
     held: Arc<HeldLock<E>>,
 }
@@ -41,12 +41,6 @@ impl<E: Env> Holding<E> {
     /// True while the lock may be relied on. Reads the clock; sends nothing.
     pub fn is_valid(&self) -> bool {
         matches!(self.held.status(), HoldStatus::Held(_))
-    }
-}
-
-impl<E: Env> Clone for Holding<E> {
-    fn clone(&self) -> Self {
-        Self { held: Arc::clone(&self.held) }
     }
 }
 
@@ -109,18 +103,10 @@ mod tests {
     use std::future::pending;
 
     use super::*;
-    use crate::env::Node;
-    use crate::options::Options;
-    use crate::single::Single;
-    use crate::testing::{Fault, MS, TestEnv, World};
-    use crate::validity::Drift;
-
-    const TTL: Duration = Duration::from_millis(100);
+    use crate::testing::{Fault, MS, TTL, TestEnv, World, exact};
 
     fn taken(world: &World) -> Guard<TestEnv> {
-        let options = Options::builder(TTL).drift(Drift::NONE).fenced().build().unwrap();
-        let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
-        world.block_on(lock.try_acquire()).unwrap()
+        world.block_on(world.lock(exact().fenced()).try_acquire()).unwrap()
     }
 
     #[test]
@@ -169,12 +155,12 @@ mod tests {
     fn a_release_without_an_answer_harms_no_work_that_was_done_in_time() {
         let world = World::new();
         let guard = taken(&world);
-        (0..10).for_each(|_| world.fault("DELETE", Fault::Hang));
+        world.fault_times(10, "DELETE", Fault::Hang);
         assert_eq!(world.block_on(guard.protect(|_| async { 7 })), Ok(7));
         // At the end of validity it is another matter: the last poll of the work was too long.
         let world = World::new();
         let guard = taken(&world);
-        (0..10).for_each(|_| world.fault("DELETE", Fault::Hang));
+        world.fault_times(10, "DELETE", Fault::Hang);
         let work = |_| {
             let world = world.clone();
             async move { world.pause_clients(TTL) }

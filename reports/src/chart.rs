@@ -4,7 +4,6 @@
 //! painting serves SVG and PNG.
 
 pub(crate) mod axis;
-mod caption;
 mod curve;
 mod error;
 pub(crate) mod font;
@@ -16,7 +15,7 @@ pub(crate) mod palette;
 pub(crate) mod pen;
 pub(crate) mod render;
 
-pub use caption::Caption;
 pub use error::ChartError;
 pub use growth::{Growth, Series};
-pub use render::{narrow_svg, png, svg};
+pub use latency_chart::LatencyChart;
+pub use render::{Drawing, png, svg};

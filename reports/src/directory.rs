@@ -1,24 +1,32 @@
 //! The run directory: where a run's files go, so that none is ever half there.
 //!
 //! Invariant: a file bears its final name only when it is whole and on the disk. Whatever fails, no
-//! temporary file and no empty directory of ours stays behind. Deliberately absent: deleting files
-//! that are whole, and a clock; the caller says when the run began.
+//! temporary file and no empty directory of ours stays behind. Whoever follows the link `latest` finds
+//! a run, at every moment. Deliberately absent: deleting files that are whole, and a clock; the caller
+//! says when the run began.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::{Builder, NamedTempFile};
 
 use crate::file::beside;
 
-mod link;
-
 pub use crate::error::WriteError;
-pub use link::Latest;
 
 /// So many runs of one scenario with one seed within one second are believed.
 const MOST_COLLISIONS: u32 = 1000;
+
+/// What became of the link to the run that was written last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Latest {
+    /// This link leads to the run now.
+    Set(PathBuf),
+    /// Something that is no link has this name. It is somebody's file, and was left alone.
+    Taken(PathBuf),
+}
 
 /// The directory of one run. Dropped while it is still empty, it is removed.
 #[derive(Debug)]
@@ -47,7 +55,7 @@ impl RunDirectory {
         let name = format!("{}-{seed}", file_name(utc_stamp));
         let refused = |path: &Path, source| {
             made_above.iter().for_each(|dir| remove_if_empty(dir));
-            Err(WriteError::Create { path: path.to_owned(), source })
+            Err(WriteError::Create(path.to_owned(), source))
         };
         if let Err(source) = fs::create_dir_all(&parent) {
             return refused(&parent, source);
@@ -113,10 +121,7 @@ impl RunDirectory {
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)
         };
-        match write() {
-            Ok(_) => Ok(()),
-            Err(source) => Err(WriteError::Write { path, source }),
-        }
+        write().map(drop).map_err(|source| WriteError::Write(path, source))
     }
 
     fn try_out(&self) -> Result<(), WriteError> {
@@ -125,7 +130,7 @@ impl RunDirectory {
             file.write_all(b"picklock")?;
             file.as_file().sync_all()
         };
-        write().map_err(|source| WriteError::Create { path: self.path.clone(), source })
+        write().map_err(|source| WriteError::Create(self.path.clone(), source))
     }
 
     /// Says that the run is written: its names are made to last, and `latest` beside it leads to it.
@@ -135,7 +140,18 @@ impl RunDirectory {
     pub fn finish(self) -> Result<Latest, WriteError> {
         // Not every file system can do this for a directory; the files themselves are safe.
         let _ = File::open(&self.path).and_then(|dir| dir.sync_all());
-        link::set(&self.path)
+        let in_parent = "a run's directory was made in another";
+        let (parent, name) = self.path.parent().zip(self.path.file_name()).expect(in_parent);
+        let link = parent.join("latest");
+        if link.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+            return Ok(Latest::Taken(link));
+        }
+        // Renamed over the old link, which leads to a run until then.
+        let new = Builder::new().prefix(".latest-").make_in(parent, |path| symlink(name, path));
+        match new.and_then(|new| new.persist(&link).map_err(|error| error.error)) {
+            Ok(()) => Ok(Latest::Set(link)),
+            Err(source) => Err(WriteError::Link(link, source)),
+        }
     }
 }
 

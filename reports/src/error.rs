@@ -5,52 +5,26 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a run cannot be written down.
+/// Why a run cannot be written down: at which path, and what is wrong there.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The directory cannot be made or written.
-    #[error(
-        "cannot make the run directory {}: {source}; choose another place with --out",
-        path.display()
-    )]
-    Create {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        source: io::Error,
-    },
+    #[error("cannot make the run directory {}: {}; choose another place with --out", .0.display(), .1)]
+    Create(PathBuf, #[source] io::Error),
     /// A file cannot be written.
-    #[error(
-        "cannot write {}: {source}; make room or choose another place with --out",
-        path.display()
-    )]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        source: io::Error,
-    },
+    #[error("cannot write {}: {}; make room or choose another place with --out", .0.display(), .1)]
+    Write(PathBuf, #[source] io::Error),
     /// A file that was asked for by its path cannot be written.
     #[error(
-        "cannot write {}: {source}; name a file in a directory that is there and can be written",
-        path.display()
+        "cannot write {}: {}; name a file in a directory that is there and can be written",
+        .0.display(), .1
     )]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        source: io::Error,
-    },
+    File(PathBuf, #[source] io::Error),
     /// The link to the latest run cannot be set; the run itself is written.
     #[error(
-        "cannot set the link {}: {source}; the run itself is written, and a directory that allows \
-         links can be chosen with --out",
-        path.display()
+        "cannot set the link {}: {}; the run itself is written, and a directory that allows links \
+         can be chosen with --out",
+        .0.display(), .1
     )]
-    Link {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong.
-        source: io::Error,
-    },
+    Link(PathBuf, #[source] io::Error),
 }

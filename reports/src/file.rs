@@ -65,7 +65,7 @@ fn try_out(path: &Path) -> io::Result<()> {
 }
 
 fn failed(path: &Path, source: io::Error) -> WriteError {
-    WriteError::File { path: path.to_owned(), source }
+    WriteError::File(path.to_owned(), source)
 }
 
 /// What is there, to be written to as it is; nothing where a regular file is or may be.

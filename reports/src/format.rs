@@ -5,18 +5,25 @@
 
 use std::borrow::Cow;
 
+use scenarios::verdict::WitnessStep;
+
 pub(crate) use scenarios::format::{count, duration};
 
 /// A time of the run in milliseconds, to the microsecond: `12.345 ms`; `fine`: to the nanosecond.
-pub(crate) fn moment(at_ns: u64, fine: bool) -> String {
+fn moment(at_ns: u64, fine: bool) -> String {
     let (ms, rest_ns) = (at_ns / 1_000_000, at_ns % 1_000_000);
     if fine { format!("{ms}.{rest_ns:06} ms") } else { format!("{ms}.{:03} ms", rest_ns / 1000) }
 }
 
-/// Whether two different times of these would look the same to the microsecond.
-pub(crate) fn needs_fine(times_ns: &[u64]) -> bool {
-    let looks_same = |pair: &[u64]| pair[0] != pair[1] && pair[0] / 1000 == pair[1] / 1000;
-    times_ns.windows(2).any(looks_same)
+/// When each step of a witness was, whose it is, and what happened. Two different times never look the same.
+pub(crate) fn told(steps: &[WitnessStep]) -> impl Iterator<Item = (String, String, &str)> {
+    let looks_same = |[one, other]: [u64; 2]| one != other && one / 1000 == other / 1000;
+    let fine = steps.windows(2).any(|pair| looks_same([pair[0].at_ns, pair[1].at_ns]));
+    let actor = |client| match client {
+        0 => "the run".to_owned(),
+        client => format!("client {client}"),
+    };
+    steps.iter().map(move |it| (moment(it.at_ns, fine), actor(it.client), it.text.as_str()))
 }
 
 /// A count of things: `1 client`, `2 clients`.
@@ -39,21 +46,20 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whose a step of a witness is.
-pub(crate) fn actor(client: u32) -> String {
-    if client == 0 { "the run".to_owned() } else { format!("client {client}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn moments_are_told_apart() {
-        assert_eq!(moment(12_345_678, false), "12.345 ms");
-        assert_eq!(moment(12_345_678, true), "12.345678 ms");
-        assert!(needs_fine(&[1000, 1001]));
-        assert!(!needs_fine(&[1000, 1000, 2000]));
+        let times = |times_ns: &[u64]| {
+            let step = |at_ns: &u64| WitnessStep { at_ns: *at_ns, client: 0, text: String::new() };
+            let steps: Vec<WitnessStep> = times_ns.iter().map(step).collect();
+            told(&steps).map(|it| it.0).collect::<Vec<_>>()
+        };
+        assert_eq!(times(&[12_345_678]), ["12.345 ms"]);
+        assert_eq!(times(&[1000, 1001]), ["0.001000 ms", "0.001001 ms"]);
+        assert_eq!(times(&[1000, 1000, 2000]), ["0.001 ms", "0.001 ms", "0.002 ms"]);
     }
 
     #[test]

@@ -51,6 +51,8 @@ mod tests {
     use super::*;
     use crate::latency::Operation;
     use crate::support;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -59,7 +61,7 @@ mod tests {
         let mut all = Vec::new();
         for entry in IntervalLogIterator::new(log) {
             let LogEntry::Interval(interval) = entry.unwrap() else { continue };
-            let bytes = support::base64(interval.encoded_histogram());
+            let bytes = STANDARD.decode(interval.encoded_histogram()).unwrap();
             let histogram = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
             let name = interval.tag().unwrap().as_str().to_owned();
             all.push((name, interval.duration(), histogram));

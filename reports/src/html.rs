@@ -6,7 +6,6 @@
 mod document;
 mod figures;
 mod page;
-mod style;
 mod verdicts;
 
 pub use document::document;

@@ -9,7 +9,7 @@ use scenarios::result::{Invariant, RunResult};
 use scenarios::sweep::{InvariantCounts, Sweep};
 use scenarios::verdict::{Outcome, Witness};
 
-use crate::format::{actor, count, moment, needs_fine};
+use crate::format::{count, told};
 
 /// The invariants of a run or a sweep.
 #[derive(Clone, Debug)]
@@ -118,12 +118,7 @@ impl Row {
 
 /// A violation, line by line.
 fn story(witness: &Witness) -> Vec<String> {
-    let table = witness.short_story();
-    let times: Vec<u64> = table.iter().map(|step| step.at_ns).collect();
-    let fine = needs_fine(&times);
-    let line =
-        |at_ns, client, text: &str| format!("{} {}: {text}", moment(at_ns, fine), actor(client));
-    table.iter().map(|step| line(step.at_ns, step.client, &step.text)).collect()
+    told(witness.short_story()).map(|(when, who, what)| format!("{when} {who}: {what}")).collect()
 }
 
 #[cfg(test)]

@@ -27,14 +27,17 @@ impl InvariantTable {
     }
 }
 
+/// A case that was left out, and why.
+pub(crate) fn skipped(why: &str) -> TestCaseStatus {
+    let mut skipped = TestCaseStatus::skipped();
+    skipped.set_message(why);
+    skipped
+}
+
 fn status(row: &Row) -> TestCaseStatus {
     let kind = match row.found {
         Outcome::Held => return TestCaseStatus::success(),
-        Outcome::NotApplicable => {
-            let mut skipped = TestCaseStatus::skipped();
-            skipped.set_message(row.why.as_str());
-            return skipped;
-        }
+        Outcome::NotApplicable => return skipped(&row.why),
         Outcome::Violated => NonSuccessKind::Failure,
         // The run does not say: that is no failure of the lock, and no success.
         Outcome::Inconclusive => NonSuccessKind::Error,

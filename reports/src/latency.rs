@@ -54,13 +54,6 @@ pub struct LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// No operation yet.
-    pub fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants that a histogram takes");
-        Self { histogram, min_ns: u64::MAX, max_ns: 0, sum_ns: 0 }
-    }
-
     /// Counts an operation that took so long.
     pub fn record(&mut self, ns: u64) {
         self.histogram.saturating_record(ns);
@@ -84,11 +77,6 @@ impl LatencyHistogram {
         self.max_ns
     }
 
-    /// The time that this share (0 to 1) of the operations did not exceed.
-    pub fn at_quantile_ns(&self, quantile: f64) -> u64 {
-        self.clamp_ns(self.histogram.value_at_quantile(quantile))
-    }
-
     /// The histogram behind it, which rounds to three significant digits.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
@@ -102,14 +90,15 @@ impl LatencyHistogram {
     /// The figures of a result.
     pub fn figures(&self, operation: &Operation) -> LatencyFigures {
         let count = self.count();
+        let quantile_ns = |share| self.clamp_ns(self.histogram.value_at_quantile(share));
         let mean_ns = if count == 0 { 0.0 } else { self.sum_ns as f64 / count as f64 };
         LatencyFigures {
             operation: operation.to_string(),
             count,
             min_ns: self.min_ns(),
-            p50_ns: self.at_quantile_ns(0.50),
-            p90_ns: self.at_quantile_ns(0.90),
-            p99_ns: self.at_quantile_ns(0.99),
+            p50_ns: quantile_ns(0.50),
+            p90_ns: quantile_ns(0.90),
+            p99_ns: quantile_ns(0.99),
             max_ns: self.max_ns,
             mean_ns,
         }
@@ -117,8 +106,11 @@ impl LatencyHistogram {
 }
 
 impl Default for LatencyHistogram {
+    /// No operation yet.
     fn default() -> Self {
-        Self::new()
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
+            .expect("the bounds are constants that a histogram takes");
+        Self { histogram, min_ns: u64::MAX, max_ns: 0, sum_ns: 0 }
     }
 }
 
@@ -195,19 +187,9 @@ impl Latencies {
         self.kinds.iter()
     }
 
-    /// The distribution of this kind, if it occurred.
-    pub fn get(&self, operation: &Operation) -> Option<&LatencyHistogram> {
-        self.kinds.get(operation)
-    }
-
     /// How often this kind occurred.
     pub fn count(&self, operation: &Operation) -> u64 {
-        self.get(operation).map_or(0, LatencyHistogram::count)
-    }
-
-    /// True where nothing was measured.
-    pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
+        self.kinds.get(operation).map_or(0, LatencyHistogram::count)
     }
 
     /// The figures of every kind that occurred, for a result.
@@ -280,7 +262,7 @@ mod tests {
             }
         }
         let latencies = Latencies::of(&history);
-        let handoffs = latencies.get(&Operation::Handoff);
+        let handoffs = latencies.kinds.get(&Operation::Handoff);
         handoffs.map_or([0; 3], |it| [it.count(), it.min_ns(), it.max_ns()])
     }
 
@@ -301,15 +283,13 @@ mod tests {
     fn what_has_no_end_is_not_measured() {
         let mut history = support::bonus_pool();
         history.events.truncate(2);
-        let latencies = Latencies::of(&history);
-        assert!(latencies.is_empty());
-        assert_eq!(latencies.summaries(), []);
+        assert_eq!(Latencies::of(&history).summaries(), []);
     }
 
     #[test]
     fn figures_stand_in_order_and_between_the_exact_ends() {
         for samples in [vec![2_000_000], vec![7; 50], (1..=1000).map(|it| it * 999).collect()] {
-            let mut distribution = LatencyHistogram::new();
+            let mut distribution = LatencyHistogram::default();
             for &ns in &samples {
                 distribution.record(ns);
             }
@@ -322,7 +302,7 @@ mod tests {
 
     #[test]
     fn times_beyond_an_hour_keep_their_exact_maximum() {
-        let mut distribution = LatencyHistogram::new();
+        let mut distribution = LatencyHistogram::default();
         distribution.record(0);
         distribution.record(2 * LONGEST_NS);
         let figures = distribution.figures(&Operation::Hold);
@@ -332,7 +312,7 @@ mod tests {
 
     #[test]
     fn nothing_gives_zeros() {
-        let figures = LatencyHistogram::new().figures(&Operation::Hold);
+        let figures = LatencyHistogram::default().figures(&Operation::Hold);
         assert_eq!(figures.mean_ns, 0.0);
         assert_eq!((figures.count, figures.min_ns, figures.p99_ns, figures.max_ns), (0, 0, 0, 0));
     }

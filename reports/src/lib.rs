@@ -19,10 +19,7 @@ pub mod terminal;
 pub mod tuning;
 pub mod write;
 
-pub use directory::{Latest, RunDirectory, WriteError};
-pub use manifest::{Manifest, Platform};
-pub use write::write_all;
+pub use directory::{RunDirectory, WriteError};
 
 #[cfg(test)]
-#[path = "../tests/support/mod.rs"]
 mod support;

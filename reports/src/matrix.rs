@@ -16,6 +16,7 @@ use scenarios::scenario::Scenario;
 use scenarios::verdict::Level;
 
 use crate::format::count;
+use crate::junit::skipped;
 
 /// The matrix in a line: how many cells stand how.
 pub fn totals(totals: Totals) -> String {
@@ -116,26 +117,20 @@ fn one_word(name: &str) -> String {
 
 fn status(pair: &Pair, replay: impl Fn(&Pair) -> String) -> TestCaseStatus {
     if let Some(why) = &pair.not_run {
-        let mut skipped = TestCaseStatus::skipped();
-        skipped.set_message(why.as_str());
-        return skipped;
+        return skipped(why);
     }
     let surprises: Vec<String> =
         pair.cells.iter().filter(|it| is_surprising(it)).map(surprise).collect();
-    match (surprises.is_empty(), pair.standing()) {
-        (true, Some(Conformance::Unclaimed)) => {
-            let mut skipped = TestCaseStatus::skipped();
-            skipped.set_message(format!("nothing is claimed: {}", pair.why));
-            skipped
-        }
-        (true, _) => TestCaseStatus::success(),
-        (false, _) => {
-            let mut failed = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            failed.set_type("not as expected");
-            failed.set_message(surprises.join("; "));
-            failed.set_description(format!("replay: {}", replay(pair)));
-            failed
-        }
+    if !surprises.is_empty() {
+        let mut failed = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        failed.set_type("not as expected");
+        failed.set_message(surprises.join("; "));
+        failed.set_description(format!("replay: {}", replay(pair)));
+        return failed;
+    }
+    match pair.standing() {
+        Some(Conformance::Unclaimed) => skipped(&format!("nothing is claimed: {}", pair.why)),
+        _ => TestCaseStatus::success(),
     }
 }
 

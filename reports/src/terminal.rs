@@ -9,12 +9,14 @@ mod matrix;
 mod story;
 mod summary;
 mod sweep;
+mod table;
 mod verdicts;
 
 pub use matrix::matrix;
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{footer, summary};
 pub use sweep::{Swept, sweep};
+pub(crate) use table::table;
 
 /// How the summary is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -40,37 +40,27 @@ pub fn share(share: &Share) -> String {
 mod tests {
     use super::*;
 
+    fn of(how: How, per_day: f64, per_day_high: f64) -> String {
+        let (per_hold, low, high) = (per_day, 0.0, per_day_high);
+        share(&Share { per_hold, low, high, per_day, per_day_high, how })
+    }
+
     #[test]
     fn no_share_is_a_bare_zero() {
-        let none = |how, high: f64| Share {
-            per_hold: 0.0,
-            low: 0.0,
-            high,
-            per_day: 0.0,
-            per_day_high: high * 1e6,
-            how,
-        };
-        let counted = share(&none(How::Counted { hits: 0, of: 1_000_000 }, 3e-6));
+        let counted = of(How::Counted { hits: 0, of: 1_000_000 }, 0.0, 3.0);
         assert_eq!(counted, "0 of 1,000,000, at most 3 a day");
-        assert_eq!(share(&none(How::Estimated { holds: 9 }, 1e-6)), "none seen, at most 1 a day");
-        assert_eq!(share(&none(How::Construction, 0.0)), "cannot be");
-        assert_eq!(share(&none(How::Bound, 1e-30)), NEVER);
+        assert_eq!(of(How::Estimated { holds: 9 }, 0.0, 1.0), "none seen, at most 1 a day");
+        assert_eq!(of(How::Construction, 0.0, 0.0), "cannot be");
+        assert_eq!(of(How::Bound, 0.0, 1e-24), NEVER);
     }
 
     #[test]
     fn a_share_says_what_it_is_at_most() {
-        let of = |per_day, per_day_high| Share {
-            per_hold: per_day,
-            low: 0.0,
-            high: per_day_high,
-            per_day,
-            per_day_high,
-            how: How::Estimated { holds: 9 },
-        };
-        assert_eq!(share(&of(1.0, 2.0)), "1 a day, at most 2 a day");
-        assert_eq!(share(&of(2.0, 2.01)), "2 a day");
-        assert_eq!(share(&of(1e-30, 1.0)), "at most 1 a day");
-        assert_eq!(share(&of(1e-30, 1e-29)), NEVER);
+        let of = |per_day, high| of(How::Estimated { holds: 9 }, per_day, high);
+        assert_eq!(of(1.0, 2.0), "1 a day, at most 2 a day");
+        assert_eq!(of(2.0, 2.01), "2 a day");
+        assert_eq!(of(1e-30, 1.0), "at most 1 a day");
+        assert_eq!(of(1e-30, 1e-29), NEVER);
         assert_eq!((at_most(1.0).as_str(), at_most(0.0).as_str()), ("at most 1 a day", NEVER));
     }
 }

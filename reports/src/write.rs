@@ -3,13 +3,14 @@
 //! Invariant: what cannot be made again comes first, so that a disk that fills up costs a picture
 //! rather than the history; the manifest comes last and names only files that are there.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use scenarios::history::{self, History};
 use scenarios::result::RunResult;
 use serde::Serialize;
 
-use crate::chart::{self, Caption};
+use crate::chart::{self, LatencyChart};
 use crate::directory::{RunDirectory, WriteError};
 use crate::invariant_table::InvariantTable;
 use crate::latency::Latencies;
@@ -31,9 +32,9 @@ pub fn write_all(
     manifest: &Manifest,
     logs: &[(String, Vec<u8>)],
 ) -> Result<Vec<String>, WriteError> {
-    let caption = Caption::of(history);
-    let drawing = chart::svg(latencies, &caption);
-    let narrow = chart::narrow_svg(latencies, &caption);
+    let wide = LatencyChart::wide(latencies, &history.head);
+    let drawing = chart::svg(&wide);
+    let narrow = chart::svg(&LatencyChart::narrow(latencies, &history.head));
     let mut files = manifest.files.clone();
     let mut done = |name: &str| files.push(name.to_owned());
 
@@ -44,22 +45,14 @@ pub fn write_all(
     let duration_ns = history.duration_ns();
     directory.write("latency.hlog", |mut w| hlog::write(latencies, duration_ns, &mut w))?;
     done("latency.hlog");
-    directory.write("latency.svg", |w| match &drawing {
-        Ok(drawing) => w.write_all(drawing.as_bytes()),
-        Err(error) => Err(io::Error::other(error.to_string())),
-    })?;
+    directory.write("latency.svg", |w| made(w, &drawing))?;
     done("latency.svg");
-    directory.write_by_path("latency.png", |path| {
-        chart::png(latencies, &caption, path).map_err(io::Error::other)
-    })?;
+    directory
+        .write_by_path("latency.png", |path| chart::png(&wide, path).map_err(io::Error::other))?;
     done("latency.png");
 
     let table = InvariantTable::run(result);
-    let junit = table.junit();
-    directory.write("junit.xml", |w| match &junit {
-        Ok(junit) => w.write_all(junit.as_bytes()),
-        Err(error) => Err(io::Error::other(error.to_string())),
-    })?;
+    directory.write("junit.xml", |w| made(w, &table.junit()))?;
     done("junit.xml");
     directory.write("summary.md", |w| w.write_all(table.markdown().as_bytes()))?;
     done("summary.md");
@@ -69,9 +62,7 @@ pub fn write_all(
         done(name);
     }
 
-    for name in ["report.html", "manifest.json"] {
-        files.push(name.to_owned());
-    }
+    files.extend(["report.html", "manifest.json"].map(str::to_owned));
     let charts = drawing.as_deref().ok().zip(narrow.as_deref().ok());
     let chart = charts.map(|(wide, narrow)| html::Chart { wide, narrow });
     let page = html::page(result, chart, &files);
@@ -79,6 +70,11 @@ pub fn write_all(
     let manifest = Manifest { format: FORMAT.to_owned(), files: files.clone(), ..manifest.clone() };
     directory.write("manifest.json", |w| json(w, &manifest))?;
     Ok(files)
+}
+
+/// Writes a text, if there is one.
+fn made(w: &mut dyn Write, text: &Result<String, impl Display>) -> io::Result<()> {
+    w.write_all(text.as_ref().map_err(|error| io::Error::other(error.to_string()))?.as_bytes())
 }
 
 fn json(mut w: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {

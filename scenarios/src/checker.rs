@@ -17,7 +17,6 @@ mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
-mod open_commands;
 mod ownership;
 mod pool;
 mod refusal;
@@ -30,33 +29,38 @@ use crate::history::{Event, Head, History, Texts};
 use crate::verdict::{Finding, Level, Verdict};
 
 use contention::Contention;
-use interface::{Checker, LockCommands};
+use interface::{Checker, Kinds, LOCK_COMMANDS, LockCommands, OTHER_COMMANDS, OTHERS, PHASES};
 use story::StoryWriter;
 use vacuity::Vacuity;
 
 /// Makes a checker of a history that begins with this head; none where the head asks for none.
 type MakeChecker = fn(&Head) -> Option<Box<dyn Checker>>;
 
-/// Every checker, in the order in which findings are listed.
-static ALL: [MakeChecker; 11] = [
-    ownership::checker,
-    mutual_exclusion::checker,
-    lease_validity::checker,
-    pool::checker,
-    register::checker,
-    fencing::checker,
-    deadlock_freedom::checker,
-    availability::checker,
-    wake_up::checker,
-    fairness::checker,
-    efficiency::checker,
+/// All of them.
+const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
+
+/// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
+/// are commands and phases: not to show these to everybody is what makes many checkers cheap.
+static ALL: [(MakeChecker, Kinds); 11] = [
+    (ownership::checker, LOCK_COMMANDS | OTHERS),
+    (mutual_exclusion::checker, OTHERS),
+    (lease_validity::checker, PHASES | OTHERS),
+    // Any event, by its time, may show that a write under way is late: see `late_write`.
+    (pool::checker, ANY),
+    (register::checker, ANY),
+    (fencing::checker, LOCK_COMMANDS | OTHERS),
+    (deadlock_freedom::checker, OTHERS),
+    (availability::checker, OTHERS),
+    (wake_up::checker, ANY),
+    (fairness::checker, ANY),
+    (efficiency::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
 ];
 
 /// The checkers of one history, which is shown to them event by event.
 pub struct Checkers<'a> {
     head: &'a Head,
     commands: LockCommands<'a>,
-    checkers: Vec<Box<dyn Checker>>,
+    checkers: Vec<(Box<dyn Checker>, Kinds)>,
     contention: Contention,
     vacuity: Vacuity,
 }
@@ -67,7 +71,7 @@ impl<'a> Checkers<'a> {
         Self {
             head,
             commands: LockCommands::new(head),
-            checkers: ALL.iter().filter_map(|checker| checker(head)).collect(),
+            checkers: ALL.iter().filter_map(|(make, kinds)| Some((make(head)?, *kinds))).collect(),
             contention: Contention::default(),
             vacuity: Vacuity::new(head),
         }
@@ -78,7 +82,9 @@ impl<'a> Checkers<'a> {
         self.contention.see(event);
         self.vacuity.see(event, self.head, texts);
         let seen = self.commands.next(event, texts);
-        self.checkers.iter_mut().for_each(|checker| checker.see(&seen));
+        let kind = seen.kind();
+        let looking = self.checkers.iter_mut().filter(|(_, kinds)| kinds & kind != 0);
+        looking.for_each(|(checker, _)| checker.see(&seen));
     }
 
     /// What they have found, the steps of witnesses left to a [`StoryWriter`]. Where the run was cut short
@@ -93,10 +99,11 @@ impl<'a> Checkers<'a> {
         let unharmed = self.vacuity.unharmed(self.head).filter(|_| complete);
         let mut findings = self.verdicts(texts);
         if let Some(unharmed) = unharmed {
-            let of_work =
-                |it: &&mut Finding| it.level == Level::Effect && it.verdict == Verdict::Held;
-            let mut of_work: Vec<_> = findings.iter_mut().filter(of_work).collect();
-            of_work.iter_mut().for_each(|it| it.verdict = Verdict::Vacuous(unharmed));
+            for it in findings.iter_mut().filter(|it| it.level == Level::Effect) {
+                if it.verdict == Verdict::Held {
+                    it.verdict = Verdict::Vacuous(unharmed);
+                }
+            }
         }
         if let Some(doubt) = doubt {
             for finding in &mut findings {
@@ -115,8 +122,8 @@ impl<'a> Checkers<'a> {
     fn verdicts(mut self, texts: &Texts) -> Vec<Finding> {
         let end = self.commands.end(texts);
         let mut findings: Vec<Finding> =
-            self.checkers.iter_mut().flat_map(|checker| checker.finish(&end)).collect();
-        self.checkers.iter().for_each(|checker| checker.explain(&mut findings));
+            self.checkers.iter_mut().flat_map(|(checker, _)| checker.finish(&end)).collect();
+        self.checkers.iter().for_each(|(checker, _)| checker.explain(&mut findings));
         findings
     }
 }

@@ -9,21 +9,22 @@ mod flaw;
 mod head;
 mod journal;
 mod jsonl;
+mod open_ops;
 mod read;
 mod text;
 mod timeline;
 mod values;
 
 pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
-pub use flaw::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError};
+pub(crate) use event::{FOR_EVER, GONE};
+pub use flaw::ReadError;
 pub use head::{Declared, FORMAT, Head, Promise};
 pub use journal::Journal;
 pub use jsonl::write;
+pub(crate) use open_ops::OpenOps;
 pub use read::{Reader, read};
 pub use text::{Text, Texts};
-pub use timeline::{
-    AcquireEnd, Acquisition, CommandOp, Loss, ReleaseEnd, TakeEnd, Timeline, UpdateEnd, UpdateOp,
-};
+pub use timeline::{AcquireEnd, Acquisition, CommandOp, ReleaseEnd, Timeline, UpdateEnd, UpdateOp};
 pub use values::{Content, KeyDigest};
 
 /// A history: what kind of run it was, and its events.

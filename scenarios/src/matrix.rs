@@ -5,7 +5,6 @@
 //! success.
 
 pub mod expected;
-mod several;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,10 +15,10 @@ use crate::recipe::{self, About};
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 use crate::verdict::{Level, Outcome};
 
-pub use self::several::Several;
-
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/matrix/1";
+/// The same of several matrices together.
+const SEVERAL_SCHEMA: &str = "picklock/matrices/1";
 
 /// What was found of every recipe in every scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +37,19 @@ pub struct Matrix {
     pub totals: Totals,
     /// Every pair, scenario by scenario.
     pub pairs: Vec<Pair>,
+}
+
+/// What was found of every recipe in every scenario, on several servers. What one has shown is never taken for
+/// what another has: only how many cells stand how is added up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "picklock matrices")]
+pub struct Several {
+    /// The format: `picklock/matrices/1`.
+    pub schema: String,
+    /// How many cells stand how, of all servers.
+    pub totals: Totals,
+    /// The matrix on each server, in the order in which they were named.
+    pub matrices: Vec<Matrix>,
 }
 
 /// One recipe in one scenario.
@@ -348,6 +360,28 @@ impl Matrix {
             }
         }
         groups
+    }
+}
+
+impl Several {
+    /// These, together.
+    pub fn new(matrices: Vec<Matrix>) -> Self {
+        let totals = Totals::sum(&matrices);
+        Self { schema: SEVERAL_SCHEMA.to_owned(), totals, matrices }
+    }
+}
+
+impl Totals {
+    /// Those of all.
+    pub fn sum(matrices: &[Matrix]) -> Self {
+        let add = |sum: Self, it: &Matrix| Self {
+            as_expected: sum.as_expected + it.totals.as_expected,
+            different: sum.different + it.totals.different,
+            vacuous: sum.vacuous + it.totals.vacuous,
+            unclaimed: sum.unclaimed + it.totals.unclaimed,
+            not_run: sum.not_run + it.totals.not_run,
+        };
+        matrices.iter().fold(Self::default(), add)
     }
 }
 

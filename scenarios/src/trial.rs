@@ -13,10 +13,11 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use crate::call::answered;
-use crate::history::{Declared, FORMAT, Head, Journal, What};
+use crate::history::{Declared, FOR_EVER, FORMAT, GONE, Head, Journal, What};
 use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
+use crate::span::Span;
 use crate::topology::Topology;
 use crate::workload::{self, INITIAL, Workload};
 
@@ -26,10 +27,6 @@ const NODE: Node = Node(0);
 const BOUND: Duration = Duration::from_secs(1);
 /// How long between two looks at the lock's key.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// What PTTL answers where there is no key.
-const GONE: i64 = -2;
-/// What PTTL answers of a key that never expires.
-const FOR_EVER: i64 = -1;
 
 /// A scenario, put together for one run.
 pub struct Trial<W: Observed> {
@@ -104,8 +101,8 @@ impl<W: Observed> Trial<W> {
             exact,
             fair_within: about.fair,
             commands_within_milli: scenario.commands_within_milli(),
-            available_within_ns: scenario.available_within.map(|it| picklock::time::span_ns(it.0)),
-            woken_within_ns: scenario.woken_within.map(|it| picklock::time::span_ns(it.0)),
+            available_within_ns: scenario.available_within.map(Span::ns),
+            woken_within_ns: scenario.woken_within.map(Span::ns),
             promise: scenario.promise(),
             timely_writes: scenario.timely_writes(),
             prizes,

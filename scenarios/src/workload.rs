@@ -6,8 +6,13 @@
 mod bonus_pool;
 mod register;
 
-use picklock::env::{CallError, Node};
+use std::pin::pin;
 
+use picklock::command::Command;
+use picklock::env::{CallError, Conn, Env, Node};
+use picklock::reply::Reply;
+
+use crate::call::answered;
 use crate::history::What;
 use crate::recipe::{BoxFuture, Held, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
@@ -51,6 +56,23 @@ pub fn build<W: Observed>(
         WorkloadPart::BonusPool(part) => Box::new(bonus_pool::workload(part, prefix)),
         WorkloadPart::Register(part) => Box::new(register::workload(part, prefix, resource)),
     }
+}
+
+/// Sends a command to the server that keeps the resource.
+async fn call<W: Observed>(
+    env: &Recorded<W>,
+    node: Node,
+    command: Command,
+) -> Result<Reply, CallError> {
+    let conn = env.connect(node).await?;
+    answered(env, pin!(conn.call(command))).await
+}
+
+/// What the answer says that the resource of this name holds.
+fn number(reply: &Reply, resource: &str) -> Result<i64, CallError> {
+    reply.as_int().ok_or_else(|| {
+        CallError::Indeterminate(format!("the {resource} holds no number: {reply:?}").into())
+    })
 }
 
 /// Acquires the lock as a new acquisition, and writes down how that ended.

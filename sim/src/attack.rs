@@ -10,6 +10,7 @@ use attack::{Attack, AttackError, AttackReport, Campaign, PlanOutcome};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
 use scenarios::history;
+use tokio::sync::watch;
 
 use super::args::{AttackArgs, OutputFormat, World};
 use super::exit::Exit;
@@ -20,8 +21,8 @@ use super::terminal::Terminal;
 use super::world::{Chosen, choose, refuse_several, runtime};
 use super::{output, print, run, signal};
 
-/// How long a worker may take to start: a JVM on a busy machine takes seconds.
-const START_WITHIN: Duration = Duration::from_secs(30);
+/// Plans wait for TTLs most of the time.
+const JOBS_PER_CORE: usize = 4;
 /// How long it may take over an answer beyond some TTLs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -36,7 +37,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
     }
     refuse_several(&args.server)?;
     let Chosen { choice, why, .. } = choose(args.world, &args.server)?;
-    if !terminal.is_quiet() {
+    if !terminal.options.quiet {
         print::note(&why);
     }
     let attack = Arc::new(Attack {
@@ -45,20 +46,13 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         clients: args.clients,
         ttl: args.ttl.0,
         key: args.key.clone(),
-        start_within: START_WITHIN,
+        start_within: args.start_within.0,
         answer_within: args.ttl.0 * 4 + ANSWER_WITHIN,
     });
     runtime()?.block_on(async {
-        let supervisor = Supervisor::spawn(None).map_err(|error| Failure::unavailable(&error))?;
-        let mut stopped = signal::watch().map_err(|error| Failure::unavailable(&error))?;
-        let outcome = tokio::select! {
-            biased;
-            outcome = act(args, &attack, &supervisor, terminal) => outcome,
-            _ = stopped.wait_for(|stopped| *stopped) => Err(Failure::interrupted(
-                "interrupted before all plans had run",
-                "run again, or fewer plans with --only",
-            )),
-        };
+        let supervisor = Supervisor::spawn(None).map_err(|error| Failure::unavailable(error))?;
+        let stopped = signal::watch().map_err(Failure::unavailable)?;
+        let outcome = act(args, &attack, &supervisor, stopped, terminal).await;
         supervisor.shutdown().await;
         outcome
     })
@@ -68,38 +62,43 @@ async fn act(
     args: &AttackArgs,
     attack: &Arc<Attack>,
     supervisor: &Supervisor,
+    mut stopped: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    if args.list {
-        let plans = attack::list(attack, supervisor).await.map_err(|error| failure(&error))?;
-        let lines: Vec<String> =
-            plans.iter().map(|plan| format!("{plan}: {}\n", plan.fault.does())).collect();
-        print::results(&lines.concat())?;
-        return Ok(Exit::Held);
-    }
-    let directory = directory(args)?;
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let (done, total) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let shown = Arc::clone(&done);
-    let campaign = Campaign {
-        only: args.only.clone(),
-        again: args.again,
-        jobs: args.jobs.map_or(cores * 2, usize::from),
-        progress: Box::new(move |done, of| {
-            shown.store(done, Ordering::Relaxed);
-            total.store(of, Ordering::Relaxed);
-        }),
+    let learnt = tokio::select! {
+        biased;
+        _ = stopped.wait_for(|stopped| *stopped) => return Err(Failure::interrupted(
+            "interrupted before any plan was run",
+            "run again; `--only` runs fewer plans",
+        )),
+        learnt = attack::learn(attack, supervisor) => learnt.map_err(failure)?,
     };
-    let bar = Progress::show(terminal, move || done.load(Ordering::Relaxed), 0, "plans");
-    let report = attack::run(attack, supervisor, campaign).await;
-    drop(bar);
-    let report = report.map_err(|error| failure(&error))?;
-    if report.plans.is_empty() {
+    let plans = learnt.plans(&args.only);
+    if plans.is_empty() {
         return Err(Failure::usage_text(
             format!("no plan is called {}", args.only.join(" or ")),
             "`picklock attack --list -- COMMAND` lists the plans for your worker",
         ));
     }
+    if args.list {
+        let lines = plans.iter().map(|plan| format!("{plan}: {}\n", plan.fault.does()));
+        print::results(&lines.collect::<String>())?;
+        return Ok(Exit::Held);
+    }
+    let directory = directory(args)?;
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let done = Arc::new(AtomicU64::new(0));
+    let campaign = Campaign {
+        only: args.only.clone(),
+        again: args.again,
+        jobs: args.jobs.map_or(cores * JOBS_PER_CORE, usize::from),
+        done: Arc::clone(&done),
+        stopped,
+    };
+    let done = move || done.load(Ordering::Relaxed);
+    let progress = Progress::show(terminal, done, plans.len() as u64, "plans");
+    let report = learnt.attack(supervisor, &campaign).await.map_err(failure)?;
+    drop(progress);
     write(args, &report, &directory, terminal)?;
     Ok(exit(&report))
 }
@@ -108,7 +107,7 @@ async fn act(
 fn directory(args: &AttackArgs) -> Result<RunDirectory, Failure> {
     let stamp: String = run::now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let made = RunDirectory::create(&args.out, "attack", &stamp, 1);
-    made.map_err(|error| Failure::unavailable(&error))
+    made.map_err(|error| Failure::unavailable(error))
 }
 
 /// Writes the files, and prints what is to be printed.
@@ -119,25 +118,24 @@ fn write(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let replay = |plan: &str| again(args, plan);
-    let json = serde_json::to_string_pretty(report)
-        .map_err(|error| Failure::internal(error.to_string()))?
-        + "\n";
+    let json =
+        serde_json::to_string_pretty(report).map_err(|error| Failure::internal(error))? + "\n";
     let page = attack::page(report, replay);
     for (name, text) in [("attack.json", &json), ("report.html", &page)] {
         let written = directory.write(name, |file| file.write_all(text.as_bytes()));
-        written.map_err(|error| Failure::unavailable(&error))?;
+        written.map_err(|error| Failure::unavailable(error))?;
     }
     for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
         let name = format!("{}.jsonl", plan.plan);
         let written = directory.write(&name, |file| history::write(&plan.history, file));
-        written.map_err(|error| Failure::unavailable(&error))?;
+        written.map_err(|error| Failure::unavailable(error))?;
     }
     output::write(&args.format, |format| {
         Ok(match format {
             OutputFormat::Human => {
                 let report_at = directory.path().join("report.html");
                 let report_at = format!("report: {}\n", report_at.display());
-                if terminal.is_quiet() {
+                if terminal.options.quiet {
                     report.sentence() + "\n"
                 } else {
                     attack::human(report, replay) + &report_at
@@ -145,8 +143,9 @@ fn write(
             }
             OutputFormat::Json => json.clone(),
             OutputFormat::Markdown => attack::markdown(report),
-            OutputFormat::Junit => attack::junit(report, replay)
-                .map_err(|error| Failure::internal(error.to_string()))?,
+            OutputFormat::Junit => {
+                attack::junit(report, replay).map_err(|error| Failure::internal(error))?
+            }
         })
     })
 }
@@ -161,7 +160,7 @@ fn again(args: &AttackArgs, plan: &str) -> String {
     words.fold(line, |line, word| line.word(&word)).text()
 }
 
-fn failure(error: &AttackError) -> Failure {
+fn failure(error: AttackError) -> Failure {
     match error {
         AttackError::Worker(_) | AttackError::NoLock(_) => Failure::usage_text(
             error.to_string(),

@@ -24,7 +24,7 @@ use source::HistorySource;
 pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
     let mut source = HistorySource::open(&args.history)?;
-    let name = source.name().to_owned();
+    let name = source.name.clone();
     let word = args.history.display().to_string();
     let circumstances = Circumstances {
         complete: !args.incomplete,
@@ -33,7 +33,7 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
     };
     let (result, lines) = judge(&mut source, &args.thresholds, circumstances)
         .map_err(|error| unreadable(&name, &error))?;
-    if lines == 1 && !terminal.is_quiet() {
+    if lines == 1 && !terminal.options.quiet {
         print::note("note: the history has a head but no events");
     }
     let footer = format!("history: {name}, {lines} lines\n");

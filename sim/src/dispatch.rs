@@ -28,10 +28,10 @@ pub(crate) fn main() -> Exit {
         .unwrap_or_else(|_| Err(Failure::internal("picklock panicked; see the message above")));
     done.unwrap_or_else(|failure| {
         print::raw(&failure.render(&terminal));
-        if failure.exit() == Exit::Usage {
+        if failure.exit == Exit::Usage {
             note_variables();
         }
-        failure.exit()
+        failure.exit
     })
 }
 

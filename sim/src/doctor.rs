@@ -17,10 +17,7 @@ const CLIENTS: u64 = 500;
 
 pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     let mut text = format!("picklock {}\n", env!("CARGO_PKG_VERSION"));
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::unavailable(&error))?;
+    let runtime = world::runtime()?;
     let mut wrong = None;
     if let Some(url) = &server.redis {
         let url = world::parse_url(url, server)?;
@@ -37,7 +34,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
                     let _ = writeln!(text, "redis-server: {error}");
                     Ok(())
                 }
-                Err(error) => Err(Failure::unavailable(&error)),
+                Err(error) => Err(Failure::unavailable(error)),
             };
             wrong = wrong.or(found.err());
         }
@@ -46,14 +43,11 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
         wrong.get_or_insert(error);
     }
     let links = Links { external: CLIENTS, each: 1, ..Links::default() };
-    match ensure_open_files(links.needed() + BESIDES) {
-        Ok(limit) => {
-            let _ = writeln!(text, "open files: {limit}, enough for {CLIENTS} clients");
-        }
-        Err(error) => {
-            let _ = writeln!(text, "open files: {error}");
-        }
-    }
+    let files = match ensure_open_files(links.needed() + BESIDES) {
+        Ok(limit) => format!("{limit}, enough for {CLIENTS} clients"),
+        Err(error) => error.to_string(),
+    };
+    let _ = writeln!(text, "open files: {files}");
     runtime.shutdown_background();
     match wrong {
         None => Ok(text),
@@ -68,9 +62,9 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
 async fn look(text: &mut String, what: &str, choice: Choice) -> Result<(), Failure> {
     let keys = KeySpace::of_run("doctor");
     let target = Endpoint::open(choice, keys, &Settings::default()).await;
-    let target = target.map_err(|error| Failure::unavailable(&error))?;
+    let target = target.map_err(Failure::unavailable)?;
     let info = target.server();
-    let _ = writeln!(text, "  {what} works: {} {}, {}", info.software, info.version, info.how);
+    let _ = writeln!(text, "  {what} works: {} {}, {}", info.software, info.version, info.origin);
     for Capability { name, can, said } in capability::of(&target).await {
         let said = said.map_or(String::new(), |said| format!(" ({said})"));
         let _ = writeln!(text, "    {name}: {}{said}", can.name());

@@ -13,40 +13,26 @@ use scenarios::verdict::{Level, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything held, or the output was printed.
-    Held,
+    Held = 0,
     /// A level of safety was violated.
-    Violated,
+    Violated = 1,
     /// The command line or a file is wrong.
-    Usage,
+    Usage = 2,
     /// The run is inconclusive.
-    Inconclusive,
+    Inconclusive = 3,
     /// Nothing was checked.
-    NothingRan,
+    NothingRan = 4,
     /// Only progress was violated.
-    ProgressOnly,
+    ProgressOnly = 5,
     /// A server, a file or the machine is unusable.
-    Unavailable,
+    Unavailable = 69,
     /// A bug in picklock.
-    Internal,
+    Internal = 70,
     /// Interrupted; a partial report was written.
-    Interrupted,
+    Interrupted = 130,
 }
 
 impl Exit {
-    pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Held => 0,
-            Self::Violated => 1,
-            Self::Usage => 2,
-            Self::Inconclusive => 3,
-            Self::NothingRan => 4,
-            Self::ProgressOnly => 5,
-            Self::Unavailable => 69,
-            Self::Internal => 70,
-            Self::Interrupted => 130,
-        }
-    }
-
     pub(crate) fn of(result: &RunResult) -> Self {
         if result.complete { Self::of_incomplete(result) } else { Self::Interrupted }
     }
@@ -97,7 +83,7 @@ impl Exit {
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
+        Self::from(exit as u8)
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Invariant: one failure, one message, one exit code.
 
+use std::error::Error;
+
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, MietteDiagnostic};
 
 use super::exit::Exit;
@@ -9,7 +11,7 @@ use super::terminal::Terminal;
 
 #[derive(Debug)]
 pub(super) struct Failure {
-    exit: Exit,
+    pub(super) exit: Exit,
     diagnostic: Box<dyn Diagnostic + Send + Sync>,
 }
 
@@ -25,34 +27,28 @@ impl Failure {
     }
 
     /// The same, from an error that says what to do.
-    pub(super) fn usage_error(error: &dyn std::error::Error) -> Self {
-        Self { exit: Exit::Usage, diagnostic: whole(error) }
+    pub(super) fn usage_error(error: impl Error) -> Self {
+        Self { exit: Exit::Usage, diagnostic: whole(&error) }
     }
 
     /// A server, a file or the machine is not as it must be. The error says what to do.
-    pub(super) fn unavailable(error: &dyn std::error::Error) -> Self {
-        Self { exit: Exit::Unavailable, diagnostic: whole(error) }
+    pub(super) fn unavailable(error: impl Error) -> Self {
+        Self { exit: Exit::Unavailable, diagnostic: whole(&error) }
     }
 
     /// The same, as a message and a help text.
     pub(super) fn unavailable_text(message: impl Into<String>, help: impl Into<String>) -> Self {
-        let diagnostic = Box::new(MietteDiagnostic::new(message.into()).with_help(help.into()));
-        Self { exit: Exit::Unavailable, diagnostic }
+        Self { exit: Exit::Unavailable, ..Self::usage_text(message, help) }
     }
 
     /// A signal interrupted the command.
     pub(super) fn interrupted(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { exit: Exit::Interrupted, ..Self::unavailable_text(message, help) }
+        Self { exit: Exit::Interrupted, ..Self::usage_text(message, help) }
     }
 
-    pub(super) fn internal(message: impl Into<String>) -> Self {
+    pub(super) fn internal(message: impl ToString) -> Self {
         let help = "this is a bug in picklock: please report it, with the command line";
-        let diagnostic = Box::new(MietteDiagnostic::new(message.into()).with_help(help));
-        Self { exit: Exit::Internal, diagnostic }
-    }
-
-    pub(super) fn exit(&self) -> Exit {
-        self.exit
+        Self { exit: Exit::Internal, ..Self::usage_text(message.to_string(), help) }
     }
 
     /// The first line, for tables.
@@ -61,7 +57,7 @@ impl Failure {
     }
 
     pub(super) fn render(&self, terminal: &Terminal) -> String {
-        let theme = match (terminal.colour_on_stderr(), terminal.is_utf8()) {
+        let theme = match (terminal.colour_on_stderr(), terminal.is_utf8) {
             (true, true) => GraphicalTheme::unicode(),
             (false, true) => GraphicalTheme::unicode_nocolor(),
             (_, false) => GraphicalTheme::none(),
@@ -70,7 +66,7 @@ impl Failure {
         // Programs and logs get unwrapped lines.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_width(terminal.width())
-            .with_wrap_lines(terminal.is_stderr());
+            .with_wrap_lines(terminal.stderr);
         match handler.render_report(&mut text, &*self.diagnostic) {
             Ok(()) => format!("picklock: {}", text.trim_start()),
             Err(_) => format!("picklock: {}\n", self.diagnostic),
@@ -78,8 +74,13 @@ impl Failure {
     }
 }
 
+/// What to do about an unknown name: take the nearest one, or else this.
+pub(super) fn did_you_mean(nearest: Option<&str>, instead: &str) -> String {
+    nearest.map_or_else(|| instead.to_owned(), |name| format!("did you mean `{name}`?"))
+}
+
 /// An error and its causes, without repetition.
-fn whole(error: &dyn std::error::Error) -> Box<dyn Diagnostic + Send + Sync> {
+fn whole(error: &dyn Error) -> Box<dyn Diagnostic + Send + Sync> {
     let mut message = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -36,10 +36,10 @@ impl Line {
         for path in &server.server_bin {
             self = self.option("--server-bin", &path.to_string_lossy());
         }
-        if let Some(path) = &server.tls_ca {
+        if let Some(path) = &server.tls.tls_ca {
             self = self.option("--tls-ca", &path.to_string_lossy());
         }
-        if server.tls_insecure { self.word("--tls-insecure") } else { self }
+        if server.tls.tls_insecure { self.word("--tls-insecure") } else { self }
     }
 
     pub(super) fn text(self) -> String {
@@ -73,7 +73,8 @@ mod tests {
     #[test]
     fn a_server_is_named_without_its_password() {
         let redis = Some("redis://:secret@h".to_owned());
-        let server = ServerArgs { redis, tls_insecure: true, ..ServerArgs::default() };
+        let mut server = ServerArgs { redis, ..ServerArgs::default() };
+        server.tls.tls_insecure = true;
         let line = Line::new().option("--set", "a b").server(&server, false).text();
         assert!(
             line.ends_with(" --set 'a b' --redis \"$PICKLOCK_REDIS\" --tls-insecure"),

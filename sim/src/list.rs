@@ -67,7 +67,7 @@ fn text(scenarios: &[Scenario], terminal: &Terminal) -> String {
 
 fn table<const N: usize>(terminal: &Terminal, header: [&str; N]) -> Table {
     let mut table = Table::new();
-    let preset = if terminal.is_utf8() {
+    let preset = if terminal.is_utf8 {
         presets::UTF8_HORIZONTAL_ONLY
     } else {
         presets::ASCII_HORIZONTAL_ONLY

@@ -11,7 +11,7 @@ use scenarios::catalog;
 use scenarios::scenario::{Overrides, Scenario};
 
 use super::args::RunArgs;
-use super::failure::Failure;
+use super::failure::{Failure, did_you_mean};
 
 /// Maximum size of a scenario file, in bytes.
 const FILE_MOST: u64 = 1024 * 1024;
@@ -29,13 +29,10 @@ pub(super) struct Source {
 /// The scenario of the command line, with its overrides.
 pub(super) fn scenario(args: &RunArgs) -> Result<Scenario, Failure> {
     let Some(asked) = &args.scenario else {
-        return Err(Failure::usage_text(
-            "no scenario given",
-            format!(
-                "choose one, such as --scenario {}; `picklock list` shows them all",
-                first_name()
-            ),
-        ));
+        let first = catalog::ALL[0].0;
+        let help =
+            format!("choose one, such as --scenario {first}; `picklock list` shows them all");
+        return Err(Failure::usage_text("no scenario given", help));
     };
     let overrides = Overrides {
         lock: args.lock.clone(),
@@ -61,12 +58,8 @@ pub(super) fn source(asked: &OsStr) -> Result<Source, Failure> {
         return Ok(Source { name, file, text: text.into(), is_file: true });
     }
     let text = catalog::text(&file).map_err(|unknown| {
-        let help = match unknown.nearest {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => {
-                "`picklock list` shows the scenarios; a file of your own ends in .toml".to_owned()
-            }
-        };
+        let instead = "`picklock list` shows the scenarios; a file of your own ends in .toml";
+        let help = did_you_mean(unknown.nearest, instead);
         Failure::usage_text(unknown.to_string(), help)
     })?;
     Ok(Source { file: format!("{file}.toml"), name: file, text: text.into(), is_file: false })
@@ -88,8 +81,4 @@ fn read(path: &Path) -> Result<String, String> {
 pub(super) fn is_file(asked: &OsStr) -> bool {
     asked.as_encoded_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\'))
         || Path::new(asked).extension().is_some_and(|it| it == "toml")
-}
-
-fn first_name() -> &'static str {
-    catalog::ALL[0].0
 }

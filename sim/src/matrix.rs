@@ -1,33 +1,51 @@
 //! `picklock matrix`: every recipe in every scenario, expected beside found.
 //!
 //! Invariant: nothing runs before every name and every format has been looked at; picklock ends with 0
-//! only where every claim was put to the test and found true, of those that can be in this world.
-
-mod live;
+//! only where every claim was put to the test and found true, of those that can be in this world. What the live worlds
+//! cannot stage is not run and says so; a pair whose run was cut short is not counted as held.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::matrix;
-use harness::progress::BatchProgress;
+use harness::sweep::BatchProgress;
+use harness::world::{CutShort, RunError, RunRequest, World as _};
+use live_world::LiveWorld;
 use reports::matrix as written;
 use scenarios::catalog;
-use scenarios::matrix::{Conformance, Matrix, Pair, Several, locks};
+use scenarios::matrix::{Conformance, Matrix, Pair, Several, VerdictCounts, locks};
 use scenarios::nearest::nearest;
+use scenarios::result::ServerFacts;
 use scenarios::scenario::{Overrides, Scenario};
+use scenarios::verdict::{Finding, Verdict};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use virtual_world::{VirtualWorld, WORLD};
 
-use super::args::{MatrixArgs, OutputFormat, World};
+use super::args::{MatrixArgs, OutputFormat, ServerArgs, World};
 use super::exit::Exit;
-use super::failure::Failure;
+use super::failure::{Failure, did_you_mean};
 use super::line::Line;
 use super::load::{self, Source};
-use super::progress::Progress;
+use super::progress::{Progress, run_batch};
 use super::run::{SEARCHED_LIVE, failed, report};
 use super::terminal::Terminal;
-use super::{output, signal, world};
-use virtual_world::{VirtualWorld, WORLD};
+use super::{output, print, signal, world};
+
+/// So many pairs run at a time for every core: clients mostly wait.
+const AT_ONCE: usize = 4;
+/// And never more than this at all.
+const PLACES_MOST: u32 = 1 << 10;
+/// So many clients are a crowd.
+const CROWD: u32 = 50;
+/// So often a pair is run where one run after the other is vacuous. On a machine that is so busy that three
+/// in a row are, a fourth would say no more.
+const RUNS_MOST: usize = 3;
+/// What latency, jitter and tokens of every run are drawn from.
+const SEED: u64 = 1;
 
 /// Runs, writes, and says how picklock ends.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -49,10 +67,10 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
                     format!(
                         "--seeds {seeds} asks for many schedules, and only the virtual world has them"
                     ),
-                    "add --world virtual, or leave --seeds away",
+                    "add --world virtual, or omit --seeds",
                 ));
             }
-            runtime.block_on(live::on_each(args, &scenarios, terminal))?
+            runtime.block_on(on_each(args, &scenarios, terminal))?
         }
     };
     runtime.shutdown_background();
@@ -65,7 +83,7 @@ struct Asked {
     /// The pairs, scenario by scenario.
     pairs: Vec<Arc<Scenario>>,
     /// Each scenario as its file has it, for its story.
-    told: Vec<Scenario>,
+    scenarios: Vec<Scenario>,
     /// What each scenario of the user's own is called on the command line, by its name.
     files: BTreeMap<String, String>,
 }
@@ -73,12 +91,12 @@ struct Asked {
 impl Asked {
     fn of(args: &MatrixArgs) -> Result<Self, Failure> {
         let locks = chosen_locks(&args.lock)?;
-        let mut asked = Self { pairs: Vec::new(), told: Vec::new(), files: BTreeMap::new() };
+        let mut asked = Self { pairs: Vec::new(), scenarios: Vec::new(), files: BTreeMap::new() };
         for source in sources(&args.scenario)? {
             let Source { name, file, text, is_file } = &source;
             let whole = Scenario::parse(name, file, text, &Overrides::default());
             let whole = whole.map_err(Failure::usage)?;
-            if asked.told.iter().any(|it| it.name == whole.name) {
+            if asked.scenarios.iter().any(|it| it.name == whole.name) {
                 return Err(Failure::usage_text(
                     format!("two scenarios are called {}: one of them in {file}", whole.name),
                     "name them apart, with `name = \"…\"` in the file or with another file name",
@@ -94,7 +112,7 @@ impl Asked {
             if *is_file {
                 asked.files.insert(whole.name.clone(), file.clone());
             }
-            asked.told.push(whole);
+            asked.scenarios.push(whole);
         }
         Ok(asked)
     }
@@ -141,10 +159,8 @@ fn chosen_locks(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     let known: Vec<&str> = locks().collect();
     for name in asked {
         if !known.contains(&name.as_str()) {
-            let help = match nearest(name, known.iter().copied()) {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => "`picklock list` shows them all".to_owned(),
-            };
+            let nearest = nearest(name, known.iter().copied());
+            let help = did_you_mean(nearest, "`picklock list` shows them all");
             return Err(Failure::usage_text(format!("no recipe is called {name:?}"), help));
         }
     }
@@ -157,30 +173,171 @@ async fn on_virtual_time(
     scenarios: Vec<Arc<Scenario>>,
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
-    let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
-    let watched = Arc::new(BatchProgress::default());
-    let shown = Arc::clone(&watched);
-    let done = move || shown.done.load(Ordering::Relaxed);
-    let progress = Progress::show(terminal, done, scenarios.len() as u64, "pairs");
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or(cores, usize::from);
-    let (seeds, watch) = (args.seeds.as_ref().map(|it| it.0.clone()), Arc::clone(&watched));
-    let mut work = tokio::task::spawn_blocking(move || {
-        matrix::pairs(VirtualWorld::default, &scenarios, seeds.as_ref(), threads, &watch)
-    });
-    let mut interrupted = false;
-    let pairs = tokio::select! {
-        biased;
-        pairs = &mut work => pairs,
-        Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
-            interrupted = true;
-            watched.stop.store(true, Ordering::Relaxed);
-            work.await
-        }
+    let (seeds, total) = (args.seeds.as_ref().map(|it| it.0.clone()), scenarios.len() as u64);
+    let work = move |batch: &BatchProgress| {
+        matrix::pairs(VirtualWorld::default, &scenarios, seeds.as_ref(), threads, batch)
     };
-    drop(progress);
-    let pairs = pairs.map_err(|error| Failure::internal(error.to_string()))?;
+    let (pairs, interrupted) = run_batch(terminal, total, "pairs", work).await?;
     Ok(Matrix::new(WORLD, None, pairs.map_err(failed)?, interrupted))
+}
+
+/// The matrix on every server that was named, and why there is none on one of them.
+async fn on_each(
+    args: &MatrixArgs,
+    scenarios: &[Arc<Scenario>],
+    terminal: &Terminal,
+) -> Result<(Vec<Matrix>, Option<Failure>), Failure> {
+    let servers = world::each(&args.server)?;
+    for server in &servers {
+        // Nobody should wait for one to hear that another is none.
+        world::choose(args.world, server)?;
+    }
+    let interrupted = signal::watch().map_err(Failure::unavailable)?;
+    let (mut all, mut failed) = (Vec::new(), None);
+    for server in &servers {
+        let found = on_server(args, server, scenarios, interrupted.clone(), terminal).await;
+        let failure = match found {
+            Ok(found) => {
+                all.push(found);
+                continue;
+            }
+            Err(failure) if servers.len() == 1 => return Err(failure),
+            Err(failure) => failure,
+        };
+        // What others have shown is shown all the same, and that nothing is known of this one.
+        let why = Some(failure.first_line());
+        let pairs = scenarios.iter().map(|it| Pair::not_run(it, why.clone())).collect();
+        all.push(Matrix::new(args.world.name(), path(server), pairs, false));
+        match failed {
+            None => failed = Some(failure),
+            Some(_) => print::raw(&failure.render(terminal)),
+        }
+    }
+    Ok((all, failed))
+}
+
+fn path(server: &ServerArgs) -> Option<String> {
+    world::named(server).map(|path| path.display().to_string())
+}
+
+/// Runs every pair that a live world can, on one server.
+async fn on_server(
+    args: &MatrixArgs,
+    server: &ServerArgs,
+    scenarios: &[Arc<Scenario>],
+    interrupted: watch::Receiver<bool>,
+    terminal: &Terminal,
+) -> Result<Matrix, Failure> {
+    let first = world::choose(args.world, server)?;
+    if !terminal.options.quiet {
+        print::note(&first.why);
+    }
+    let world = LiveWorld::new(first.choice, Handle::current(), interrupted.clone());
+    let done = Arc::new(AtomicU64::new(0));
+    let shown = Arc::clone(&done);
+    let total = scenarios.len() as u64;
+    let progress = Progress::show(terminal, move || shown.load(Ordering::Relaxed), total, "pairs");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let places = args.threads.map_or(AT_ONCE * cores, usize::from).max(1);
+    let places = u32::try_from(places).unwrap_or(u32::MAX).min(PLACES_MOST);
+    let at_once = Arc::new(Semaphore::new(places as usize));
+    let mut running = JoinSet::new();
+    let mut pairs: Vec<Option<Pair>> = Vec::new();
+    for (place, scenario) in scenarios.iter().enumerate() {
+        let pair = match world.check(scenario) {
+            Err(RunError::Impossible { why, .. }) => Some(Pair::not_run(scenario, Some(why))),
+            checked => checked.map(|()| None).map_err(failed)?,
+        };
+        if pair.is_some() {
+            done.fetch_add(1, Ordering::Relaxed);
+        } else {
+            let (scenario, world) = (Arc::clone(scenario), world.clone());
+            let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
+            // A crowd has the machine to itself: its clients are not to wait for each other's turn. Of
+            // several servers each takes the place of a run.
+            let servers = scenario.topology().servers().min(places);
+            let takes = if scenario.clients >= CROWD { places } else { servers };
+            running.spawn(async move {
+                let _place = at_once.acquire_many(takes).await;
+                // A run waits for its world, which a runtime must not.
+                let found = tokio::task::spawn_blocking(move || settled(world, &scenario)).await;
+                done.fetch_add(1, Ordering::Relaxed);
+                (place, found)
+            });
+        }
+        pairs.push(pair);
+    }
+    let mut known = None;
+    while let Some(ended) = running.join_next().await {
+        let (place, found) = ended.map_err(Failure::internal)?;
+        let (pair, of_pair) = found.map_err(Failure::internal)??;
+        pairs[place] = Some(pair);
+        known = known.or(of_pair);
+    }
+    drop(progress);
+    let cut_short = *interrupted.borrow();
+    let pairs = pairs.into_iter().flatten().collect();
+    // Where nothing was run nobody has asked it what it is.
+    let known = known.or_else(|| path(server));
+    Ok(Matrix::new(first.world.name(), known, pairs, cut_short))
+}
+
+/// One pair, run until a run has shown something, and the server it ran against.
+fn settled(
+    mut world: LiveWorld,
+    scenario: &Arc<Scenario>,
+) -> Result<(Pair, Option<String>), Failure> {
+    let mut run_again = Vec::new();
+    loop {
+        let (mut pair, known, vacuous) = one(&mut world, scenario)?;
+        match vacuous.filter(|_| run_again.len() + 1 < RUNS_MOST) {
+            Some(why) => run_again.push(why),
+            None => {
+                pair.run_again = run_again;
+                return Ok((pair, known));
+            }
+        }
+    }
+}
+
+/// One run of a pair, the server it ran against, and why it shows nothing of what is claimed, if so.
+fn one(
+    world: &mut LiveWorld,
+    scenario: &Arc<Scenario>,
+) -> Result<(Pair, Option<String>, Option<String>), Failure> {
+    let stopped = || Pair::not_run(scenario, Some("interrupted".to_owned()));
+    let run = match world.run(&RunRequest::new(Arc::clone(scenario), SEED)) {
+        // What would strike others is not staged, and no reason to leave out all the rest.
+        Err(RunError::NotOurs(why)) => return Ok((Pair::not_run(scenario, Some(why)), None, None)),
+        Err(RunError::Interrupted) => return Ok((stopped(), None, None)),
+        run => run.map_err(failed)?,
+    };
+    let ServerFacts { software, version, origin, .. } = &run.server;
+    let server = Some(format!("{software} {version}, {origin}"));
+    if run.cut_short == Some(CutShort::Interrupted) {
+        return Ok((stopped(), server, None));
+    }
+    // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
+    let findings = run.findings();
+    let runs = run.levels(&findings).map(|shown| {
+        let mut tally = VerdictCounts::default();
+        tally.add(SEED, shown);
+        tally
+    });
+    let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
+    let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
+    Ok((pair, server, vacuous))
+}
+
+/// Why a run shows nothing, where what would have put the lock to the test did not happen. What could not
+/// be decided for another reason would not be the next time.
+fn vacuous(findings: &[Finding]) -> Option<String> {
+    findings.iter().find_map(|it| match &it.verdict {
+        Verdict::Vacuous(missing) => Some(missing.to_string()),
+        _ => None,
+    })
 }
 
 /// The matrix, of each server, in one format.
@@ -191,20 +348,16 @@ fn text(
     asked: &Asked,
     terminal: &Terminal,
 ) -> Result<String, Failure> {
-    let internal = |error: &dyn std::error::Error| Failure::internal(error.to_string());
     Ok(match format {
         OutputFormat::Human => reports::terminal::matrix(found, report::style(terminal)),
-        OutputFormat::Json => {
-            let json = match found {
-                [one] => serde_json::to_string_pretty(one),
-                several => serde_json::to_string_pretty(&Several::new(several.to_vec())),
-            };
-            json.map_err(|error| internal(&error))? + "\n"
-        }
+        OutputFormat::Json => match found {
+            [one] => report::json_text(one)?,
+            several => report::json_text(&Several::new(several.to_vec()))?,
+        },
         OutputFormat::Junit => {
             let replay = |pair: &Pair| asked.replay(args, pair);
-            written::junit(found, replay).map_err(|error| internal(&error))?
+            written::junit(found, replay).map_err(Failure::internal)?
         }
-        OutputFormat::Markdown => written::markdown(found, &asked.told),
+        OutputFormat::Markdown => written::markdown(found, &asked.scenarios),
     })
 }

@@ -24,7 +24,7 @@ pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
         ));
     }
     let mut files = outputs.iter().filter_map(|it| it.file.as_deref());
-    files.try_for_each(file::check).map_err(|error| Failure::usage_error(&error))
+    files.try_for_each(file::check).map_err(Failure::usage_error)
 }
 
 pub(super) fn write(
@@ -37,7 +37,7 @@ pub(super) fn write(
             None => print::results(&text)?,
             Some(file) if fs::metadata(file).is_ok_and(|it| !it.is_file()) => pass_on(file, text)?,
             Some(file) => {
-                file::write(file, &text).map_err(|error| Failure::unavailable(&error))?;
+                file::write(file, &text).map_err(Failure::unavailable)?;
             }
         }
     }
@@ -49,7 +49,7 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::unavailable(&error))?;
+        .map_err(Failure::unavailable)?;
     let (done, written) = oneshot::channel();
     let theirs = file.to_owned();
     // If nothing ever reads, the thread ends with the process.
@@ -57,9 +57,9 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
     std::thread::Builder::new()
         .name("picklock-output".into())
         .spawn(writing)
-        .map_err(|error| Failure::unavailable(&error))?;
+        .map_err(Failure::unavailable)?;
     let written = runtime.block_on(async {
-        let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+        let mut signals = signal::watch().map_err(Failure::unavailable)?;
         tokio::select! {
             biased;
             Ok(written) = written => Ok(written),
@@ -70,5 +70,5 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
             else => Err(Failure::internal("the thread that writes the output panicked")),
         }
     })?;
-    written.map_err(|error| Failure::unavailable(&error))
+    written.map_err(Failure::unavailable)
 }

@@ -4,15 +4,19 @@
 
 #![expect(clippy::disallowed_methods, reason = "progress is shown in the user's time")]
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use harness::sweep::BatchProgress;
 use harness::world::RunRequest;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinHandle;
 
 use super::args::ProgressMode;
-use super::print;
+use super::failure::Failure;
 use super::terminal::Terminal;
+use super::{print, signal};
 
 const BAR_EVERY: Duration = Duration::from_millis(50);
 const LINE_EVERY: Duration = Duration::from_secs(3);
@@ -58,14 +62,29 @@ impl Progress {
             }
         }
     }
-}
 
-impl Progress {
     /// Shows how many clients of a run are done. Belongs to the tokio runtime it is called on.
     pub(super) fn of_run(terminal: &Terminal, request: &RunRequest) -> Self {
-        let (gauge, clients) = (request.gauge.clone(), u64::from(request.scenario.clients));
-        Self::show(terminal, move || u64::from(gauge.done()), clients, "clients")
+        let (done, clients) = (Arc::clone(&request.done), u64::from(request.scenario.clients));
+        Self::show(terminal, move || u64::from(done.load(Ordering::Relaxed)), clients, "clients")
     }
+}
+
+/// Runs a batch on a thread of its own and shows how much of it is done. The first signal ends it early; whether one
+/// came. Must be called on a tokio runtime.
+pub(super) async fn run_batch<T: Send + 'static>(
+    terminal: &Terminal,
+    total: u64,
+    what: &'static str,
+    work: impl FnOnce(&BatchProgress) -> T + Send + 'static,
+) -> Result<(T, bool), Failure> {
+    let signals = signal::watch().map_err(Failure::unavailable)?;
+    let batch = Arc::new(BatchProgress::default());
+    let (shown, theirs) = (Arc::clone(&batch), Arc::clone(&batch));
+    let _progress =
+        Progress::show(terminal, move || shown.done.load(Ordering::Relaxed), total, what);
+    let work = tokio::task::spawn_blocking(move || work(&theirs));
+    signal::finish(work, signals, &batch.stop).await
 }
 
 impl Drop for Progress {
@@ -81,7 +100,7 @@ impl Drop for Progress {
 
 fn bar(terminal: &Terminal, total: u64, what: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let marks = if terminal.is_utf8() { "█▉▊▋▌▍▎▏ " } else { "=> " };
+    let marks = if terminal.is_utf8 { "█▉▊▋▌▍▎▏ " } else { "=> " };
     let bar_itself = if terminal.colour_on_stderr() { "{bar:30.cyan}" } else { "{bar:30}" };
     match ProgressStyle::with_template(&format!(
         "{bar_itself} {{pos}}/{{len}} {what} done, {{elapsed}}"

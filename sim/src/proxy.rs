@@ -19,13 +19,14 @@ use scenarios::nearest::nearest;
 use super::args::ProxyArgs;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::run::draw;
 use super::terminal::Terminal;
 use super::{print, signal};
 use fault_proxy::switchboard::{
     ControlApi, Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address,
     resolve_upstream, without_credentials,
 };
-use fault_proxy::{Detail, FaultError, ParsedFault, ProxyLog, Record, Trust, Upstream};
+use fault_proxy::{Detail, FaultError, ParsedFault, ProxyLog, Record, Upstream};
 use live_world::limits::ensure_open_files;
 
 /// Open files that a test of some size needs.
@@ -39,25 +40,24 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     let faults =
         args.fault.iter().map(|text| read(text, &proxies)).collect::<Result<Vec<_>, _>>()?;
     let control = args.control.as_deref().map(control_port).transpose()?;
-    let seed = args.seed.map_or_else(drawn, Ok)?;
+    let seed = args.seed.map_or_else(draw, Ok)?;
     // Most tests need fewer; the log reports it if they run out.
     let _ = ensure_open_files(FILES);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::unavailable(&error))?;
+        .map_err(Failure::unavailable)?;
     let names = Names::default();
     let file = args.log.as_deref().map(|path| LogFile::create(path, &names)).transpose()?;
     let detail = if args.log_requests { Detail::Requests } else { Detail::Faults };
-    let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(LogFile::sender));
-    let board =
-        Switchboard::start(log, names, seed).map_err(|error| Failure::unavailable(&error))?;
+    let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(|it| it.sender.clone()));
+    let board = Switchboard::start(log, names, seed).map_err(Failure::unavailable)?;
     let mut said = format!("picklock proxy, seed {seed}\n");
     for wanted in proxies {
         let is_open = !wanted.listen.ip().is_loopback();
-        let status = board.add(wanted).map_err(|error| failure(&error))?;
+        let status = board.add(wanted).map_err(failure)?;
         let _ = writeln!(said, "{}: {} -> {}", status.name, status.listen, status.upstream);
-        if is_open && !terminal.is_quiet() {
+        if is_open && !terminal.options.quiet {
             let name = &status.name;
             print::note(&format!("note: {name} accepts connections from other machines"));
         }
@@ -68,14 +68,14 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         let named = written.proxy.clone().map(|name| vec![name]);
         for name in named.unwrap_or_else(|| board.all().into_iter().map(|it| it.name).collect()) {
             let toxic = Toxic::of_text(toxic_name.clone(), &text, &written);
-            board.put(&name, toxic).map_err(|error| failure(&error))?;
+            board.put(&name, toxic).map_err(failure)?;
             let _ = writeln!(said, "{name}: {text}");
         }
         texts.insert(toxic_name, text);
     }
     let board = Arc::new(board);
     runtime.block_on(serve(said, control, &board))?;
-    for name in board.idle().into_iter().filter(|_| !terminal.is_quiet()) {
+    for name in board.idle().into_iter().filter(|_| !terminal.options.quiet) {
         let fault = texts.get(&name).map_or(name, |text| format!("the fault `{text}`"));
         print::note(&format!("note: {fault} never struck: no request or connection matched it"));
     }
@@ -87,17 +87,12 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     Ok(Exit::Held)
 }
 
-#[expect(clippy::disallowed_methods, reason = "without --seed one is drawn, and printed")]
-fn drawn() -> Result<u64, Failure> {
-    getrandom::u64().map_err(|error| Failure::unavailable(&error))
-}
-
 async fn serve(
     mut said: String,
     control: Option<u16>,
     board: &Arc<Switchboard>,
 ) -> Result<(), Failure> {
-    let mut stop = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+    let mut stop = signal::watch().map_err(Failure::unavailable)?;
     if let Some(port) = control {
         let cannot = |error| {
             Failure::unavailable_text(
@@ -106,7 +101,7 @@ async fn serve(
             )
         };
         let control = ControlApi::bind(port).await.map_err(cannot)?;
-        let addr = control.addr().map_err(|error| Failure::unavailable(&error))?;
+        let addr = control.addr().map_err(Failure::unavailable)?;
         let _ = writeln!(said, "control: http://{addr}");
         tokio::spawn(control.serve(Arc::clone(board)));
     }
@@ -118,7 +113,7 @@ async fn serve(
 
 /// The port of the control API, which listens on loopback only.
 fn control_port(text: &str) -> Result<u16, Failure> {
-    let addr = listen_address(text).map_err(|error| failure(&error))?;
+    let addr = listen_address(text).map_err(failure)?;
     if addr.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
         return Ok(addr.port());
     }
@@ -152,11 +147,11 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
             None => (format!("redis-{}", place + 1), listen.as_str()),
         };
         if wanted.iter().any(|other| other.name == name) {
-            return Err(failure(&SwitchError::ProxyExists(name)));
+            return Err(failure(SwitchError::ProxyExists(name)));
         }
         wanted.push(ProxySpec {
             name,
-            listen: listen_address(address).map_err(|error| failure(&error))?,
+            listen: listen_address(address).map_err(failure)?,
             upstream: upstream.clone(),
             way: way(upstream, args)?,
             enabled: true,
@@ -167,20 +162,15 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
 
 /// How to reach a server: over TLS for rediss://.
 fn way(upstream: &str, args: &ProxyArgs) -> Result<Upstream, Failure> {
-    without_credentials(upstream).map_err(|error| failure(&error))?;
+    without_credentials(upstream).map_err(failure)?;
     let Some(place) = upstream.strip_prefix("rediss://") else {
         let place = upstream.strip_prefix("redis://").unwrap_or(upstream);
-        return resolve_upstream(place.trim_end_matches('/')).map_err(|error| failure(&error));
+        return resolve_upstream(place.trim_end_matches('/')).map_err(failure);
     };
-    let bad = || failure(&SwitchError::BadUpstream(upstream.to_owned()));
+    let bad = || failure(SwitchError::BadUpstream(upstream.to_owned()));
     let (host, port) = place.trim_end_matches('/').rsplit_once(':').ok_or_else(bad)?;
-    let trust = match &args.tls_ca {
-        _ if args.tls_insecure => Trust::Anyone,
-        Some(path) => Trust::SystemAnd(path.clone()),
-        None => Trust::System,
-    };
     let port = port.parse().map_err(|_| bad())?;
-    Upstream::tls(host, port, &trust).map_err(|error| Failure::usage_error(&error))
+    Upstream::tls(host, port, &args.tls.trust()).map_err(Failure::usage_error)
 }
 
 fn read(text: &str, proxies: &[ProxySpec]) -> Result<(String, ParsedFault), Failure> {
@@ -199,8 +189,8 @@ fn read(text: &str, proxies: &[ProxySpec]) -> Result<(String, ParsedFault), Fail
 }
 
 /// Maps an error to the user's mistake or the machine's.
-fn failure(error: &SwitchError) -> Failure {
-    match error {
+fn failure(error: SwitchError) -> Failure {
+    match &error {
         SwitchError::Listen { addr, .. } => Failure::unavailable_text(
             error.to_string(),
             format!(
@@ -235,10 +225,6 @@ impl LogFile {
             .spawn(move || write(BufWriter::new(file), &records, &names))
             .map_err(failed)?;
         Ok(Self { path: path.to_owned(), sender, thread })
-    }
-
-    fn sender(&self) -> SyncSender<Record> {
-        self.sender.clone()
     }
 
     /// Writes the rest. Every other sender must be gone.

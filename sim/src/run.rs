@@ -44,7 +44,7 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     world.check(&scenario).map_err(failed)?;
     let request = request(&scenario, seed(args)?);
     let report = Report::begin(args, world.name(), &request)?;
-    if let (Some(why), false) = (why, terminal.is_quiet()) {
+    if let (Some(why), false) = (why, terminal.options.quiet) {
         print::note(&why);
     }
     // A schedule of the virtual world counts no clients: there would be nothing to show.
@@ -87,7 +87,7 @@ pub(super) fn failed(error: RunError) -> Failure {
         RunError::Impossible { why, help } => Failure::usage_text(why, help),
         RunError::Bug(why) => Failure::internal(why),
         RunError::Unavailable(error) => Failure::unavailable(&*error),
-        RunError::NotOurs(_) | RunError::Interrupted => Failure::unavailable(&error),
+        RunError::NotOurs(_) | RunError::Interrupted => Failure::unavailable(error),
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn draw() -> Result<u64, Failure> {
         clippy::disallowed_methods,
         reason = "a seed that nobody chose has to come from somewhere"
     )]
-    getrandom::u64().map_err(|error| Failure::unavailable(&error))
+    getrandom::u64().map_err(Failure::unavailable)
 }
 
 /// The time, such as `2026-11-21T06:15:00Z`.

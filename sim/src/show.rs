@@ -11,7 +11,7 @@ use scenarios::recipe::{self, About};
 use scenarios::scenario::{Expectation, Overrides, Scenario};
 use scenarios::topology::{AppendOnly, TopologyKind};
 
-use super::failure::Failure;
+use super::failure::{Failure, did_you_mean};
 
 /// The description, for stdout; of a scenario with a recipe, if one is given.
 pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String, Failure> {
@@ -32,10 +32,7 @@ pub(super) fn text(name: &str, lock: Option<&str>, toml: bool) -> Result<String,
     }
     let recipes = recipe::ALL.into_iter().map(|about| about.name);
     let names = catalog::ALL.into_iter().map(|(name, _)| name).chain(recipes);
-    let help = match nearest(name, names) {
-        Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => "`picklock list` shows the names".to_owned(),
-    };
+    let help = did_you_mean(nearest(name, names), "`picklock list` shows the names");
     Err(Failure::usage_text(format!("no scenario or recipe is called {name:?}"), help))
 }
 

@@ -2,8 +2,13 @@
 //!
 //! Invariant: after the first signal picklock ends by itself, in bounded time, and never in the middle of a file.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::failure::Failure;
 
 /// Turns true with the first signal. Must be called on a tokio runtime.
 pub(super) fn watch() -> std::io::Result<watch::Receiver<bool>> {
@@ -23,4 +28,22 @@ pub(super) fn watch() -> std::io::Result<watch::Receiver<bool>> {
         sender.closed().await;
     });
     Ok(receiver)
+}
+
+/// Waits for the work of a thread, which the first signal asks to stop; whether one came.
+pub(super) async fn finish<T>(
+    mut work: JoinHandle<T>,
+    mut signals: watch::Receiver<bool>,
+    stop: &AtomicBool,
+) -> Result<(T, bool), Failure> {
+    let (ended, interrupted) = tokio::select! {
+        biased;
+        ended = &mut work => (ended, false),
+        Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
+            stop.store(true, Ordering::Relaxed);
+            // It looks at this after each part of the work, and then returns what it has.
+            (work.await, true)
+        }
+    };
+    ended.map(|found| (found, interrupted)).map_err(Failure::internal)
 }

@@ -16,13 +16,15 @@ const WIDTH_UNKNOWN: usize = 100;
 /// What stdout and stderr can show.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terminal {
-    options: OutputOptions,
+    pub(super) options: OutputOptions,
     stdout: bool,
-    stderr: bool,
+    /// Whether stderr is a terminal.
+    pub(super) stderr: bool,
     no_color: bool,
     /// `TERM=dumb`: no escape codes, and no line is rewritten.
     is_dumb: bool,
-    utf8: bool,
+    /// Whether more than ASCII can be shown.
+    pub(super) is_utf8: bool,
     columns: Option<usize>,
 }
 
@@ -32,7 +34,7 @@ impl Terminal {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
             .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-        let utf8 = locale.is_none_or(|it| {
+        let is_utf8 = locale.is_none_or(|it| {
             let it = it.to_ascii_lowercase();
             it.contains("utf-8") || it.contains("utf8")
         });
@@ -44,13 +46,9 @@ impl Terminal {
             stderr: std::io::stderr().is_terminal(),
             no_color: set("NO_COLOR"),
             is_dumb: std::env::var_os("TERM").is_some_and(|term| term == "dumb"),
-            utf8,
+            is_utf8,
             columns,
         }
-    }
-
-    pub(super) fn is_stderr(&self) -> bool {
-        self.stderr
     }
 
     pub(super) fn colour_on_stdout(&self) -> bool {
@@ -69,11 +67,6 @@ impl Terminal {
         }
     }
 
-    /// Whether more than ASCII can be shown.
-    pub(super) fn is_utf8(&self) -> bool {
-        self.utf8
-    }
-
     pub(super) fn width(&self) -> usize {
         self.columns.unwrap_or(WIDTH_UNKNOWN).clamp(*WIDTH.start(), *WIDTH.end())
     }
@@ -86,14 +79,6 @@ impl Terminal {
             ProgressMode::Auto => ProgressMode::Lines,
             asked => asked,
         }
-    }
-
-    pub(super) fn is_quiet(&self) -> bool {
-        self.options.quiet
-    }
-
-    pub(super) fn is_verbose(&self) -> bool {
-        self.options.verbose
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use picklock::time::span_ns;
 use reports::RunDirectory;
+use reports::chart::{png, svg};
 use reports::latency::Latencies;
 use reports::tuning::{Frontier, page, text};
 use scenarios::span::Span;
@@ -27,7 +28,7 @@ use super::line::quoted;
 use super::progress::Progress;
 use super::run::{now, report};
 use super::terminal::Terminal;
-use super::{print, signal};
+use super::{print, signal, world};
 use ttl_model::format::time;
 use ttl_model::{Study, StudyProgress, advice};
 
@@ -43,10 +44,7 @@ const SHORTEST_CONFIRMATION: Duration = Duration::from_secs(1);
 const BUSY: f64 = 0.95;
 
 pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::unavailable(&error))?;
+    let runtime = world::runtime()?;
     if args.confirm && args.confirm_for.0 < SHORTEST_CONFIRMATION {
         return Err(Failure::usage_text(
             format!("--confirm-for {} is too short", args.confirm_for),
@@ -77,7 +75,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
     let log = inputs.log.take();
     // Only now: while measuring, a signal ends the process at once.
     let signals = runtime.block_on(async { signal::watch() });
-    let signals = signals.map_err(|error| Failure::unavailable(&error))?;
+    let signals = signals.map_err(Failure::unavailable)?;
     let confirm = match args.confirm {
         // An unavailable server is reported before anything is simulated.
         true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),
@@ -99,7 +97,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
     // Do not wait for threads that still simulate.
     runtime.shutdown_background();
     let (tuning, wall, cut) = looked?;
-    if !terminal.is_quiet() {
+    if !terminal.options.quiet {
         #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
         let pace = tuning.simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
         print::note(&format!(
@@ -116,10 +114,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
                 path.display()
             )
         }
-        TuneFormat::Json => {
-            let json = serde_json::to_string_pretty(&tuning);
-            json.map_err(|error| Failure::internal(error.to_string()))? + "\n"
-        }
+        TuneFormat::Json => report::json_text(&tuning)?,
     };
     print::results(&said)?;
     if let Some(why) = &tuning.cut_short {
@@ -255,7 +250,7 @@ async fn look(
     args: &TuneArgs,
     study: Study,
     inputs: Inputs,
-    mut signals: watch::Receiver<bool>,
+    signals: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<(Tuning, Duration), Failure> {
     let study_progress = Arc::new(StudyProgress::default());
@@ -266,20 +261,11 @@ async fn look(
     #[expect(clippy::disallowed_methods, reason = "the duration is shown to the user")]
     let began = Instant::now();
     let watch = Arc::clone(&study_progress);
-    let mut work = tokio::task::spawn_blocking(move || study.run(&watch));
-    let points = tokio::select! {
-        biased;
-        points = &mut work => points,
-        Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
-            study_progress.stop.store(true, Ordering::Relaxed);
-            // The threads check for the stop after each part.
-            work.await
-        }
-    };
+    let work = tokio::task::spawn_blocking(move || study.run(&watch));
+    let (points, _) = signal::finish(work, signals, &study_progress.stop).await?;
     let wall = began.elapsed();
     drop(progress);
-    let points = points.map_err(|error| Failure::internal(error.to_string()))?;
-    let mut points = points.map_err(|error| Failure::internal(error.to_string()))?;
+    let mut points = points.map_err(Failure::internal)?;
     let unfinished = points.iter().filter(|it| it.unfinished).count();
     let cut_short = (unfinished > 0).then(|| {
         let (finished, all) = (points.len() - unfinished, points.len());
@@ -316,7 +302,7 @@ async fn look(
     let held = held.min(f64::from(args.locks.min(args.clients)));
     let tuning = Tuning {
         schema: SCHEMA.to_owned(),
-        inputs: inputs.told,
+        inputs: inputs.reported,
         targets,
         keeping,
         seed: args.seed,
@@ -355,10 +341,10 @@ fn write(
     tuning: &Tuning,
     log: Option<&(Latencies, u64)>,
 ) -> Result<PathBuf, Failure> {
-    let failed = |error: reports::WriteError| Failure::unavailable(&error);
+    let failed = |error: reports::WriteError| Failure::unavailable(error);
     let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let directory = RunDirectory::create(&args.out, "tune", &stamp, args.seed).map_err(failed)?;
-    let drawing = Frontier(tuning).svg().map_err(|error| Failure::internal(error.to_string()))?;
+    let drawing = svg(&Frontier(tuning)).map_err(Failure::internal)?;
     directory
         .write("tune.json", |out| {
             serde_json::to_writer_pretty(&mut *out, tuning)?;
@@ -368,7 +354,7 @@ fn write(
     directory.write("frontier.svg", |out| out.write_all(drawing.as_bytes())).map_err(failed)?;
     directory
         .write_by_path("frontier.png", |path| {
-            Frontier(tuning).png(path).map_err(std::io::Error::other)
+            png(&Frontier(tuning), path).map_err(std::io::Error::other)
         })
         .map_err(failed)?;
     if let Some((latencies, length_ns)) = log {

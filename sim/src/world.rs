@@ -9,7 +9,6 @@ use tokio::runtime::{Handle, Runtime};
 use super::args::{ServerArgs, World};
 use super::failure::Failure;
 use super::signal;
-use fault_proxy::Trust;
 use live_world::LiveWorld;
 use live_world::endpoint::{Choice, RedisUrl};
 use live_world::server::{DiscoverError, ServerBinary, find_server};
@@ -52,7 +51,7 @@ pub(super) fn open(asked: World, server: &ServerArgs) -> Result<Opened, Failure>
         return Ok(Opened { world: Box::new(VirtualWorld::default()), why: None });
     }
     let Chosen { choice, why, .. } = choose(asked, server)?;
-    let interrupted = signal::watch().map_err(|error| Failure::unavailable(&error))?;
+    let interrupted = signal::watch().map_err(Failure::unavailable)?;
     let world = LiveWorld::new(choice, Handle::current(), interrupted);
     Ok(Opened { world: Box::new(world), why: Some(why) })
 }
@@ -60,7 +59,7 @@ pub(super) fn open(asked: World, server: &ServerArgs) -> Result<Opened, Failure>
 /// The runtime of the live worlds, and of whatever is shown meanwhile.
 pub(super) fn runtime() -> Result<Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| Failure::unavailable(&error))
+    runtime.map_err(Failure::unavailable)
 }
 
 /// Chooses.
@@ -68,7 +67,7 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
     if let Some(url) = &server.redis {
         return of_url(asked, url, server);
     }
-    if server.tls_ca.is_some() || server.tls_insecure {
+    if server.tls.tls_ca.is_some() || server.tls.tls_insecure {
         return Err(Failure::usage_text(
             "--tls-ca and --tls-insecure say whom to trust on the way to a server of yours",
             "name the server too: --redis rediss://host:port",
@@ -78,13 +77,13 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
         World::Virtual => unreachable!("the virtual world has no server to choose"),
         World::Embedded if is_named_on_line(server) => Err(Failure::usage_text(
             "--server-bin names a redis-server to start, and the embedded world starts none",
-            "leave one of the two away",
+            "omit one of the two",
         )),
         World::Embedded => {
             Ok(embedded("world embedded: picklock's own Redis model, as you asked".to_owned()))
         }
         World::Redis => {
-            let binary = find(server).map_err(|error| Failure::unavailable(&error))?;
+            let binary = find(server).map_err(Failure::unavailable)?;
             Ok(started(&binary))
         }
         World::Auto => match find(server) {
@@ -95,7 +94,7 @@ pub(super) fn choose(asked: World, server: &ServerArgs) -> Result<Chosen, Failur
                  apt-get install redis-server), or name one with --server-bin PATH or --redis URL."
                     .to_owned(),
             )),
-            Err(error) => Err(Failure::unavailable(&error)),
+            Err(error) => Err(Failure::unavailable(error)),
         },
     }
 }
@@ -110,7 +109,7 @@ pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
     };
     Err(Failure::usage_text(
         format!("{contradicts} names a server, and the virtual world has none"),
-        "leave one of the two away",
+        "omit one of the two",
     ))
 }
 
@@ -152,7 +151,7 @@ pub(super) fn each(server: &ServerArgs) -> Result<Vec<ServerArgs>, Failure> {
     if server.redis.is_some() {
         return Err(Failure::usage_text(
             "--redis names a server that is there, and --server-bin several to start",
-            "leave one of the two away",
+            "omit one of the two",
         ));
     }
     if let Some(twice) = all.iter().enumerate().find(|(place, it)| all[..*place].contains(it)) {
@@ -175,12 +174,7 @@ fn named_by_variable(server: &ServerArgs) -> Option<&Path> {
 
 /// The server behind a URL of the user's.
 pub(super) fn parse_url(url: &str, server: &ServerArgs) -> Result<RedisUrl, Failure> {
-    let trust = match &server.tls_ca {
-        _ if server.tls_insecure => Trust::Anyone,
-        Some(path) => Trust::SystemAnd(path.clone()),
-        None => Trust::System,
-    };
-    RedisUrl::parse(url, trust).map_err(|error| {
+    RedisUrl::parse(url, server.tls.trust()).map_err(|error| {
         Failure::usage_text(
             format!("--redis: {error}"),
             "write it as redis://[user:password@]host[:port][/database], or rediss:// for TLS",
@@ -192,7 +186,7 @@ fn of_url(asked: World, url: &str, server: &ServerArgs) -> Result<Chosen, Failur
     if !matches!(asked, World::Auto | World::Redis) {
         return Err(Failure::usage_text(
             format!("--redis names a server, and the {} world has none", asked.name()),
-            "leave one of the two away",
+            "omit one of the two",
         ));
     }
     let url = parse_url(url, server)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use harness::matrix;
-use harness::progress::BatchProgress;
+use harness::sweep::BatchProgress;
 use scenarios::catalog;
 use scenarios::matrix::{Matrix, Pair, Totals, locks};
 use virtual_world::{VirtualWorld, WORLD};

@@ -5,7 +5,7 @@ mod cli_support;
 use std::fs::{self, File};
 use std::path::Path;
 
-use cli_support::{Room, SHORT};
+use cli_support::{Room, short};
 use scenarios::catalog;
 use scenarios::history;
 use scenarios::recipe;
@@ -78,11 +78,15 @@ fn check_finds_what_the_run_found() {
 
 #[test]
 fn a_live_run_is_judged_again_alike() {
-    let room = Room::new();
-    let run = room.run(&[&SHORT[..], &["--world", "embedded", "--seed", "7"]].concat());
-    let (code, of_check) = check(&room, &room.only_run().join("history.jsonl"));
-    assert_eq!(Some(code), run.code);
-    assert_eq!(of_check.invariants, room.result().invariants);
+    for (world, lock) in [("embedded", "none"), ("redis", "single")] {
+        let room = Room::new();
+        let run = room.run(&short(&["--world", world, "--lock", lock, "--hold", "5ms"]));
+        let (code, of_check) = check(&room, &room.only_run().join("history.jsonl"));
+        let of_run = room.result();
+        assert_eq!((Some(code), of_check.verdict), (run.code, of_run.verdict));
+        assert_eq!(of_check.invariants, of_run.invariants);
+        assert_eq!(of_check.stats.commands, of_run.stats.commands);
+    }
 }
 
 #[test]

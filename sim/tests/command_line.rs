@@ -5,7 +5,7 @@ mod cli_support;
 use std::fs::File;
 use std::process::Stdio;
 
-use cli_support::{Room, SHORT};
+use cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
 const WRONG: [(&[&str], &str); 57] = [
@@ -54,7 +54,7 @@ const WRONG: [(&[&str], &str); 57] = [
     ),
     (&["--scenario", "bonus-pool", "--set", "swarm.failovers=1"], "needs a replica"),
     (&["--scenario", "bonus-pool", "--redis", "localhost"], "redis://"),
-    (&["--scenario", "bonus-pool", "--world", "embedded", "--redis", "redis://h"], "leave one"),
+    (&["--scenario", "bonus-pool", "--world", "embedded", "--redis", "redis://h"], "omit one"),
     (&["--scenario", "bonus-pool", "--tls-insecure"], "--redis rediss://"),
     (&["-q", "-v", "list"], "remove one"),
     (&["show", "singel"], "did you mean `single`?"),
@@ -83,7 +83,7 @@ const WRONG: [(&[&str], &str); 57] = [
     (&SEARCHED_AND_STAGED, "search.swarm"),
     (&["matrix", "--searched", "--scenario", "polling-load"], "leave --searched away"),
     (&["matrix", "--searched", "--world", "embedded"], "add --world virtual"),
-    (&["matrix", "--redis", "redis://h"], "leave one of the two away"),
+    (&["matrix", "--redis", "redis://h"], "omit one of the two"),
 ];
 
 /// What is staged is no part of a searched form.
@@ -153,7 +153,7 @@ fn a_place_that_cannot_be_written_is_named_before_anything_is_started() {
     let room = Room::new();
     let file = room.file("file", "mine");
     for out in [file.as_str(), &format!("{file}/deeper"), "/proc/picklock", "/dev/null"] {
-        let said = room.run(&[&SHORT[..], &["--out", out]].concat()).ended(2);
+        let said = room.run(&short(&["--out", out])).ended(2);
         assert!(said.message().contains(out), "{}", said.stderr);
         assert!(said.message().contains("choose another place with --out"), "{}", said.stderr);
     }
@@ -327,12 +327,9 @@ fn what_a_file_expects_is_set_beside_what_was_found() {
     let file = room.file("wrong.toml", wrong);
     let run = ["--scenario", &file, "--lock", "single", "--world", "virtual"];
     for seeds in [["--seed", "1"], ["--seeds", "0..3"]] {
-        let said = room.run(&[&run[..], &seeds].concat()).ended(1).stdout;
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            said.contains("not as expected of single: effect is violated, and held is expected"),
-            "{said}"
-        );
+        let said = room.run(&[&run[..], &seeds].concat()).ended(1).results();
+        let says = "not as expected of single: effect is violated, and held is expected";
+        assert!(said.contains(says), "{said}");
     }
 }
 
@@ -349,15 +346,8 @@ fn a_run_is_written_in_every_form() {
         ),
     ] {
         let [junit, page] = ["r.xml", "r.md"].map(|name| file(name).display().to_string());
-        let formats = [
-            "--format",
-            "human",
-            "--format",
-            &format!("junit={junit}"),
-            "--format",
-            &format!("markdown={page}"),
-        ];
-        let said = room.run(&[&run[..], &seeds, &formats].concat()).ended(1);
+        let formats = format!("--format human --format junit={junit} --format markdown={page}");
+        let said = room.run(&[&run[..], &seeds, &words(&formats)].concat()).ended(1);
         assert!(said.stdout.contains("verdict: violated"), "{}", said.stdout);
         let [junit, page] = [junit, page].map(|path| std::fs::read_to_string(path).unwrap());
         assert!(page.starts_with(begins), "{page}");

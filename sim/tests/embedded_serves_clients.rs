@@ -1,5 +1,6 @@
 //! The embedded server, asked by the clients people use.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -27,6 +28,10 @@ fn tool(server: &EmbeddedServer, name: &str, args: &[&str]) -> String {
     text
 }
 
+fn redis_cli(server: &EmbeddedServer, args: &[&str]) -> String {
+    tool(server, "redis-cli", args)
+}
+
 fn raw(server: &EmbeddedServer) -> TcpStream {
     let stream = TcpStream::connect(server.addr()).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -40,15 +45,39 @@ fn ask(stream: &mut TcpStream, request: &[u8], length: usize) -> String {
     reply.escape_ascii().to_string()
 }
 
+/// What a stream says up to these bytes.
+fn until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(end) {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("it answers");
+        bytes.push(byte[0]);
+    }
+    bytes
+}
+
+/// What a stream says up to its end.
+fn rest(stream: &mut TcpStream) -> String {
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("it closes");
+    rest.escape_ascii().to_string()
+}
+
+/// Waits until so many clients wait for an element.
+fn blocked(server: &EmbeddedServer, clients: usize) {
+    let line = format!("blocked_clients:{clients}\r");
+    while !redis_cli(server, &["INFO", "clients"]).contains(&line) {}
+}
+
 #[test]
 fn redis_cli_is_served() {
     let server = server();
-    assert_eq!(tool(&server, "redis-cli", &["PING"]), "PONG\n");
-    assert_eq!(tool(&server, "redis-cli", &["SET", "k", "t", "NX", "PX", "60000"]), "OK\n");
-    assert_eq!(tool(&server, "redis-cli", &["SET", "k", "u", "NX", "PX", "60000"]), "\n");
+    assert_eq!(redis_cli(&server, &["PING"]), "PONG\n");
+    assert_eq!(redis_cli(&server, &["SET", "k", "t", "NX", "PX", "60000"]), "OK\n");
+    assert_eq!(redis_cli(&server, &["SET", "k", "u", "NX", "PX", "60000"]), "\n");
     let script = "return {KEYS[1], redis.call('get', KEYS[1])}";
-    assert_eq!(tool(&server, "redis-cli", &["-3", "EVAL", script, "1", "k"]), "k\nt\n");
-    let info = tool(&server, "redis-cli", &["INFO", "everything"]);
+    assert_eq!(redis_cli(&server, &["-3", "EVAL", script, "1", "k"]), "k\nt\n");
+    let info = redis_cli(&server, &["INFO", "everything"]);
     assert!(info.contains("cmdstat_set:calls=2,"), "{info}");
     assert!(info.contains("db0:keys=1,expires=1"), "{info}");
 }
@@ -62,7 +91,7 @@ fn redis_benchmark_is_served() {
         assert!(report.contains(&format!("{name}: ")), "{report}");
     }
     assert!(!report.contains("rror"), "{report}");
-    assert_eq!(tool(&server, "redis-cli", &["GET", "counter:__rand_int__"]), "20000\n");
+    assert_eq!(redis_cli(&server, &["GET", "counter:__rand_int__"]), "20000\n");
 }
 
 #[tokio::test]
@@ -97,17 +126,17 @@ fn a_pop_waits_for_its_element_its_time_or_its_clients_end() {
     let (mut popper, mut pusher) = (raw(&server), raw(&server));
     popper.write_all(b"BLPOP l 0\r\nPING\r\n").expect("it reads");
     // Another that has waited longer, and goes away.
-    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:1\r") {}
+    blocked(&server, 1);
     let mut gone = raw(&server);
     gone.write_all(b"BLPOP l m 0\r\n").expect("it reads");
-    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:2\r") {}
+    blocked(&server, 2);
     drop(gone);
-    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:1\r") {}
+    blocked(&server, 1);
     assert_eq!(ask(&mut pusher, b"RPUSH l a b\r\n", 4), ":2\\r\\n");
     let answer = "*2\\r\\n$1\\r\\nl\\r\\n$1\\r\\na\\r\\n+PONG\\r\\n";
     assert_eq!(ask(&mut popper, b"", 25), answer);
-    assert_eq!(tool(&server, "redis-cli", &["LPOP", "l"]), "b\n");
-    assert_eq!(tool(&server, "redis-cli", &["BLPOP", "l", "0.01"]), "\n");
+    assert_eq!(redis_cli(&server, &["LPOP", "l"]), "b\n");
+    assert_eq!(redis_cli(&server, &["BLPOP", "l", "0.01"]), "\n");
 }
 
 #[test]
@@ -117,24 +146,12 @@ fn messages_reach_subscribers_in_both_protocols() {
     let confirmed = "*3\\r\\n$9\\r\\nsubscribe\\r\\n$1\\r\\nc\\r\\n:1\\r\\n";
     assert_eq!(ask(&mut old, b"SUBSCRIBE c\r\n", 30), confirmed);
     new.write_all(b"HELLO 3\r\n").expect("it reads");
-    let mut hello = Vec::new();
-    while !hello.ends_with(b"*0\r\n") {
-        let mut byte = [0];
-        new.read_exact(&mut byte).expect("it answers");
-        hello.push(byte[0]);
-    }
+    until(&mut new, b"*0\r\n");
     assert_eq!(ask(&mut new, b"SUBSCRIBE c\r\n", 30), confirmed.replacen('*', ">", 1));
-    assert_eq!(tool(&server, "redis-cli", &["PUBLISH", "c", "m"]), "2\n");
+    assert_eq!(redis_cli(&server, &["PUBLISH", "c", "m"]), "2\n");
     let message = "*3\\r\\n$7\\r\\nmessage\\r\\n$1\\r\\nc\\r\\n$1\\r\\nm\\r\\n";
     assert_eq!(ask(&mut old, b"", 31), message);
     assert_eq!(ask(&mut new, b"", 31), message.replacen('*', ">", 1));
-}
-
-/// What a stream says up to its end.
-fn rest(stream: &mut TcpStream) -> String {
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).expect("it closes");
-    rest.escape_ascii().to_string()
 }
 
 #[test]
@@ -144,14 +161,14 @@ fn a_killed_client_is_closed_and_hears_nothing_more() {
     let (mut idle, mut waiting, mut caller) = (raw(&server), raw(&server), raw(&server));
     let (first, second) = (id(&mut idle), id(&mut waiting));
     waiting.write_all(b"BLPOP l 0\r\n").expect("it reads");
-    while !tool(&server, "redis-cli", &["INFO", "clients"]).contains("blocked_clients:1\r") {}
-    assert_eq!(tool(&server, "redis-cli", &["CLIENT", "KILL", "ID", &first]), "1\n");
-    assert_eq!(tool(&server, "redis-cli", &["CLIENT", "KILL", "ID", &second]), "1\n");
-    assert_eq!(tool(&server, "redis-cli", &["CLIENT", "KILL", "ID", &second]), "0\n");
+    blocked(&server, 1);
+    assert_eq!(redis_cli(&server, &["CLIENT", "KILL", "ID", &first]), "1\n");
+    assert_eq!(redis_cli(&server, &["CLIENT", "KILL", "ID", &second]), "1\n");
+    assert_eq!(redis_cli(&server, &["CLIENT", "KILL", "ID", &second]), "0\n");
     assert_eq!(rest(&mut idle) + &rest(&mut waiting), "");
     // Nobody waits for this any more.
-    assert_eq!(tool(&server, "redis-cli", &["RPUSH", "l", "a"]), "1\n");
-    assert_eq!(tool(&server, "redis-cli", &["LLEN", "l"]), "1\n");
+    assert_eq!(redis_cli(&server, &["RPUSH", "l", "a"]), "1\n");
+    assert_eq!(redis_cli(&server, &["LLEN", "l"]), "1\n");
     // Whoever kills itself is answered first; the old form and SKIPME NO do so.
     let address = caller.local_addr().expect("an address").to_string();
     caller.write_all(format!("CLIENT KILL {address}\r\nPING\r\n").as_bytes()).expect("it reads");
@@ -174,10 +191,8 @@ fn a_malformed_stream_closes_only_its_own_connection() {
     let (mut good, mut bad) = (raw(&server), raw(&server));
     assert_eq!(ask(&mut good, b"PING\r\n", 7), "+PONG\\r\\n");
     bad.write_all(b"PING\r\n*1\r\nnonsense\r\nPING\r\n").expect("it reads");
-    let mut answer = Vec::new();
-    bad.read_to_end(&mut answer).expect("it closes");
     let expected = "+PONG\\r\\n-ERR Protocol error: expected \\'$\\', got \\'n\\'\\r\\n";
-    assert_eq!(answer.escape_ascii().to_string(), expected);
+    assert_eq!(rest(&mut bad), expected);
     assert_eq!(ask(&mut good, b"PING\r\n", 7), "+PONG\\r\\n");
 }
 
@@ -189,10 +204,7 @@ fn a_pipeline_is_answered_in_order_however_it_is_cut() {
         stream.write_all(piece).expect("it reads");
         stream.flush().expect("it is sent");
     }
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("it closes after QUIT");
-    let answer = answer.escape_ascii().to_string();
-    assert_eq!(answer, "$1\\r\\na\\r\\n$1\\r\\nb\\r\\n+OK\\r\\n");
+    assert_eq!(rest(&mut stream), "$1\\r\\na\\r\\n$1\\r\\nb\\r\\n+OK\\r\\n");
 }
 
 #[test]
@@ -202,20 +214,7 @@ fn five_hundred_connections_are_served_at_once() {
     for stream in &mut streams {
         stream.write_all(b"INCR n\r\n").expect("it reads");
     }
-    let mut seen: Vec<String> = streams
-        .iter_mut()
-        .map(|stream| {
-            let mut reply = Vec::new();
-            while !reply.ends_with(b"\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte).expect("it answers");
-                reply.push(byte[0]);
-            }
-            reply.escape_ascii().to_string()
-        })
-        .collect();
-    seen.sort();
-    seen.dedup();
+    let seen: BTreeSet<_> = streams.iter_mut().map(|stream| until(stream, b"\r\n")).collect();
     assert_eq!(seen.len(), 500, "every client drew another number");
 }
 

@@ -59,12 +59,3 @@ fn whoever_logs_in_all_the_same_makes_the_run_inconclusive() {
     assert!(said.stdout.contains("somebody else has logged in"), "{}", said.stdout);
     assert_eq!(room.result().verdict, Outcome::Inconclusive);
 }
-
-#[test]
-fn a_run_that_nobody_disturbs_is_judged() {
-    for world in ["redis", "embedded"] {
-        let room = Room::new();
-        room.run(&["--scenario", "bonus-pool", "--world", world]).ended(0);
-        assert_eq!(room.result().verdict, Outcome::Held, "{world}");
-    }
-}

@@ -33,18 +33,6 @@ const RUNS: [&[&str]; 4] = [
     &["--scenario", "gc-pause"],
 ];
 
-/// The redis-servers of a room, with their ports.
-fn servers(room: &Room) -> Vec<(i32, u16)> {
-    let processes = room.processes().into_iter();
-    let server = |pid: i32| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-        let port = line.split_once("redis-server")?.1.split_once("127.0.0.1:")?.1;
-        let digits = port.find(|c: char| !c.is_ascii_digit()).unwrap_or(port.len());
-        Some((pid, port[..digits].parse().ok()?))
-    };
-    processes.filter_map(server).collect()
-}
-
 /// Who looks after them.
 fn supervisor(room: &Room) -> Option<Pid> {
     let is_it = |pid: &i32| {
@@ -61,7 +49,7 @@ fn killed(number: usize) -> usize {
     let run = RUNS[number % RUNS.len()];
     let playing = room.start(&[run, &["--world", "redis", "--seed", "1"]].concat());
     std::thread::sleep(Duration::from_millis(random.next_u64() % WITHIN_MS));
-    let there = servers(&room);
+    let there = room.servers();
     if number.is_multiple_of(3) {
         for (pid, _) in &there {
             // It may have been ended by its scenario meanwhile.
@@ -78,7 +66,7 @@ fn killed(number: usize) -> usize {
     room.is_left_clean();
     for (_, port) in &there {
         // Where somebody else has it by now, it is not ours any more.
-        let ours = || servers(&room).iter().any(|(_, it)| it == port);
+        let ours = || room.servers().iter().any(|(_, it)| it == port);
         let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok() || !ours();
         eventually("the port is free", || free().then_some(()));
     }

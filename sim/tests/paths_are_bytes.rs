@@ -20,9 +20,7 @@ fn joined(text: &str, path: &OsStr) -> OsString {
 
 fn run(room: &Room, args: &[&OsStr]) -> Said {
     let none: [&str; 0] = [];
-    let out = room.command(&none).args(args).output().unwrap();
-    let [stdout, stderr] = [out.stdout, out.stderr].map(|it| String::from_utf8(it).unwrap());
-    Said { code: out.status.code(), stdout, stderr }
+    Said::of(room.command(&none).args(args).output().unwrap())
 }
 
 fn words(line: &str) -> Vec<&OsStr> {

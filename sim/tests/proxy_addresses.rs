@@ -3,68 +3,48 @@
 
 mod proxy_support;
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 
 use fault_proxy::{Addresses, ClientId, Detail, Link, Plan, Proxy, ProxyEvent, Upstream};
-use live_world::server::{PrivateServer, ServerSpec, find_server};
-use live_world::supervisor::Supervisor;
 use picklock::command::Command;
 use picklock::env::{Conn, Env, Node};
 use picklock::reply::Reply;
 use picklock::{Cluster, TokioEnv};
-use proxy_support::{DEADLINE, Raw};
-use tempfile::TempDir;
-use tokio::net::TcpStream;
+use proxy_support::{Raw, addr, connect};
+use test_server::{RedisServer, free_port};
 
 /// Servers, and one client's links to them, in the same order.
 struct Bed {
     proxy: Proxy,
     addresses: Arc<Addresses>,
-    supervisor: Supervisor,
-    running: Vec<PrivateServer>,
-    servers: Vec<SocketAddr>,
+    servers: Vec<RedisServer>,
     links: Vec<Link>,
 }
 
 impl Bed {
     fn new() -> Self {
         let proxy = Proxy::start(Detail::Faults).unwrap();
-        let supervisor =
-            Supervisor::spawn(Some(Path::new(env!("CARGO_BIN_EXE_picklock")))).unwrap();
-        let addresses = Arc::new(Addresses::new());
-        let (running, servers, links) = (Vec::new(), Vec::new(), Vec::new());
-        Self { proxy, addresses, supervisor, running, servers, links }
+        Self { proxy, addresses: Arc::default(), servers: Vec::new(), links: Vec::new() }
     }
 
-    /// Starts a server and opens a link to it.
-    async fn start(&mut self, args: &[&str]) {
-        let binary = find_server(None, None).unwrap().path;
-        let args = args.iter().map(ToString::to_string).collect();
-        let spec = ServerSpec { args, ..ServerSpec::new(binary) };
-        let server = PrivateServer::start(&self.supervisor, spec).await.unwrap();
-        self.link_to(server.addr());
-        self.running.push(server);
-    }
-
-    fn link_to(&mut self, server: SocketAddr) {
+    /// Opens a link to a server.
+    fn link_to(&mut self, server: RedisServer) {
         let plan = Plan { addresses: Some(Arc::clone(&self.addresses)), ..Plan::default() };
         let node = Node(u16::try_from(self.links.len()).unwrap());
-        let upstream = Upstream::Tcp(server);
+        let upstream = Upstream::Tcp(addr(&server));
         let link = self.proxy.listen(ClientId(0), node, upstream, plan).unwrap();
-        self.addresses.insert(server, link.addr());
+        self.addresses.insert(addr(&server), link.addr());
         self.servers.push(server);
         self.links.push(link);
     }
 
     async fn client(&self, place: usize) -> Raw {
-        Raw(TcpStream::connect(self.links[place].addr()).await.unwrap())
+        connect(self.links[place].addr()).await
     }
 
     async fn direct(&self, place: usize) -> Raw {
-        Raw(TcpStream::connect(self.servers[place]).await.unwrap())
+        connect(addr(&self.servers[place])).await
     }
 
     fn server_port(&self, place: usize) -> String {
@@ -83,16 +63,16 @@ impl Bed {
             for raw in [&mut client, &mut direct] {
                 raw.ask(hello).await;
             }
-            let told = client.ask(command).await;
+            let reply = client.ask(command).await;
             let mut truth = direct.ask(command).await;
             for place in 0..self.servers.len() {
                 let is_named = names.contains(&place);
-                assert_eq!(told.contains(&self.link_port(place)), is_named, "{command}: {told}");
+                assert_eq!(reply.contains(&self.link_port(place)), is_named, "{command}: {reply}");
                 assert!(!names.contains(&place) || truth.contains(&self.server_port(place)));
                 truth = truth.replace(&self.server_port(place), &self.link_port(place));
             }
             // Counters and the like move on between the two; what is said has the same lines.
-            assert_eq!(told.lines().count(), truth.lines().count(), "{command}: {told}");
+            assert_eq!(reply.lines().count(), truth.lines().count(), "{command}: {reply}");
         }
     }
 
@@ -112,51 +92,6 @@ impl Bed {
     }
 }
 
-/// A sentinel, which has no CONFIG by which a supervised server is known; killed when dropped.
-struct Sentinel {
-    child: Child,
-    addr: SocketAddr,
-    _dir: TempDir,
-}
-
-impl Sentinel {
-    async fn start(config: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("sentinel.conf");
-        let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let own = format!("port {}\nbind 127.0.0.1\ndir {}\n", addr.port(), dir.path().display());
-        std::fs::write(&file, own + config).unwrap();
-        let binary = find_server(None, None).unwrap().path;
-        let mut command = std::process::Command::new(binary);
-        command.arg(&file).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
-        let sentinel = Self { child: command.spawn().unwrap(), addr, _dir: dir };
-        let answers = async {
-            while TcpStream::connect(addr).await.is_err() {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(DEADLINE, answers).await.expect("a sentinel");
-        sentinel
-    }
-}
-
-impl Drop for Sentinel {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Asks until the answer holds this.
-async fn asked_until(raw: &mut Raw, command: &str, holds: impl Fn(&str) -> bool) {
-    let asked = async {
-        while !holds(&raw.ask(command).await) {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, asked).await.expect(command);
-}
-
 async fn run(env: &TokioEnv, words: &[&str]) -> Reply {
     let command = words[1..].iter().fold(Command::new(words[0]), Command::arg);
     env.connect(Node(0)).await.unwrap().call(command).await.unwrap()
@@ -165,21 +100,24 @@ async fn run(env: &TokioEnv, words: &[&str]) -> Reply {
 #[tokio::test]
 async fn who_asks_a_sentinel_is_led_to_links_before_and_after_a_failover() {
     let mut bed = Bed::new();
-    bed.start(&["--repl-diskless-sync-delay", "0"]).await;
+    bed.link_to(RedisServer::start(&["--repl-diskless-sync-delay", "0"]));
     let primary = bed.server_port(0);
     let replica = ["--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", &primary];
-    bed.start(&replica).await;
-    asked_until(&mut bed.direct(0).await, "ROLE", |role| role.contains(&bed.server_port(1))).await;
-    let config = format!(
-        "sentinel monitor m 127.0.0.1 {primary} 1\n\
-         sentinel down-after-milliseconds m 5000\nsentinel failover-timeout m 5000\n"
-    );
-    let sentinel = Sentinel::start(&config).await;
-    bed.link_to(sentinel.addr);
-    let mut direct = bed.direct(2).await;
+    bed.link_to(RedisServer::start(&replica));
+    let has_replica = |role: &str| role.contains(&bed.server_port(1));
+    bed.direct(0).await.ask_until("ROLE", has_replica).await;
+    let sentinel = |own: u16, dir: &Path| {
+        let config = format!(
+            "port {own}\nbind 127.0.0.1\nsentinel monitor m 127.0.0.1 {primary} 1\n\
+             sentinel down-after-milliseconds m 5000\nsentinel failover-timeout m 5000\n"
+        );
+        std::fs::write(dir.join("sentinel.conf"), config).unwrap();
+        vec!["sentinel.conf".to_owned(), "--sentinel".to_owned()]
+    };
+    bed.link_to(RedisServer::start_with("redis-server", sentinel));
     // It has heard of the replica, and from the replica of its primary.
-    let known = |told: &str| [0, 1].iter().all(|place| told.contains(&bed.server_port(*place)));
-    asked_until(&mut direct, "SENTINEL REPLICAS m", known).await;
+    let known = |reply: &str| [0, 1].iter().all(|place| reply.contains(&bed.server_port(*place)));
+    bed.direct(2).await.ask_until("SENTINEL REPLICAS m", known).await;
 
     bed.is_rewritten(2, "SENTINEL get-master-addr-by-name m", &[0]).await;
     bed.is_rewritten(2, "SENTINEL MASTER m", &[0]).await;
@@ -206,13 +144,13 @@ async fn who_asks_a_sentinel_is_led_to_links_before_and_after_a_failover() {
         listener.read_until(b":1\r\n").await;
     }
     let mut client = bed.client(2).await;
-    asked_until(&mut client, "SENTINEL FAILOVER m", |told| told == "+OK\r\n").await;
+    client.until("SENTINEL FAILOVER m", "+OK\r\n").await;
     let [from, to] = [0, 1].map(|place| bed.link_port(place));
     for listener in &mut listeners {
-        let told = listener.read_until(format!(" 127.0.0.1 {to}\r\n").as_bytes()).await;
-        let told = String::from_utf8_lossy(&told).into_owned();
+        let message = listener.read_until(format!(" 127.0.0.1 {to}\r\n").as_bytes()).await;
+        let message = String::from_utf8_lossy(&message).into_owned();
         let text = format!("m 127.0.0.1 {from} 127.0.0.1 {to}\r\n");
-        assert!(told.ends_with(&format!("${}\r\n{text}", text.len() - 2)), "{told}");
+        assert!(message.ends_with(&format!("${}\r\n{text}", text.len() - 2)), "{message}");
     }
     bed.is_rewritten(2, "SENTINEL get-master-addr-by-name m", &[1]).await;
     assert_eq!(run(&env(), &["SET", "k", "2"]).await, Reply::Ok);
@@ -227,9 +165,9 @@ const KEYS: [(&str, u16); 2] = [("b", 3300), ("a", 15495)];
 async fn who_follows_a_cluster_stays_on_its_links() {
     let mut bed = Bed::new();
     for _ in 0..2 {
-        let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let bus = free_port();
         let args = ["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()];
-        bed.start(&args).await;
+        bed.link_to(RedisServer::start(&args));
         let port = bed.server_port(bed.servers.len() - 1);
         let meet = format!("CLUSTER MEET 127.0.0.1 {port} {bus}");
         if bed.servers.len() > 1 {
@@ -241,10 +179,10 @@ async fn who_follows_a_cluster_stays_on_its_links() {
         assert_eq!(bed.direct(place).await.ask(&add).await, "+OK\r\n");
     }
     for place in 0..2 {
-        asked_until(&mut bed.direct(place).await, "CLUSTER INFO", |info| {
+        let is_whole = |info: &str| {
             info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:2")
-        })
-        .await;
+        };
+        bed.direct(place).await.ask_until("CLUSTER INFO", is_whole).await;
         for command in ["CLUSTER SLOTS", "CLUSTER NODES", "cluster shards"] {
             bed.is_rewritten(place, command, &[0, 1]).await;
         }
@@ -253,8 +191,7 @@ async fn who_follows_a_cluster_stays_on_its_links() {
         let moved = format!("-MOVED {slot} 127.0.0.1:{}\r\n", bed.link_port(1 - place));
         assert_eq!(bed.client(place).await.ask(&format!("GET {key}")).await, moved);
         let mut client = bed.client(place).await;
-        client.send(format!("MULTI\r\nGET {key}\r\n")).await;
-        client.expect(format!("+OK\r\n{moved}")).await;
+        client.exchange(format!("MULTI\r\nGET {key}\r\n"), format!("+OK\r\n{moved}")).await;
     }
 
     // In mid-move the first node asks a client to try the second.

@@ -3,7 +3,7 @@
 mod cli_support;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -206,36 +206,4 @@ fn who_is_slow_is_in_nobodys_way() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
-}
-
-#[test]
-fn an_address_with_a_password_is_refused_and_not_quoted() {
-    let proxy = Proxy::start("127.0.0.1:1");
-    let wanted = json!({"name": "other", "upstream": "ann:s3cret@127.0.0.1:1"}).to_string();
-    for (path, body) in [
-        ("/proxies", wanted.clone()),
-        ("/populate", format!("[{wanted}]")),
-        ("/proxies/redis", wanted),
-    ] {
-        let (code, says) = proxy.ask("POST", path, &body);
-        let says = says["error"].to_string();
-        assert!(code == 400 && says.contains("a user or a password"), "{path}: {says}");
-        assert!(!says.contains("s3cret"), "{says}");
-    }
-}
-
-#[test]
-fn tls_to_a_plain_listener_is_passed_on_unread_and_said_so() {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let proxy = Proxy::start(&server.local_addr().unwrap().to_string());
-    let hello = b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03";
-    let mut client = TcpStream::connect(format!("127.0.0.1:{}", proxy.port())).unwrap();
-    client.write_all(hello).unwrap();
-    let (mut served, _) = server.accept().unwrap();
-    let mut got = [0; 10];
-    served.read_exact(&mut got).unwrap();
-    assert_eq!(&got, hello);
-    let (_, log) = proxy.ask("GET", "/proxies/redis/log", "");
-    assert_eq!(log[0]["event"], json!("opaque"), "{log}");
-    assert!(log[0]["why"].as_str().unwrap().contains("TLS"), "{log}");
 }

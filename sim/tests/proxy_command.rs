@@ -6,28 +6,16 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use cli_support::{Playing, Room, eventually};
+use cli_support::{Playing, Room, eventually, words};
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use test_server::RedisServer;
 
-/// A server that answers every PING, one connection after the other.
-fn server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap().to_string();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            std::thread::spawn(move || {
-                let mut bytes = [0; 1024];
-                while let Ok(1..) = stream.read(&mut bytes) {
-                    if stream.write_all(b"+PONG\r\n").is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    addr
+/// A server, and where it listens.
+fn server() -> (RedisServer, String) {
+    let server = RedisServer::start(&[]);
+    let addr = format!("127.0.0.1:{}", server.port());
+    (server, addr)
 }
 
 /// Where each proxy listens, once it says so.
@@ -50,23 +38,12 @@ fn ping(addr: &str) -> std::io::Result<Vec<u8>> {
 
 #[test]
 fn it_says_what_listens_where_strikes_as_told_and_ends_with_0() {
-    let (room, server) = (Room::new(), server());
-    let args = [
-        "proxy",
-        "--listen",
-        "a=0,b=127.0.0.1:0",
-        "--upstream",
-        &server,
-        "--upstream",
-        &server,
-        "--fault",
-        "reset PING nth=2 proxy=b",
-        "--seed",
-        "7",
-        "--log",
-        "log.jsonl",
-    ];
-    let mut playing = room.start(&args);
+    let (room, (_server, server)) = (Room::new(), server());
+    let args = format!(
+        "proxy --listen a=0,b=127.0.0.1:0 --upstream {server},{server} --seed 7 --log log.jsonl --fault"
+    );
+    let fault = "reset PING nth=2 proxy=b";
+    let mut playing = room.start(&[&words(&args)[..], &[fault]].concat());
     let places = listening(&playing, 2);
     assert!(places.iter().all(|place| place.starts_with("127.0.0.1:")), "{places:?}");
     for _ in 0..3 {
@@ -85,14 +62,14 @@ fn it_says_what_listens_where_strikes_as_told_and_ends_with_0() {
     let [put, line] = &lines[..] else { panic!("{log}") };
     let named = [&put["event"], &put["toxic"], &put["rule"]].map(ToString::to_string);
     assert_eq!(named, ["\"toxic-put\"", "\"fault-1\"", &line["rule"].to_string()]);
-    let told = ["seq", "proxy", "connection", "request", "command", "event", "action"];
-    let told = told.map(|name| line[name].to_string().replace('"', ""));
-    assert_eq!(told, ["2", "b", "2", "1", "PING", "fault", "reset side=request"]);
+    let fields = ["seq", "proxy", "connection", "request", "command", "event", "action"];
+    let fields = fields.map(|name| line[name].to_string().replace('"', ""));
+    assert_eq!(fields, ["2", "b", "2", "1", "PING", "fault", "reset side=request"]);
 }
 
 #[test]
 fn ctrl_c_ends_it_as_well_and_every_request_can_be_logged() {
-    let (room, server) = (Room::new(), server());
+    let (room, (_server, server)) = (Room::new(), server());
     let args = ["proxy", "--listen", "0", "--upstream", &server, "--log", "l", "--log-requests"];
     let mut playing = room.start(&args);
     let [place] = listening(&playing, 1).try_into().unwrap();
@@ -107,7 +84,7 @@ fn ctrl_c_ends_it_as_well_and_every_request_can_be_logged() {
 
 #[test]
 fn the_same_seed_strikes_the_same_connections() {
-    let (room, server) = (Room::new(), server());
+    let (room, (_server, server)) = (Room::new(), server());
     let struck = |seed: &str| -> Vec<bool> {
         let fault = "reset toxicity=0.5 direction=requests";
         let args =
@@ -124,7 +101,7 @@ fn the_same_seed_strikes_the_same_connections() {
 
 #[test]
 fn without_file_descriptors_it_waits_and_then_goes_on() {
-    let (room, server) = (Room::new(), server());
+    let (room, (_server, server)) = (Room::new(), server());
     let picklock = env!("CARGO_BIN_EXE_picklock");
     let program = format!(
         "ulimit -n 40 && exec {picklock} proxy --listen 0 --upstream {server} --log log.jsonl"
@@ -175,7 +152,7 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
 
 #[test]
 fn a_password_of_the_server_is_refused_and_never_shown() {
-    let (room, server) = (Room::new(), server());
+    let (room, (_server, server)) = (Room::new(), server());
     for upstream in [
         "rediss://ann:s3cret@127.0.0.1:1",
         "redis://:s3cret@127.0.0.1:1",
@@ -196,23 +173,16 @@ fn a_password_of_the_server_is_refused_and_never_shown() {
 }
 
 #[test]
-fn a_fault_that_never_struck_is_told_at_the_end() {
-    let (room, server) = (Room::new(), server());
+fn a_fault_that_never_struck_is_named_at_the_end() {
+    let (room, (_server, server)) = (Room::new(), server());
     let listen = ["proxy", "--listen", "a=0,b=0", "--upstream", &server, "--upstream", &server];
-    let faults = [
-        "reset PING nth=2 proxy=a",
-        "reset PING nth=9",
-        "latency=0s proxy=a",
-        "latency=0s proxy=b",
-    ];
-    let faults = faults.iter().flat_map(|fault| ["--fault", fault]);
-    let args: Vec<&str> = listen.into_iter().chain(faults).collect();
-    let playing = room.start(&args);
+    let faults = "reset PING nth=2 proxy=a;reset PING nth=9;latency=0s proxy=a;latency=0s proxy=b";
+    let playing = room.start(&[&listen[..], &["--fault", faults]].concat());
     let places = listening(&playing, 2);
     assert!(ping(&places[0]).is_ok() && ping(&places[0]).is_err());
     playing.signal(Signal::SIGTERM);
     let said = playing.said().ended(0).stderr;
-    let told: Vec<&str> = said.lines().filter(|line| line.contains("never struck")).collect();
-    assert_eq!(told.len(), 2, "{said}");
-    assert!(told[0].contains("`reset PING nth=9`") && told[1].contains("`latency=0s proxy=b`"));
+    let idle: Vec<&str> = said.lines().filter(|line| line.contains("never struck")).collect();
+    assert_eq!(idle.len(), 2, "{said}");
+    assert!(idle[0].contains("`reset PING nth=9`") && idle[1].contains("`latency=0s proxy=b`"));
 }

@@ -4,15 +4,14 @@ mod proxy_support;
 
 use std::sync::Arc;
 
-use fault_proxy::{Addresses, ClientId, Detail, Link, Plan, Proxy, ProxyEvent, Side, Upstream};
-use picklock::env::Node;
+use fault_proxy::{Addresses, Detail, Plan, ProxyEvent, Side};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
-use proxy_support::{DEADLINE, Raw, accept, connect};
+use proxy_support::{DEADLINE, Pipe};
 use resp::frame::{FrameError, Limits, Scanner};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 /// How many pairs of streams are tried.
 const PAIRS: usize = 400;
@@ -61,6 +60,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         8 => prop::sample::select(PARTS.to_vec()).prop_map(<[u8]>::to_vec),
         1 => prop::collection::vec(any::<u8>(), 0..80),
+        1 => Just(vec![b'a'; 100_000]),
         1 => (1..400_usize).prop_map(|depth| b"*1\r\n".repeat(depth)),
     ];
     let whole = prop::collection::vec(part, 0..8).prop_map(|parts| parts.concat());
@@ -86,35 +86,19 @@ fn refused(mut scanner: Scanner, mut rest: &[u8]) -> Option<FrameError> {
     }
 }
 
-struct Bed {
-    proxy: Proxy,
-    link: Link,
-    server: TcpListener,
+/// With a map of addresses, so that replies are looked into; without links in it, so that none changes.
+async fn bed() -> Pipe {
+    let plan = Plan { addresses: Some(Arc::new(Addresses::default())), ..Plan::default() };
+    Pipe::with(Detail::Faults, plan).await
 }
 
-impl Bed {
-    async fn new() -> Self {
-        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Proxy::start(Detail::Faults).unwrap();
-        // With a map, so that replies are looked into; without links in it, so that none changes.
-        let plan = Plan { addresses: Some(Arc::new(Addresses::new())), ..Plan::default() };
-        let upstream = Upstream::Tcp(server.local_addr().unwrap());
-        let link = proxy.listen(ClientId(0), Node(0), upstream, plan).unwrap();
-        Self { proxy, link, server }
-    }
-
-    async fn connect(&self) -> (Raw, Raw) {
-        (connect(self.link.addr()).await, accept(&self.server).await)
-    }
-
-    /// A client that does nothing wrong is served.
-    async fn is_well(&self) {
-        let (mut client, mut server) = self.connect().await;
-        client.send("PING\r\n").await;
-        server.expect("PING\r\n").await;
-        server.send("+PONG\r\n").await;
-        client.expect("+PONG\r\n").await;
-    }
+/// A client that does nothing wrong is served.
+async fn is_well(bed: &Pipe) {
+    let (mut client, mut server) = bed.connect().await;
+    client.send("PING\r\n").await;
+    server.expect("PING\r\n").await;
+    server.send("+PONG\r\n").await;
+    client.expect("+PONG\r\n").await;
 }
 
 /// Says it all, and gives what came until the other end closed or broke.
@@ -134,18 +118,19 @@ async fn talk(mut stream: TcpStream, says: &[u8], closes_first: bool) -> Vec<u8>
 
 #[tokio::test]
 async fn whatever_is_sent_the_connection_ends_and_the_proxy_does_not() {
-    let bed = Bed::new().await;
+    let bed = bed().await;
     let rng = TestRng::deterministic_rng(Default::default());
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut refusals = [0, 0];
+    let (mut client, mut server) = bed.connect().await;
     for _ in 0..PAIRS {
         let (asks, answers) = (stream(), stream()).new_tree(&mut runner).unwrap().current();
-        let told = || format!("{} / {}", asks.escape_ascii(), answers.escape_ascii());
+        let streams = || format!("{} / {}", asks.escape_ascii(), answers.escape_ascii());
         let (client, server) = bed.connect().await;
         let (to_client, to_server) =
             tokio::join!(talk(client.0, &asks, true), talk(server.0, &answers, false));
-        assert!(asks.starts_with(&to_server), "{}: {}", told(), to_server.escape_ascii());
-        assert!(answers.starts_with(&to_client), "{}: {}", told(), to_client.escape_ascii());
+        assert!(asks.starts_with(&to_server), "{}: {}", streams(), to_server.escape_ascii());
+        assert!(answers.starts_with(&to_client), "{}: {}", streams(), to_client.escape_ascii());
         let wrong = [
             refused(Scanner::requests(Limits::default()), &asks),
             refused(Scanner::replies(Limits::default()), &answers),
@@ -158,16 +143,19 @@ async fn whatever_is_sent_the_connection_ends_and_the_proxy_does_not() {
         });
         match malformed {
             // The reason is that of the scanner for the side that came first.
-            Some((Side::Request, why)) => assert_eq!(wrong[0], Some(why), "{}", told()),
-            Some((Side::Reply, why)) => assert_eq!(wrong[1], Some(why), "{}", told()),
-            None => assert!(wrong[0].is_none() || is_opaque, "{}: {records:?}", told()),
+            Some((Side::Request, why)) => assert_eq!(wrong[0], Some(why), "{}", streams()),
+            Some((Side::Reply, why)) => assert_eq!(wrong[1], Some(why), "{}", streams()),
+            None => assert!(wrong[0].is_none() || is_opaque, "{}: {records:?}", streams()),
         }
         if let Some((side, _)) = malformed {
             refusals[usize::from(side == Side::Reply)] += 1;
         }
     }
     assert!(refusals.iter().all(|count| *count > 20), "{refusals:?}");
-    bed.is_well().await;
+    // The connection that was there before is as well as a new one.
+    client.send("PING\r\n").await;
+    server.expect("PING\r\n").await;
+    is_well(&bed).await;
 }
 
 /// Kilobytes of this process that are in memory.
@@ -181,8 +169,8 @@ fn resident_kb() -> u64 {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_is_merely_promised_takes_no_memory() {
-    let bed = Bed::new().await;
-    bed.is_well().await;
+    let bed = bed().await;
+    is_well(&bed).await;
     let before = resident_kb();
     let mut open = Vec::new();
     for _ in 0..100 {
@@ -192,7 +180,7 @@ async fn what_is_merely_promised_takes_no_memory() {
         server.send("$536870912\r\nx").await;
         open.push((client, server));
     }
-    bed.is_well().await;
+    is_well(&bed).await;
     // Half a megabyte a connection would be this much; promised were a hundred thousand.
     let grown = resident_kb().saturating_sub(before);
     assert!(grown < 50 << 10, "{grown} kB");

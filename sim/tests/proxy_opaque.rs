@@ -16,7 +16,7 @@ const HOSTILE: &[u8] = b"*99999999999999999999\r\n*1\r\n$4\r\nPING\r\n\x00\xff$-
 #[tokio::test]
 async fn any_bytes_pass_in_both_directions_and_no_rule_applies() {
     let bed = Pipe::new(Latency::None, Latency::None).await;
-    let rule = bed.proxy.add_rule(Rule::new(Action::Drop(Side::Request)));
+    let rule = bed.proxy.rules().add(Rule::new(Action::Drop(Side::Request)));
     let (mut client, mut server) = bed.connect().await;
     client.send(HOSTILE).await;
     server.expect(HOSTILE).await;

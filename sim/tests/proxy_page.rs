@@ -7,12 +7,8 @@ use serde_json::Value;
 const PAGE: &str = include_str!("../../docs/proxy.md");
 
 /// The text between this mark and the next quote of its kind, wherever it stands.
-fn between<'a>(text: &'a str, open: &str, close: char) -> impl Iterator<Item = &'a str> {
-    let parts = text.split(open).skip(1);
-    parts
-        .map(move |part| part.split(close).next().unwrap_or_default())
-        .collect::<Vec<_>>()
-        .into_iter()
+fn between<'a>(text: &'a str, open: &str, close: char) -> Vec<&'a str> {
+    text.split(open).skip(1).filter_map(|part| part.split(close).next()).collect()
 }
 
 /// The lines of a chapter.
@@ -23,7 +19,7 @@ fn chapter(title: &str) -> &'static str {
 
 #[test]
 fn every_fault_of_the_page_can_be_read() {
-    let given: Vec<&str> = between(PAGE, "--fault '", '\'').collect();
+    let given = between(PAGE, "--fault '", '\'');
     assert!(!given.is_empty());
     let rows = chapter("Fault texts").lines();
     let rows: Vec<&str> =

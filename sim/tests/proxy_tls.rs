@@ -10,8 +10,7 @@ use fault_proxy::{
     Action, ClientId, Link, Plan, ProxyEvent, Rule, Side, TlsError, Trust, Upstream,
 };
 use picklock::env::Node;
-use proxy_support::{Bed, Raw, eventually, file, terminator};
-use tokio::net::TcpStream;
+use proxy_support::{Bed, addr, connect, eventually, file, terminator};
 
 fn link(bed: &Bed, host: &str, port: u16, trust: &Trust) -> Link {
     let upstream = Upstream::tls(host, port, trust).unwrap();
@@ -21,19 +20,18 @@ fn link(bed: &Bed, host: &str, port: u16, trust: &Trust) -> Link {
 #[tokio::test]
 async fn faults_hit_frames_inside_tls() {
     let bed = Bed::new(Plan::default()).await;
-    let port = terminator(bed.server.addr()).await;
+    let port = terminator(addr(&bed.server)).await;
     let trust = Trust::SystemAnd(file("ca.pem"));
     for host in ["localhost", "127.0.0.1"] {
         let link = link(&bed, host, port, &trust);
-        let mut client = Raw(TcpStream::connect(link.addr()).await.unwrap());
+        let mut client = connect(link.addr()).await;
         let big = vec![b'x'; 1 << 20];
         client.send(proxy_support::command(&[b"SET", b"big", &big])).await;
-        client.send("STRLEN big\r\n").await;
-        client.expect("+OK\r\n:1048576\r\n").await;
+        client.exchange("STRLEN big\r\n", "+OK\r\n:1048576\r\n").await;
     }
-    let fault = bed.proxy.add_rule(Rule::new(Action::Drop(Side::Reply)).key("k"));
+    let fault = bed.proxy.rules().add(Rule::new(Action::Drop(Side::Reply)).key("k"));
     let link = link(&bed, "localhost", port, &trust);
-    let mut client = Raw(TcpStream::connect(link.addr()).await.unwrap());
+    let mut client = connect(link.addr()).await;
     client.send("SET k 1\r\n").await;
     bed.direct().await.until("GET k", "$1\r\n1\r\n").await;
     assert_eq!(fault.fired(), 1);
@@ -42,17 +40,14 @@ async fn faults_hit_frames_inside_tls() {
 #[tokio::test]
 async fn an_unknown_certificate_is_refused_unless_anyone_is_trusted() {
     let bed = Bed::new(Plan::default()).await;
-    let port = terminator(bed.server.addr()).await;
+    let port = terminator(addr(&bed.server)).await;
     let anyone = link(&bed, "localhost", port, &Trust::Anyone);
-    let mut client = Raw(TcpStream::connect(anyone.addr()).await.unwrap());
-    client.send("PING\r\n").await;
-    client.expect("+PONG\r\n").await;
+    connect(anyone.addr()).await.exchange("PING\r\n", "+PONG\r\n").await;
     let Ok(upstream) = Upstream::tls("localhost", port, &Trust::System) else {
         return; // This machine trusts nobody at all, which is refusal enough.
     };
     let strict = bed.proxy.listen(ClientId(2), Node(0), upstream, Plan::default()).unwrap();
-    let mut client = Raw(TcpStream::connect(strict.addr()).await.unwrap());
-    assert!(client.end().await.is_err());
+    assert!(connect(strict.addr()).await.end().await.is_err());
     let log = bed.proxy.log();
     eventually("the refusal is logged", || !log.records().is_empty()).await;
     let records = log.records();

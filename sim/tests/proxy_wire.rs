@@ -7,12 +7,12 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use fault_proxy::{
-    ClientId, Detail, Effect, EffectId, Latency, Plan, Protocol, Proxy, ProxyEvent, Side, Toxicity,
+    ClientId, Detail, Effect, EffectId, Latency, Plan, Protocol, ProxyEvent, Side, Toxicity,
     Upstream,
 };
 use picklock::env::Node;
 use proxy_support::{Bed, Pipe, Raw, accept, connect};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 const ALL: Toxicity = Toxicity::ALL;
 
@@ -198,11 +198,8 @@ async fn behind_its_limit_a_direction_is_closed() {
 
 /// Which of so many connections an effect strikes.
 async fn struck(seed: u64) -> Vec<bool> {
-    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let proxy = Proxy::start(Detail::Faults).unwrap();
     let plan = Plan { seed, protocol: Protocol::Opaque, ..Plan::default() };
-    let upstream = Upstream::Tcp(server.local_addr().unwrap());
-    let link = proxy.listen(ClientId(0), Node(0), upstream, plan).unwrap();
+    let Pipe { proxy, link, server } = Pipe::with(Detail::Faults, plan).await;
     link.add_effect(Side::Reply, Effect::Timeout(Duration::ZERO), Toxicity::of(0.5).unwrap());
     let mut struck = Vec::new();
     for number in 1..=24 {
@@ -239,7 +236,7 @@ async fn a_link_can_be_closed_and_opened_again_where_it_was() {
     let effect = pipe.link.add_effect(Side::Reply, Effect::Limit(2), ALL);
     pipe.link.close();
     assert_eq!(client.end().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
-    let refused = tokio::net::TcpStream::connect(addr).await.unwrap_err();
+    let refused = TcpStream::connect(addr).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     let again = pipe.proxy.reopen(&pipe.link, addr).unwrap();
     assert_eq!(again.addr(), addr);

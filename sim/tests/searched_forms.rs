@@ -9,7 +9,7 @@ use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::Scenario;
 use scenarios::verdict::{Level, Outcome};
-use virtual_world::{Choices, Runner, VirtualWorld};
+use virtual_world::VirtualWorld;
 
 /// Every pair sees so many.
 const LEAST: u64 = 10;
@@ -83,21 +83,5 @@ fn every_scenario_has_a_searched_form_or_says_why_not() {
     for scenario in catalog::all().unwrap() {
         let says = scenario.unsearched.is_some();
         assert_eq!(scenario.unsearchable().is_some(), says, "{}", scenario.name);
-    }
-}
-
-#[test]
-fn the_same_seed_is_the_same_schedule() {
-    for name in ["gc-pause", "lost-reply", "holder-cut-off"] {
-        let scenario = Pair::searched(name, "get-set-watchdog").unwrap();
-        let written = |seed| {
-            let mut runner = Runner::new(&scenario).unwrap();
-            runner.run(seed, Choices::seeded(seed));
-            let mut bytes = Vec::new();
-            scenarios::history::write(&runner.journal().history(), &mut bytes).unwrap();
-            bytes
-        };
-        assert!(written(7) == written(7), "{name}");
-        assert!(written(7) != written(8), "{name}");
     }
 }

@@ -4,17 +4,13 @@
 mod cli_support;
 mod live_support;
 
-use std::sync::Arc;
-
-use cli_support::Room;
-use live_support::{play, shows_what_is_claimed, struck};
+use cli_support::{Room, words};
+use live_support::{play_all, struck};
 use live_world::endpoint::Choice;
 use live_world::server::find_server;
 use scenarios::fault::Fault;
 use scenarios::result::RunResult;
 use scenarios::verdict::Outcome;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 /// Which pairs, and the faults that each stages.
 const PAIRS: [(&str, &str, &[Fault]); 8] = [
@@ -28,27 +24,13 @@ const PAIRS: [(&str, &str, &[Fault]); 8] = [
     ("power-loss-synced", "single", &[Fault::PowerLoss]),
 ];
 
-fn choice() -> Choice {
-    Choice::Started(find_server(None, None).unwrap())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_story_of_servers_comes_out_as_in_the_virtual_world() {
-    let mut runs = JoinSet::new();
-    // Their disks and processors are one.
-    let at_once = Arc::new(Semaphore::new(2));
-    for (scenario, lock, faults) in PAIRS {
-        let at_once = Arc::clone(&at_once);
-        runs.spawn(async move {
-            let _place = at_once.acquire().await;
-            (scenario, lock, faults, play(choice(), scenario, lock).await)
-        });
-    }
-    while let Some(ended) = runs.join_next().await {
-        let (scenario, lock, faults, run) = ended.unwrap();
+    let server = Choice::Started(find_server(None, None).unwrap());
+    // Their disks and processors are one, so that few run at a time.
+    play_all(&server, 2, &PAIRS, |scenario, lock, faults, run| {
         let found: Vec<Fault> = struck(&run.history).into_iter().map(|it| it.0).collect();
         assert_eq!(found, faults, "{scenario} {lock}: {:?}", run.remarks);
-        shows_what_is_claimed(scenario, lock, &run.history);
         if faults.contains(&Fault::PowerLoss) {
             let cut = run.remarks.iter().any(|it| it.contains("bytes of its append-only file"));
             assert!(cut, "{:?}", run.remarks);
@@ -56,7 +38,8 @@ async fn every_story_of_servers_comes_out_as_in_the_virtual_world() {
             let all = run.remarks.iter().any(|it| it.contains("append-only file 0 were"));
             assert!(!all, "{:?}", run.remarks);
         }
-    }
+    })
+    .await;
 }
 
 #[test]
@@ -71,8 +54,7 @@ fn a_server_without_the_library_is_struck_by_no_power_loss_and_no_clock_step() {
         ("clock-step", "its clock cannot be changed"),
     ] {
         let said = room.run(&["--scenario", scenario, "--server-bin", &server]).ended(3);
-        let message = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(message.contains(what), "{message}");
+        assert!(said.results().contains(what), "{}", said.stdout);
     }
     room.is_left_clean();
 }
@@ -80,14 +62,10 @@ fn a_server_without_the_library_is_struck_by_no_power_loss_and_no_clock_step() {
 #[test]
 fn sentinels_fail_over_by_themselves_and_lead_every_client_through_the_proxy() {
     let room = Room::new();
-    let set = ["topology.sentinels=3", "workload.register.rounds=1", "lock.retries=400"];
-    let mut args = vec!["--scenario", "failover", "--world", "redis", "--clients", "2"];
     // The hold is longer than it takes sentinels to find out that the primary is gone.
-    args.extend(["--ttl", "20s", "--hold", "8s"]);
-    for set in set {
-        args.extend(["--set", set]);
-    }
-    let said = room.run(&args).ended(1);
+    let args = "--scenario failover --world redis --clients 2 --ttl 20s --hold 8s --set lock.retries=400 \
+                --set topology.sentinels=3 --set workload.register.rounds=1";
+    let said = room.run(&words(args)).ended(1);
     assert!(said.stdout.contains("verdict: violated (belief, effect)"), "{}", said.stdout);
     let result = room.result();
     // Both were led to the new primary: the second client, and the first with its release.

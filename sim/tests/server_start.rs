@@ -1,9 +1,11 @@
 //! Starting a private server, and what is said when that fails.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+mod cli_support;
+
+use std::path::Path;
 use std::time::Duration;
 
+use cli_support::Room;
 use live_world::server::{PrivateServer, PrivateServerError, ServerSpec, find_server};
 use live_world::supervisor::{Signal, Supervisor};
 
@@ -13,14 +15,6 @@ fn supervisor() -> Supervisor {
 
 fn spec() -> ServerSpec {
     ServerSpec::new(find_server(None, None).unwrap().path)
-}
-
-/// A program there.
-fn program(dir: &Path, script: &str) -> PathBuf {
-    let path = dir.join("server");
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
 }
 
 fn client(server: &PrivateServer) -> redis::Client {
@@ -76,15 +70,15 @@ async fn a_server_that_dies_at_start_shows_its_own_log() {
 
 #[tokio::test]
 async fn a_port_that_somebody_else_took_is_not_the_last() {
-    let dir = tempfile::tempdir().unwrap();
-    let tries = dir.path().join("tries");
+    let room = Room::new();
+    let tries = room.path().join("tries");
     let once = format!(
         "echo >> {tries}\ntest $(wc -l < {tries}) -gt 1 && exec {real} \"$@\"\n\
          echo 'bind: Address already in use'; exit 1",
         tries = tries.display(),
         real = spec().binary.display()
     );
-    let spec = ServerSpec::new(program(dir.path(), &once));
+    let spec = ServerSpec::new(room.program("server", &once));
     let mut server = PrivateServer::start(&supervisor(), spec).await.unwrap();
     assert_eq!(std::fs::read_to_string(&tries).unwrap().lines().count(), 2);
     // One that has to have its own port again says so.
@@ -105,8 +99,8 @@ async fn a_missing_binary_is_named() {
 
 #[tokio::test]
 async fn a_program_that_never_answers_is_given_up() {
-    let dir = tempfile::tempdir().unwrap();
-    let silent = ServerSpec::new(program(dir.path(), "exec sleep 600"));
+    let room = Room::new();
+    let silent = ServerSpec::new(room.program("server", "exec sleep 600"));
     let spec = ServerSpec { ready_within: Duration::from_millis(200), ..silent };
     let error = PrivateServer::start(&supervisor(), spec).await.unwrap_err();
     assert!(matches!(error, PrivateServerError::NotReady { .. }), "{error}");

@@ -4,12 +4,9 @@
 
 mod live_support;
 
-use std::sync::Arc;
-
-use live_support::{play, shows_what_is_claimed, struck};
+use live_support::{play_all, struck};
 use live_world::endpoint::Choice;
 use scenarios::fault::Fault;
-use tokio::task::JoinSet;
 
 /// Which pairs, and the fault that each stages; none where it stages none.
 const PAIRS: [(&str, &str, Option<Fault>); 19] = [
@@ -36,22 +33,12 @@ const PAIRS: [(&str, &str, Option<Fault>); 19] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_story_comes_out_as_in_the_virtual_world() {
-    let mut runs = JoinSet::new();
-    let at_once = Arc::new(tokio::sync::Semaphore::new(6));
-    for (scenario, lock, fault) in PAIRS {
-        let at_once = Arc::clone(&at_once);
-        runs.spawn(async move {
-            let _place = at_once.acquire().await;
-            (scenario, lock, fault, play(Choice::Embedded, scenario, lock).await.history)
-        });
-    }
-    while let Some(ended) = runs.join_next().await {
-        let (scenario, lock, fault, history) = ended.unwrap();
+    play_all(&Choice::Embedded, 6, &PAIRS, |scenario, lock, fault, run| {
         let of_hold = !matches!(scenario, "check-then-create" | "clock-skew");
         let expected: Vec<_> = fault.map(|it| (it, of_hold, Some(0))).into_iter().collect();
-        let struck: Vec<_> =
-            struck(&history).into_iter().map(|it| (it.0, it.1 && of_hold, it.2)).collect();
+        let struck = struck(&run.history).into_iter();
+        let struck: Vec<_> = struck.map(|it| (it.0, it.1 && of_hold, it.2)).collect();
         assert_eq!(struck, expected, "{scenario} {lock}");
-        shows_what_is_claimed(scenario, lock, &history);
-    }
+    })
+    .await;
 }

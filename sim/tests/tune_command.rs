@@ -3,7 +3,7 @@
 
 mod cli_support;
 
-use cli_support::{Room, eventually};
+use cli_support::{Room, eventually, words};
 use nix::sys::signal::Signal;
 use ttl_model::tuning::{TargetStatus, Tuning};
 
@@ -100,31 +100,15 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     }
 }
 
-const CRON: [&str; 14] = [
-    "tune",
-    "--preset",
-    "go",
-    "--hold",
-    "30s",
-    "--clients",
-    "3",
-    "--every",
-    "1m",
-    "--locks",
-    "1",
-    "--if-taken",
-    "skip",
-    "--holds=2000",
-];
+const CRON: &str = "tune --preset go --hold 30s --clients 3 --every 1m --locks 1 --holds 2000";
 
 #[test]
 fn replicas_of_a_cron_job_have_an_advice() {
     let room = Room::new();
-    let waits = room.run(&CRON[..11]).ended(2);
+    let cron = |more: &str| room.run(&words(&format!("{CRON} {more}")));
+    let waits = cron("").ended(2);
     assert!(waits.message().contains("--if-taken skip"), "{}", waits.stderr);
-    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said = room.run(&[&CRON[..], &["--ttl", "30s,45s"]].concat()).ended(0).stdout;
-    let words = joined(&said);
+    let said = cron("--if-taken skip --ttl 30s,45s").ended(0).results();
     for text in [
         "take a TTL of 45 s, without renewal",
         "66.7 % of all runs find the lock taken and are skipped",
@@ -133,23 +117,22 @@ fn replicas_of_a_cron_job_have_an_advice() {
         "99 % of holds last 30 s or longer",
         "runs missed (p99)",
     ] {
-        assert!(words.contains(text), "{text}: {said}");
+        assert!(said.contains(text), "{text}: {said}");
     }
     // A key that outlives the next tick leaves that run to nobody.
-    let long = [&CRON[..], &["--ttl", "1m,2m", "--renew", "none"]].concat();
-    let said = room.run(&long).ended(5).stdout;
-    assert!(joined(&said).contains("missed runs: up to 1 after a crash"), "{said}");
-    let may = [&long[..], &["--takeover", "5m"]].concat();
-    assert!(room.run(&may).ended(0).stdout.contains("take a TTL of 1 min, without renewal"));
+    let long = "--if-taken skip --ttl 1m,2m --renew none";
+    let said = cron(long).ended(5).results();
+    assert!(said.contains("missed runs: up to 1 after a crash"), "{said}");
+    let said = cron(&format!("{long} --takeover 5m")).ended(0).stdout;
+    assert!(said.contains("take a TTL of 1 min, without renewal"), "{said}");
 }
 
 #[test]
 fn a_batch_of_hours_is_renewed_as_often_as_the_formula_says() {
     let room = Room::new();
-    let batch = ["tune", "--pause", "300ms", "--pauses", "6/hour", "--hold", "2h", "--ttl", "1m"];
-    let asked = ["--clients", "5", "--every", "12h", "--locks", "5", "--takeover", "2m"];
-    let more = ["--holds", "1000", "--format", "json"];
-    let said = room.run(&[&batch[..], &asked, &more].concat()).ended(0);
+    let batch = "tune --pause 300ms --pauses 6/hour --hold 2h --ttl 1m --clients 5 --every 12h \
+                 --locks 5 --takeover 2m --holds 1000 --format json";
+    let said = room.run(&words(batch)).ended(0);
     let found: Tuning = serde_json::from_str(&said.stdout).unwrap();
     let advised = &found.points[found.advice.point.unwrap()];
     // Five clients hold for a sixth of the time, and renew once in 20 s.
@@ -200,10 +183,9 @@ fn the_examples_of_the_page_are_what_it_says() {
     let blocks = page.split("```").skip(1).step_by(2);
     let mut blocks = blocks.filter_map(|it| it.split_once('\n')).map(|(_, text)| text.trim());
     while let Some(block) = blocks.next() {
-        let Some(words) = block.strip_prefix("picklock tune --preset ") else { continue };
-        let words = words.replace("\\\n", " ");
-        let mut args = vec!["tune", "--preset"];
-        args.extend(words.split_whitespace());
+        let Some(line) = block.strip_prefix("picklock ") else { continue };
+        let line = line.replace("\\\n", " ");
+        let mut args = words(&line);
         let out = room.path().join(format!("out{seen}"));
         let out_text = out.display().to_string();
         args.extend(["--out", &out_text]);

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cli_support::{Room, Said};
+use cli_support::{Room, Said, words};
 use nix::sys::signal::Signal;
 
 /// Somebody without any rights of their own.
@@ -53,9 +53,7 @@ impl User {
     }
 
     fn run(&self, args: &[&str]) -> Said {
-        let out = self.command(args).output().unwrap();
-        let [stdout, stderr] = [out.stdout, out.stderr].map(|it| String::from_utf8(it).unwrap());
-        Said { code: out.status.code(), stdout, stderr }
+        Said::of(self.command(args).output().unwrap())
     }
 
     /// A run of each command that writes reports, whose JSON goes there.
@@ -64,16 +62,7 @@ impl User {
         let json = format!("json={}", file.display());
         let commands: [&[&str]; 5] = [
             &["--scenario", "gc-pause", "--lock", "single", "--world", "virtual", "--seed", "1"],
-            &[
-                "--scenario",
-                "gc-pause",
-                "--lock",
-                "single",
-                "--world",
-                "virtual",
-                "--seeds",
-                "0..2",
-            ],
+            &words("--scenario gc-pause --lock single --world virtual --seeds 0..2"),
             &["matrix", "--scenario", "gc-pause", "--lock", "single", "--seeds", "0..1"],
             &["check", &history],
             &["list"],

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the binary measured is the one that users run, as a process of its own, reading a file;
 //! its exit code is looked at. Time on processors stands beside the time that passed, because a busy
-//! machine stretches only the latter. Deliberately absent: a limit, which belongs into no measurement.
+//! machine stretches only the latter.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement takes the machine's time")]
 

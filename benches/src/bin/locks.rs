@@ -16,7 +16,7 @@ use benches::contend::{Contended, Contender, Crowd};
 use benches::counted::sent;
 use benches::figures::{median, micros, percentile};
 use benches::load::throughput;
-use benches::locks::{for_long, in_line, notified, polling};
+use benches::locks::{Kind, Ours, for_long, in_line, notified, polling};
 use benches::served::beside_server;
 use live_world::server::PrivateServer;
 use picklock::command::Command;
@@ -98,12 +98,15 @@ impl Bench {
             let make = |key: &str| Ok(RedLock::new(&url, key));
             self.row("redlock 2.0", waiters, idle, true, make).await?;
         }
-        let make = |key: &str| Ok(polling(open(self.addr)?, key, for_long())?);
-        self.row("picklock, polling", waiters, idle, true, make).await?;
-        let make = |key: &str| Ok(notified(open(self.addr)?, key, for_long())?);
-        self.row("picklock, notify", waiters, idle, false, make).await?;
-        let make = |key: &str| Ok(in_line(open(self.addr)?, key, for_long())?);
-        self.row("picklock, queue", waiters, idle, false, make).await?;
+        let ours: [(&str, Kind, bool); 3] = [
+            ("picklock, polling", polling, true),
+            ("picklock, notify", notified, false),
+            ("picklock, queue", in_line, false),
+        ];
+        for (name, kind, sets) in ours {
+            let make = |key: &str| Ok(kind(open(self.addr)?, key, for_long())?);
+            self.row(name, waiters, idle, sets, make).await?;
+        }
         println!();
         Ok(())
     }
@@ -190,11 +193,11 @@ impl Bench {
 }
 
 /// So many pairs of each lock, all at once.
-async fn pairs(locks: &[benches::locks::Ours], count: usize) -> Result<Duration, Box<dyn Error>> {
+async fn pairs(locks: &[Ours], count: usize) -> Result<Duration, Box<dyn Error>> {
     let began = Instant::now();
     let mut running = Vec::new();
     for lock in locks {
-        let lock = benches::locks::Ours(lock.0.clone());
+        let lock = lock.clone();
         running.push(tokio::spawn(async move {
             for _ in 0..count {
                 let held = lock.acquire().await?;

@@ -99,14 +99,11 @@ async fn renewals(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
         let options = Options::builder(ttl).watchdog().build()?;
         let locks = Locks::open(format!("redis://{}/", server.addr()), options)?;
         let began = Instant::now();
-        let taking: Vec<_> = (0..HOLDERS)
-            .map(|place| {
-                let locks = locks.clone();
-                tokio::spawn(async move {
-                    locks.try_acquire(format!("picklock:bench:{place}").into_bytes()).await
-                })
-            })
-            .collect();
+        let mut taking = Vec::new();
+        for place in 0..HOLDERS {
+            let (locks, key) = (locks.clone(), format!("picklock:bench:{place}").into_bytes());
+            taking.push(tokio::spawn(async move { locks.try_acquire(key).await }));
+        }
         let mut held = Vec::new();
         for taking in taking {
             held.extend(taking.await?.ok());

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use benches::contend::{Contended, Contender, Crowd};
+use benches::contend::{Contended, Crowd};
 use benches::counted::sent;
 use benches::figures::{millis, percentile};
-use benches::locks::{Polling, for_long, in_line, notified};
+use benches::locks::{Kind, Ours, asking, for_long, in_line, notified};
 use benches::served::beside_server;
 use live_world::server::PrivateServer;
 use picklock::TokioEnv;
-use reports::chart::{Growth, Series};
+use reports::chart::{Growth, Series, png, svg};
 use reports::file;
 use tokio::runtime::Builder;
 
@@ -43,13 +43,14 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     let open = || TokioEnv::open(url.as_str());
     let mut series = Vec::new();
     for (name, every) in [("asks every 50 ms", JOB / 20), ("asks every second", JOB)] {
-        let make = |key: &str| Ok(Polling::new(open()?, key, every)?);
+        let make = |key: &str| Ok(asking(open()?, key, every)?);
         series.push(grows((name, true), &open()?, make).await?);
     }
-    let make = |key: &str| Ok(notified(open()?, key, for_long())?);
-    series.push(grows(("waits for a message", false), &open()?, make).await?);
-    let make = |key: &str| Ok(in_line(open()?, key, for_long())?);
-    series.push(grows(("stands in line", false), &open()?, make).await?);
+    let told: [(&str, Kind); 2] = [("waits for a message", notified), ("stands in line", in_line)];
+    for (name, kind) in told {
+        let make = |key: &str| Ok(kind(open()?, key, for_long())?);
+        series.push(grows((name, false), &open()?, make).await?);
+    }
     if let Some(directory) = directory {
         let chart = Growth {
             title: "Requests to the server until everybody has had the lock once".to_owned(),
@@ -61,17 +62,17 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
             y: "requests".to_owned(),
             series,
         };
-        file::write(&directory.join("polling-load.svg"), &chart.svg()?)?;
-        chart.png(&directory.join("polling-load.png"))?;
+        file::write(&directory.join("polling-load.svg"), &svg(&chart)?)?;
+        png(&chart, &directory.join("polling-load.png"))?;
     }
     Ok(())
 }
 
 /// One way to wait, with more and more clients.
-async fn grows<C: Contender>(
+async fn grows(
     (name, sets): (&str, bool),
     control: &TokioEnv,
-    make: impl Fn(&str) -> Result<C, Box<dyn Error>>,
+    make: impl Fn(&str) -> Result<Ours, Box<dyn Error>>,
 ) -> Result<Series, Box<dyn Error>> {
     let (mut points, mut note) = (Vec::new(), String::new());
     for clients in CLIENTS {

@@ -5,6 +5,7 @@
 //! prints ratios with the raw figures, and ends by itself. No figure decides the exit code.
 
 use std::error::Error;
+use std::io;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -48,8 +49,8 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     let listen =
         |client, plan| proxy.listen(ClientId(client), Node(0), Upstream::Tcp(server.addr()), plan);
     let link = listen(1, Plan::default())?;
-    let mut ways = vec![("direct", server.addr()), ("plain copy", copy.addr())];
-    ways.extend(haproxy.as_ref().map(|haproxy| ("haproxy", haproxy.addr())));
+    let mut ways = vec![("direct", server.addr()), ("plain copy", copy.addr)];
+    ways.extend(haproxy.as_ref().map(|haproxy| ("haproxy", haproxy.addr)));
     ways.push(("fault proxy", link.addr()));
     println!("redis-server {}; medians of {ROUNDS} rounds, each way in turn", server.version());
     if haproxy.is_none() {
@@ -58,11 +59,19 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     println!();
     row("", ways.iter().map(|(name, _)| (*name).to_owned()));
 
-    let title = format!("{CONNECTIONS} connections");
-    print_rates(&title, &rates(&ways, 1, REQUESTS).await?);
-    let title = format!("{CONNECTIONS} connections, pipeline {PIPELINE}");
-    print_rates(&title, &rates(&ways, PIPELINE, REQUESTS_PIPELINED).await?);
-    print_latencies(&medians_alone(&ways).await?);
+    let piped = format!(", pipeline {PIPELINE}");
+    for (title, pipeline, requests) in [("", 1, REQUESTS), (&*piped, PIPELINE, REQUESTS_PIPELINED)]
+    {
+        let rate = async |way| throughput(way, CONNECTIONS, pipeline, requests).await;
+        let rates = rounds(&ways, rate).await?;
+        let title = format!("{CONNECTIONS} connections{title}");
+        print(&title, &rates, |rate| format!("{rate:.0}/s"));
+        compare("  over direct, in a round", &rates, 2, |rate, direct| rate / direct);
+    }
+    let alone = async |way| Ok(micros(median(&latencies(way, REQUESTS_ALONE).await?)));
+    let medians = rounds(&ways, alone).await?;
+    print("1 connection, median latency", &medians, |us| format!("{us:.1} µs"));
+    compare("  added in a round, µs", &medians, 1, |us, direct| us - direct);
     let late = listen(2, Plan { replies: Latency::Fixed(INJECTED), ..Plan::default() })?;
     print_errors(&errors(link.addr(), late.addr()).await?);
     Ok(())
@@ -71,24 +80,15 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
 /// What was measured on each way, round by round.
 type Measured = Vec<Vec<f64>>;
 
-/// Requests a second.
-async fn rates(ways: &[Way], pipeline: usize, requests: u32) -> Result<Measured, Box<dyn Error>> {
+/// Measures each way in turn.
+async fn rounds(
+    ways: &[Way],
+    figure: impl AsyncFn(SocketAddr) -> io::Result<f64>,
+) -> io::Result<Measured> {
     let mut measured = vec![Vec::new(); ways.len()];
     for _ in 0..ROUNDS {
         for ((_, way), of_way) in ways.iter().zip(&mut measured) {
-            of_way.push(throughput(*way, CONNECTIONS, pipeline, requests).await?);
-        }
-    }
-    Ok(measured)
-}
-
-/// The median latency of one connection, in microseconds.
-async fn medians_alone(ways: &[Way]) -> Result<Measured, Box<dyn Error>> {
-    let mut measured = vec![Vec::new(); ways.len()];
-    for _ in 0..ROUNDS {
-        for ((_, way), of_way) in ways.iter().zip(&mut measured) {
-            let latency: Duration = median(&latencies(*way, REQUESTS_ALONE).await?);
-            of_way.push(micros(latency));
+            of_way.push(figure(*way).await?);
         }
     }
     Ok(measured)
@@ -131,32 +131,19 @@ fn oversleep() -> Duration {
     began.elapsed().saturating_sub(INJECTED)
 }
 
-fn print_rates(title: &str, rates: &Measured) {
-    row(title, rates.iter().map(|of_way| format!("{:.0}/s", median(of_way))));
-    // Compared within a round, for a shared machine is never as fast as it was.
-    row(
-        "  over direct, in a round",
-        rates.iter().enumerate().map(|(place, of_way)| {
-            let ratios: Vec<f64> =
-                of_way.iter().zip(&rates[0]).map(|(rate, direct)| rate / direct).collect();
-            if place == 0 { String::new() } else { spread(&ratios, 2) }
-        }),
-    );
+/// The median of each way.
+fn print(title: &str, measured: &Measured, shown: impl Fn(f64) -> String) {
+    row(title, measured.iter().map(|of_way| shown(median(of_way))));
 }
 
-fn print_latencies(medians: &Measured) {
-    row(
-        "1 connection, median latency",
-        medians.iter().map(|of_way| format!("{:.1} µs", median(of_way))),
-    );
-    row(
-        "  added in a round, µs",
-        medians.iter().enumerate().map(|(place, of_way)| {
-            let added: Vec<f64> =
-                of_way.iter().zip(&medians[0]).map(|(us, direct)| us - direct).collect();
-            if place == 0 { String::new() } else { spread(&added, 1) }
-        }),
-    );
+/// Each way beside the direct one, within a round: a shared machine is never as fast as it was.
+fn compare(title: &str, measured: &Measured, digits: usize, beside: impl Fn(f64, f64) -> f64) {
+    let cells = measured.iter().enumerate().map(|(place, of_way)| {
+        let pairs = of_way.iter().zip(&measured[0]);
+        let found: Vec<f64> = pairs.map(|(it, direct)| beside(*it, *direct)).collect();
+        if place == 0 { String::new() } else { spread(&found, digits) }
+    });
+    row(title, cells);
 }
 
 fn print_errors((proxy, sleeper): &(Off, Off)) {
@@ -171,13 +158,7 @@ fn print_errors((proxy, sleeper): &(Off, Off)) {
 }
 
 fn row(title: &str, cells: impl Iterator<Item = String>) {
-    let cells: String = cells
-        .enumerate()
-        .map(
-            |(place, cell)| {
-                if place == 0 { format!("{cell:>12}") } else { format!("{cell:>WIDTH$}") }
-            },
-        )
-        .collect();
+    let widths = std::iter::once(12).chain(std::iter::repeat(WIDTH));
+    let cells: String = cells.zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
     println!("{title:<29}{cells}");
 }

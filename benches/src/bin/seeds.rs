@@ -6,7 +6,6 @@
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use benches::seeds::{Claim, Searches, measure, searchable};
 use reports::file;
@@ -17,21 +16,13 @@ const SEARCHES: Searches = Searches { count: 101, most: 2_000 };
 /// What is aimed at first, and then.
 const AIMS: [u64; 2] = [100, 20];
 
-fn main() -> ExitCode {
-    let written = page().and_then(|page| match std::env::args_os().nth(1) {
-        Some(file) => Ok(file::write(Path::new(&file), &page)?),
-        None => {
-            print!("{page}");
-            Ok(())
-        }
-    });
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("seeds: {error}");
-            ExitCode::FAILURE
-        }
+fn main() -> Result<(), Box<dyn Error>> {
+    let page = page()?;
+    match std::env::args_os().nth(1) {
+        Some(file) => file::write(Path::new(&file), &page)?,
+        None => print!("{page}"),
     }
+    Ok(())
 }
 
 fn page() -> Result<String, Box<dyn Error>> {

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use benches::contend::{Contender, Crowd};
-use benches::crash::{Crashes, Make, crashes};
+use benches::contend::Crowd;
+use benches::crash::{Crashes, crashes};
 use benches::figures::{micros, millis, percentile, spread};
-use benches::locks::{InLine, Ours, in_line, notified, polling};
+use benches::locks::{Kind, in_line, notified, open, polling};
 use benches::renewed::{REST, interval, renewed};
 use benches::served::beside_server;
 use live_world::server::PrivateServer;
-use picklock::options::OptionsBuilder;
-use picklock::{Options, TokioEnv};
-use reports::chart::{Growth, Series};
+use picklock::Options;
+use picklock::time::span_ns;
+use reports::chart::{Growth, Series, png, svg};
 use reports::file;
 use tokio::runtime::Builder;
 use ttl_model::closed_form::orphaned_renewed_ns;
@@ -48,6 +48,7 @@ const CRASHES: u32 = 100;
 const IN_LINE: &str = "stands in line";
 const TOLD: &str = "waits for a message";
 const ASKS: &str = "asks again and again";
+const KINDS: [(&str, Kind); 3] = [(IN_LINE, in_line), (TOLD, notified), (ASKS, polling)];
 
 fn main() -> ExitCode {
     beside_server("tuning", Builder::new_multi_thread(), measure)
@@ -67,26 +68,6 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
         charts(&directory, renewals, takeovers, server.version())?;
     }
     Ok(())
-}
-
-fn line(url: &str, key: &str, ttl: Duration) -> Result<InLine, String> {
-    let (env, held) = renewed_every_third(url, ttl)?;
-    in_line(env, key, held).map_err(|error| error.to_string())
-}
-
-fn message(url: &str, key: &str, ttl: Duration) -> Result<Ours, String> {
-    let (env, held) = renewed_every_third(url, ttl)?;
-    notified(env, key, held).map_err(|error| error.to_string())
-}
-
-fn question(url: &str, key: &str, ttl: Duration) -> Result<Ours, String> {
-    let (env, held) = renewed_every_third(url, ttl)?;
-    polling(env, key, held).map_err(|error| error.to_string())
-}
-
-fn renewed_every_third(url: &str, ttl: Duration) -> Result<(TokioEnv, OptionsBuilder), String> {
-    let env = TokioEnv::open(url).map_err(|error| error.to_string())?;
-    Ok((env, Options::builder(ttl).watchdog()))
 }
 
 /// Renewals against the TTL.
@@ -145,9 +126,10 @@ async fn waits(url: &str) -> Result<(), Box<dyn Error>> {
         "{:<21} {:>7} {:>5} {:>15} {:>13} {:>12} {:>12}",
         "", "waiters", "TTL", "acquisition p50", "p99", "handoff p50", "p99"
     );
-    let mut ratios = waits_of(IN_LINE, line, url).await?;
-    ratios.extend(waits_of(TOLD, message, url).await?);
-    ratios.extend(waits_of(ASKS, question, url).await?);
+    let mut ratios = Vec::new();
+    for (name, kind) in KINDS {
+        ratios.extend(waits_of(name, kind, url).await?);
+    }
     println!(
         "handoff p50 with a TTL of {long:?} over that with {short:?}: {}\n",
         spread(&ratios, 2)
@@ -156,17 +138,15 @@ async fn waits(url: &str) -> Result<(), Box<dyn Error>> {
 }
 
 /// The same of one kind of lock; gives the ratios of handoffs with the second TTL over those with the first.
-async fn waits_of<C: Contender>(
-    name: &str,
-    make: Make<C>,
-    url: &str,
-) -> Result<Vec<f64>, Box<dyn Error>> {
+async fn waits_of(name: &str, kind: Kind, url: &str) -> Result<Vec<f64>, Box<dyn Error>> {
     let mut ratios = Vec::new();
     for waiters in WAITERS {
         let mut crowds = Vec::new();
         for ttl in WAITERS_TTLS {
             let key = format!("picklock:bench:{name}:{waiters}:{ttl:?}");
-            let clients = (0..=waiters).map(|_| make(url, &key, ttl)).collect::<Result<_, _>>()?;
+            let held = || Options::builder(ttl).watchdog();
+            let clients = (0..=waiters).map(|_| open(kind, url, &key, held()));
+            let clients = clients.collect::<Result<_, _>>()?;
             crowds.push((ttl, Crowd::warmed(clients, HOLD).await?, Vec::new(), Vec::new()));
         }
         for _ in 0..HANDOFFS.div_ceil(waiters).min(MOST_ROUNDS) {
@@ -206,16 +186,16 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
         .map(|what| Series { name: format!("{what} takeover"), ..Series::default() });
     for ttl in TTLS {
         let (lines, messages, questions) = tokio::join!(
-            crashes(line, (url, IN_LINE), ttl, CRASHES),
-            crashes(message, (url, TOLD), ttl, CRASHES),
-            crashes(question, (url, ASKS), ttl, CRASHES),
+            crashes(in_line, (url, IN_LINE), ttl, CRASHES),
+            crashes(notified, (url, TOLD), ttl, CRASHES),
+            crashes(polling, (url, ASKS), ttl, CRASHES),
         );
         let lines = lines?;
         for (series, ms) in series.iter_mut().zip(takeover_ms(&lines)) {
             series.points.push((ttl.as_secs_f64(), ms / 1e3));
             series.note = format!("{:.1} s with a TTL of {ttl:?}", ms / 1e3);
         }
-        let formula_ms = orphaned_renewed_ns(ns(ttl), ns(interval(ttl)?)) / 1e6;
+        let formula_ms = orphaned_renewed_ns(span_ns(ttl), span_ns(interval(ttl)?)) / 1e6;
         for (name, found) in [(IN_LINE, lines), (TOLD, messages?), (ASKS, questions?)] {
             let [mean_ms, longest_ms] = takeover_ms(&found);
             println!(
@@ -232,10 +212,6 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
 /// The mean and the longest, in milliseconds.
 fn takeover_ms(found: &Crashes) -> [f64; 2] {
     [found.mean_ns() / 1e6, millis(percentile(&found.takeovers, 100))]
-}
-
-fn ns(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn charts(
@@ -263,8 +239,8 @@ fn charts(
         series: takeovers.into(),
     };
     for (name, chart) in [("tuning-load", load), ("tuning-takeover", takeover)] {
-        file::write(&directory.join(format!("{name}.svg")), &chart.svg()?)?;
-        chart.png(&directory.join(format!("{name}.png")))?;
+        file::write(&directory.join(format!("{name}.svg")), &svg(&chart)?)?;
+        png(&chart, &directory.join(format!("{name}.png")))?;
     }
     Ok(())
 }

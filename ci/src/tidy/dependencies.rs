@@ -6,8 +6,8 @@
 
 use cargo_metadata::{Dependency, DependencyKind, Metadata, Package};
 
-use super::diagnostic::Diagnostic;
-use super::tree::Tree;
+use super::Diagnostic;
+use crate::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
 const PACKAGES: [(&str, &str, Runtime); 17] = [
@@ -55,48 +55,45 @@ enum Runtime {
 }
 
 /// Finds dependencies that go the wrong way.
-pub fn check(tree: &Tree, metadata: &Metadata) -> Vec<Diagnostic> {
-    let packages = metadata.workspace_packages();
-    let members: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+pub(super) fn check(tree: &Tree, metadata: &Metadata) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
-    for package in packages {
+    for package in metadata.workspace_packages() {
         let root = &metadata.workspace_root;
         let manifest = package.manifest_path.strip_prefix(root).unwrap_or(&package.manifest_path);
         let text = tree.get(manifest.as_str()).map_or("", |file| file.text.as_str());
-        for (name, what) in check_package(package, &members) {
-            findings.push(Diagnostic::new(manifest.as_str(), line_of_key(text, &name), what));
+        for (key, what) in check_package(package) {
+            findings.push(Diagnostic::new(manifest.as_str(), line_of_key(text, key), what));
         }
     }
     findings
 }
 
 /// What is wrong with a package: the key it is about, and what to say.
-fn check_package(package: &Package, members: &[&str]) -> Vec<(String, String)> {
+fn check_package(package: &Package) -> Vec<(&str, String)> {
     let name = package.name.as_str();
     let mut wrong = Vec::new();
     if name == "core" {
         let what = "a package called core breaks paths such as ::core::fmt: call it something else";
-        wrong.push(("name".to_owned(), what.to_owned()));
+        wrong.push(("name", what.to_owned()));
     }
-    let Some(&(_, allowed, may)) = PACKAGES.iter().find(|(known, ..)| *known == name) else {
+    let row = |name: &str| PACKAGES.iter().find(|(known, ..)| *known == name);
+    let Some(&(_, allowed, may)) = row(name) else {
         let what =
             format!("{name} is not in the map of packages: add it to ci/src/tidy/dependencies.rs");
-        wrong.push(("name".to_owned(), what));
+        wrong.push(("name", what));
         return wrong;
     };
     for dependency in &package.dependencies {
         let other = dependency.name.as_str();
-        if members.contains(&other) && !lists(allowed, other) {
+        if row(other).is_some() && !lists(allowed, other) {
+            let may_use = if allowed.is_empty() { "none" } else { allowed };
             let what = format!(
-                "{name} may not depend on {other} (of the workspace, it may on: {}): reverse \
-                 the dependency, or move the code",
-                if allowed.is_empty() { "none" } else { allowed }
+                "{name} may not depend on {other} (of the workspace, it may on: {may_use}): reverse \
+                 the dependency, or move the code"
             );
-            wrong.push((other.to_owned(), what));
+            wrong.push((other, what));
         }
-        if let Some(what) = runtime(package, dependency, may) {
-            wrong.push((other.to_owned(), what));
-        }
+        wrong.extend(runtime(package, dependency, may).map(|what| (other, what)));
     }
     wrong
 }
@@ -142,149 +139,106 @@ fn lists(list: &str, word: &str) -> bool {
 
 /// The line on which a manifest speaks of this key; the first where it does not.
 fn line_of_key(manifest: &str, key: &str) -> usize {
-    let speaks = |line: &str| {
-        let rest = line.strip_prefix(key);
-        rest.is_some_and(|rest| rest.starts_with([' ', '=', '.']))
-    };
+    let speaks = |line: &str| line.split([' ', '=', '.']).next() == Some(key);
     manifest.lines().position(speaks).map_or(1, |place| place + 1)
-}
-
-/// Metadata for tests, without a workspace on disk.
-#[cfg(test)]
-pub(crate) mod fixture {
-    /// A dependency: its name, its kind, and whether it is optional.
-    pub(crate) type Needs<'a> = (&'a str, &'a str, bool);
-
-    /// The metadata of these packages; each lives in a directory of its name, the library in core.
-    pub(crate) fn workspace(packages: &[(&str, &[Needs<'_>])]) -> String {
-        with_features(packages, "{}")
-    }
-
-    /// The same, every package with these features.
-    pub(crate) fn with_features(packages: &[(&str, &[Needs<'_>])], features: &str) -> String {
-        // Whatever is depended on is a member too, unless it is plainly not ours.
-        let mut names: Vec<&str> = packages.iter().map(|(name, _)| *name).collect();
-        let needed = packages.iter().flat_map(|(_, needs)| needs.iter().map(|need| need.0));
-        for name in needed.filter(|name| super::PACKAGES.iter().any(|(known, ..)| known == name)) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        let of = |name: &str| packages.iter().find(|(other, _)| *other == name);
-        let described: Vec<String> = names
-            .iter()
-            .map(|name| package(name, of(name).map_or(&[][..], |(_, needs)| needs), features))
-            .collect();
-        let ids: Vec<String> = names.iter().map(|name| format!("\"{name} id\"")).collect();
-        format!(
-            "{{\"packages\":[{}],\"workspace_members\":[{}],\"workspace_root\":\"/r\",\
-             \"target_directory\":\"/r/target\",\"version\":1,\"resolve\":null}}",
-            described.join(","),
-            ids.join(",")
-        )
-    }
-
-    fn package(name: &str, needs: &[Needs<'_>], features: &str) -> String {
-        let needs: Vec<String> = needs.iter().map(dependency).collect();
-        let dir = if name == "picklock" { "core" } else { name };
-        format!(
-            "{{\"name\":\"{name}\",\"version\":\"0.1.0\",\"id\":\"{name} id\",\"targets\":[],\
-             \"dependencies\":[{}],\"features\":{features},\"manifest_path\":\"/r/{dir}/Cargo.toml\"}}",
-            needs.join(",")
-        )
-    }
-
-    fn dependency((name, kind, optional): &Needs<'_>) -> String {
-        format!(
-            "{{\"name\":\"{name}\",\"kind\":\"{kind}\",\"optional\":{optional},\"req\":\"*\",\
-             \"uses_default_features\":true,\"features\":[],\"target\":null}}"
-        )
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use cargo_metadata::MetadataCommand;
+    use serde_json::{Map, Value, json};
 
-    use super::fixture::{Needs, with_features, workspace};
     use super::*;
 
-    fn said(json: String) -> Vec<String> {
-        let metadata = MetadataCommand::parse(json).expect("the fixture is well formed");
+    const KINDS: [&str; 3] = ["normal", "dev", "build"];
+
+    /// The metadata of a workspace of one package that needs these: a name, a kind, and whether it
+    /// is optional.
+    fn metadata(
+        name: &str,
+        needs: &[(&str, &str, bool)],
+        features: &[(&str, &[&str])],
+    ) -> Metadata {
+        let need = |(name, kind, optional): &(&str, &str, bool)| {
+            json!({
+                "name": name, "kind": kind, "optional": optional, "req": "*", "features": [],
+                "uses_default_features": true, "target": null,
+            })
+        };
+        let features = features.iter().map(|(name, wants)| ((*name).to_owned(), json!(wants)));
+        let dir = if name == "picklock" { "core" } else { name };
+        let metadata = json!({
+            "packages": [{
+                "name": name, "version": "0.1.0", "id": name, "targets": [],
+                "manifest_path": format!("/r/{dir}/Cargo.toml"),
+                "features": features.collect::<Map<_, _>>(),
+                "dependencies": needs.iter().map(need).collect::<Vec<Value>>(),
+            }],
+            "workspace_members": [name], "workspace_root": "/r", "version": 1, "resolve": null,
+            "target_directory": "/r/target",
+        });
+        serde_json::from_value(metadata).expect("well formed")
+    }
+
+    fn said(name: &str, needs: &[(&str, &str, bool)], features: &[(&str, &[&str])]) -> Vec<String> {
         let manifest =
             "[package]\nname = \"a\"\n[dependencies]\nsim = \"1\"\ntokio.workspace = true\n";
-        let files = ["core", "scenarios", "reports", "sim", "benches", "ci"];
-        let tree = Tree::new(files.map(|dir| (format!("{dir}/Cargo.toml"), manifest)));
-        check(&tree, &metadata).iter().map(ToString::to_string).collect()
+        let tree = Tree::new(["core", "ci"].map(|dir| (format!("{dir}/Cargo.toml"), manifest)));
+        check(&tree, &metadata(name, needs, features)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn every_arrow_is_judged_in_every_kind() {
         for (from, allowed, _) in PACKAGES {
-            for (to, ..) in PACKAGES {
-                for kind in ["normal", "dev", "build"] {
-                    let said = said(workspace(&[(from, &[(to, kind, false)])]));
-                    assert_eq!(said.is_empty(), lists(allowed, to), "{from} -> {to} {kind}");
+            for kind in KINDS {
+                let said = said(from, &PACKAGES.map(|(to, ..)| (to, kind, false)), &[]);
+                for (to, ..) in PACKAGES {
+                    let wrong = format!("{from} may not depend on {to} (of");
+                    let found = said.iter().any(|line| line.contains(&wrong));
+                    assert_eq!(found, !lists(allowed, to), "{from} -> {to} {kind}");
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_finding_names_the_line() {
-        let said = said(workspace(&[("ci", &[("sim", "normal", false)])]));
+        let said = said("ci", &[("sim", "normal", false)], &[]);
         assert!(said[0].starts_with("ci/Cargo.toml:4: ci may not depend on sim"), "{said:?}");
     }
 
     #[test]
     fn unknown_packages_and_core_are_found() {
-        assert!(said(workspace(&[("extra", &[])]))[0].contains("not in the map"));
-        assert!(said(workspace(&[("core", &[])])).iter().any(|line| line.contains("::core::fmt")));
+        assert!(said("extra", &[], &[])[0].contains("not in the map"));
+        assert!(said("core", &[], &[]).iter().any(|line| line.contains("::core::fmt")));
     }
 
     #[test]
     fn the_runtime_stays_where_it_belongs() {
-        for name in ["tokio", "tokio-rustls", "redis"] {
-            for kind in ["normal", "dev", "build"] {
-                let needs: &[Needs<'_>] = &[(name, kind, false)];
-                let pure = [
-                    "scenarios",
-                    "reports",
-                    "harness",
-                    "redis-model",
-                    "ttl-model",
-                    "virtual-world",
-                    "ci",
-                ];
-                for package in pure {
-                    assert_eq!(said(workspace(&[(package, needs)])).len(), 1, "{package}");
-                }
-                for package in ["fault-proxy", "live-world", "sim", "benches"] {
-                    assert_eq!(said(workspace(&[(package, needs)])), [""; 0], "{package}");
+        for (package, _, may) in PACKAGES {
+            for kind in KINDS {
+                for optional in [false, true] {
+                    let names = ["tokio", "tokio-rustls", "redis", "tokior", "redis-protocol"];
+                    let said = said(package, &names.map(|name| (name, kind, optional)), &[]);
+                    let refused = match may {
+                        Runtime::Never => 3,
+                        Runtime::Optional if kind != "dev" && !optional => 3,
+                        Runtime::Optional | Runtime::Free => 0,
+                    };
+                    assert_eq!(said.len(), refused, "{package} {kind} {said:?}");
                 }
             }
         }
-        let unlike: &[Needs<'_>] =
-            &[("tokior", "normal", false), ("redis-protocol", "normal", false)];
-        assert_eq!(said(workspace(&[("scenarios", unlike)])), [""; 0]);
+        let said = said("picklock", &[("tokio", "normal", false)], &[]);
+        assert!(said[0].starts_with("core/Cargo.toml:5: tokio is not optional"), "{said:?}");
     }
 
     #[test]
-    fn the_library_has_it_behind_a_feature() {
-        let optional: &[(&str, &[Needs<'_>])] = &[("picklock", &[("tokio", "normal", true)])];
-        let good = "{\"tokio\":[\"dep:tokio\"],\"tls\":[\"tokio\",\"tokio/net\"],\"x\":[\"y\"]}";
-        assert_eq!(said(with_features(optional, good)), [""; 0]);
-        for bad in ["{\"x\":[\"dep:tokio\"]}", "{\"tokio\":[\"dep:tokio\"],\"x\":[\"tokio/net\"]}"]
-        {
-            let said = said(with_features(optional, bad));
-            assert!(said.len() == 1 && said[0].contains("the feature x"), "{said:?}");
+    fn the_library_has_the_runtime_behind_one_feature() {
+        let tokio: (&str, &[&str]) = ("tokio", &["dep:tokio"]);
+        for (features, right) in [
+            (&[tokio, ("tls", &["tokio", "tokio/net"]), ("x", &["y"])][..], true),
+            (&[("x", &["dep:tokio"])], false),
+            (&[tokio, ("x", &["tokio/net"])], false),
+        ] {
+            let said = said("picklock", &[("tokio", "normal", true)], features);
+            assert_eq!(said.is_empty(), right, "{features:?}");
+            assert!(said.iter().all(|line| line.contains("the feature x")), "{said:?}");
         }
-        let always: &[(&str, &[Needs<'_>])] = &[("picklock", &[("tokio", "normal", false)])];
-        assert!(
-            said(with_features(always, good))[0]
-                .contains("core/Cargo.toml:5: tokio is not optional")
-        );
-        let in_tests: &[(&str, &[Needs<'_>])] = &[("picklock", &[("tokio", "dev", false)])];
-        assert_eq!(said(with_features(in_tests, "{}")), [""; 0]);
     }
 }

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::diagnostic::Diagnostic;
-use super::tree::{File, Tree};
-use crate::rust::{line_of, words};
+use super::Diagnostic;
+use crate::rust::RustSource;
+use crate::tree::{File, Tree};
 
-const SCENARIOS: &str = "scenarios/catalog";
+const SCENARIOS: &str = "scenarios/catalog/";
 const RECIPES: &str = "scenarios/src/recipe";
 const LIST_OF_RECIPES: &str = "scenarios/src/recipe.rs";
 /// What every recipe says of itself, and no part that they share.
@@ -22,27 +22,27 @@ const COMMON_WORD: &str = "none";
 const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/", "reports/src/"];
 
 /// Finds code that names a scenario or a recipe.
-pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     let names = names(tree);
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
         let looked_at = LOOKED_AT.iter().any(|dir| file.path.starts_with(dir));
-        let lists = [LIST_OF_RECIPES, LIST_OF_FAULTS];
-        let is_list = lists.contains(&file.path.as_str());
+        let is_list = [LIST_OF_RECIPES, LIST_OF_FAULTS].contains(&&*file.path);
         if !looked_at || is_list || file.is_test {
             continue;
         }
-        for literal in &source.literals {
-            let name = dashed(&literal.value);
+        for token in &source.tokens {
+            // What stands between the first two quotes: an escaped quote is in no name.
+            let Some(name) = token.text.split('"').nth(1).map(dashed) else { continue };
             let Some(kind) = names.get(&name) else { continue };
-            if dashed(file.stem()) == name || source.is_test_at(literal.offset) {
+            if dashed(file.stem()) == name || source.is_test_at(token.span) {
                 continue;
             }
             let what = format!(
                 "code names the {kind} `{name}`: let the {kind} say what is special about it, or ask \
                  the list"
             );
-            findings.push(Diagnostic::new(&file.path, line_of(&file.text, literal.offset), what));
+            findings.push(Diagnostic::new(&file.path, token.span.start().line, what));
         }
     }
     findings
@@ -50,23 +50,15 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 /// Every name, with dashes, and what it names.
 fn names(tree: &Tree) -> BTreeMap<String, &'static str> {
-    let recipes = recipes(tree).into_iter().map(|stem| (dashed(stem), "recipe"));
-    let in_catalog = |file: &&File| {
-        let inside = file.path.strip_prefix(SCENARIOS).is_some_and(|rest| rest.starts_with('/'));
-        inside && file.name().ends_with(".toml")
-    };
-    let scenarios =
-        tree.files.iter().filter(in_catalog).map(|file| (dashed(file.stem()), "scenario"));
-    recipes.chain(scenarios).filter(|(name, _)| name != COMMON_WORD).collect()
+    let named = tree.files.iter().filter_map(|file| Some((dashed(file.stem()), kind(file)?)));
+    named.filter(|(name, _)| name != COMMON_WORD).collect()
 }
 
-/// The stems of the recipes: the files among them that say what they are.
-fn recipes(tree: &Tree) -> Vec<&str> {
-    let beside = tree.rust().map(|(file, _)| file);
-    let of_recipe = |file: &&File| {
-        file.dir() == RECIPES && !file.is_test && words(&file.text, ABOUT).next().is_some()
-    };
-    beside.filter(of_recipe).map(File::stem).collect()
+fn kind(file: &File) -> Option<&'static str> {
+    let is_scenario = file.path.starts_with(SCENARIOS) && file.name().ends_with(".toml");
+    let says = |source: &RustSource| source.tokens.iter().any(|token| token.text == ABOUT);
+    let is_recipe = file.dir() == RECIPES && !file.is_test && file.rust().is_some_and(says);
+    is_scenario.then_some("scenario").or(is_recipe.then_some("recipe"))
 }
 
 fn dashed(name: &str) -> String {
@@ -76,6 +68,7 @@ fn dashed(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::findings;
 
     const NAMES: [(&str, &str); 4] = [
         ("scenarios/catalog/gc-pause.toml", ""),
@@ -85,46 +78,46 @@ mod tests {
     ];
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let tree = Tree::new(NAMES.iter().chain(files).copied());
-        check(&tree)
-            .into_iter()
-            .map(|finding| format!("{}:{}", finding.path, finding.line))
-            .collect()
+        let said = findings(check, NAMES.iter().chain(files).copied());
+        said.into_iter().map(|finding| format!("{}:{}", finding.path, finding.line)).collect()
     }
 
     #[test]
-    fn a_name_in_code_is_found_either_way_it_is_spelt() {
+    fn a_name_in_code_is_found_however_it_is_spelt() {
         for name in ["gc-pause", "gc_pause", "power-loss", "single-watchdog", "single_watchdog"] {
-            let text = format!("fn f() {{}}\nfn g() -> &'static str {{ \"{name}\" }}");
-            for path in
-                ["scenarios/src/a.rs", "sim/src/a.rs", "sim/harness/src/a.rs", "reports/src/a.rs"]
+            for text in
+                [format!("\nfn g() {{ f(\"{name}\") }}"), format!("\nf!(a, r#\"{name}\"#);")]
             {
-                assert_eq!(found(&[(path, &text)]), [format!("{path}:2")], "{name}");
+                for path in [
+                    "scenarios/src/a.rs",
+                    "sim/src/a.rs",
+                    "sim/harness/src/a.rs",
+                    "reports/src/a.rs",
+                ] {
+                    assert_eq!(found(&[(path, &text)]), [format!("{path}:2")], "{text}");
+                }
             }
         }
     }
 
     #[test]
-    fn only_the_whole_literal_counts() {
-        let text = "// \"gc-pause\"\nconst A: &str = \"a gc-pause\"; const B: &str = \"mod\";";
-        assert_eq!(found(&[("sim/src/a.rs", text)]), [""; 0]);
-    }
-
-    #[test]
-    fn lists_tests_benches_and_the_file_itself_may_name_it() {
+    fn what_is_no_name_or_may_be_said_passes() {
         let text = "const A: &str = \"gc-pause\";";
-        for path in [
-            "scenarios/src/recipe.rs",
-            "scenarios/src/fault.rs",
-            "scenarios/src/workload/gc_pause.rs",
-            "sim/tests/a.rs",
-            "sim/src/a/tests.rs",
-            "benches/src/a.rs",
+        for (path, text) in [
+            // Only the whole literal counts.
+            ("sim/src/a.rs", "// \"gc-pause\"\nconst A: &str = \"a gc-pause\";"),
+            ("sim/src/a.rs", "const B: &str = \"mod\";"),
+            ("sim/src/a.rs", "#[cfg(test)]\nmod tests { const A: &str = \"gc-pause\"; }"),
+            ("scenarios/src/recipe.rs", text),
+            ("scenarios/src/fault.rs", text),
+            ("scenarios/src/workload/gc_pause.rs", text),
+            ("sim/tests/a.rs", text),
+            ("sim/src/a/tests.rs", text),
+            ("benches/src/a.rs", text),
         ] {
             assert_eq!(found(&[(path, text)]), [""; 0], "{path}");
         }
-        let text = "#[cfg(test)]\nmod tests { const A: &str = \"gc-pause\"; }";
-        assert_eq!(found(&[("sim/src/a.rs", text)]), [""; 0]);
+        assert!(findings(check, [("sim/src/a.rs", text)]).is_empty());
     }
 
     #[test]
@@ -133,10 +126,5 @@ mod tests {
         let part = |text| ("scenarios/src/recipe/token.rs", text);
         assert_eq!(found(&[part("fn draw() {}"), user]), ["sim/src/a.rs:1"]);
         assert_eq!(found(&[part("static ABOUT: u8 = 1;"), user]).len(), 2);
-    }
-
-    #[test]
-    fn without_scenarios_nothing_is_a_name() {
-        assert!(check(&Tree::new([("sim/src/a.rs", "const A: &str = \"gc-pause\";")])).is_empty());
     }
 }

@@ -4,11 +4,10 @@
 //! A path is written from the root, so that it can be checked and found. Fenced blocks are not looked
 //! at, nor are names with a placeholder such as `<name>`.
 
-use std::ops::Range;
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::diagnostic::Diagnostic;
-use super::tree::{File, Tree};
-use crate::rust::line_of;
+use super::Diagnostic;
+use crate::tree::{File, Tree};
 
 const BOOK: &str = "docs";
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -19,14 +18,14 @@ const NAME_FILES: [&str; 2] = ["CONTRIBUTING.md", "ARCHITECTURE.md"];
 const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
 
 /// Finds links and paths that lead nowhere, and pages that the summary leaves out.
-pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     let in_book = |file: &&File| file.dir() == BOOK && file.name().ends_with(".md");
     let in_front = |file: &&File| FRONT.contains(&file.path.as_str());
     let pages = tree.files.iter().filter(|file| in_front(file) || in_book(file));
     let mut findings: Vec<Diagnostic> = pages.flat_map(|page| check_page(tree, page)).collect();
     if let Some(summary) = tree.get(SUMMARY) {
         let prose = Prose::new(&summary.text);
-        let listed = |page: &File| prose.links().any(|(_, target)| target == page.name());
+        let listed = |page: &File| prose.links.iter().any(|(_, target)| target == page.name());
         let left_out = tree.files.iter().filter(in_book);
         for page in left_out.filter(|page| page.path != SUMMARY && !listed(page)) {
             let what = format!("{} is not in the summary of the book: add it", page.path);
@@ -38,15 +37,12 @@ pub fn check(tree: &Tree) -> Vec<Diagnostic> {
 
 fn check_page(tree: &Tree, page: &File) -> Vec<Diagnostic> {
     let prose = Prose::new(&page.text);
-    let links = prose.links().filter_map(|(at, target)| Some((at, dead_link(tree, page, target)?)));
     let names_files = NAME_FILES.contains(&page.path.as_str());
-    let spans = prose.spans.iter().filter(|_| names_files);
-    let paths = spans.filter_map(|span| {
-        let what = dead_path(tree, &page.text[span.clone()])?;
-        Some((span.start, what))
-    });
-    let all = links.chain(paths);
-    all.map(|(at, what)| Diagnostic::new(&page.path, line_of(&page.text, at), what)).collect()
+    let links = prose.links.iter().map(|(at, target)| (at, dead_link(tree, page, target)));
+    let code = prose.code.iter().filter(|_| names_files);
+    let all = links.chain(code.map(|(at, code)| (at, dead_path(tree, code))));
+    all.filter_map(|(at, what)| Some(Diagnostic::new(&page.path, page.line_of(*at), what?)))
+        .collect()
 }
 
 /// What is wrong with a link; other sites are not asked.
@@ -60,20 +56,18 @@ fn dead_link(tree: &Tree, page: &File, target: &str) -> Option<String> {
         return Some(format!("broken link to {target}: there is no {path}"));
     }
     let to = tree.get(&path).filter(|to| !anchor.is_empty() && to.name().ends_with(".md"))?;
-    (!Prose::new(&to.text).anchors().any(|heading| heading == anchor))
+    (!Prose::new(&to.text).anchors.iter().any(|heading| heading == anchor))
         .then(|| format!("broken link to {target}: {path} has no such heading"))
 }
 
 /// `path` as seen from the directory, from the root.
 fn joined(dir: &str, path: &str) -> String {
     let mut parts: Vec<&str> = dir.split('/').filter(|part| !part.is_empty()).collect();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            _ => parts.push(part),
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
         }
     }
     parts.join("/")
@@ -86,8 +80,7 @@ fn dead_path(tree: &Tree, span: &str) -> Option<String> {
         return None;
     }
     let Some((_, name)) = span.rsplit_once('/') else {
-        let is_file =
-            ENDINGS.iter().any(|ending| span.len() > ending.len() && span.ends_with(ending));
+        let is_file = ENDINGS.iter().any(|ending| span.ends_with(ending));
         let there = tree.files.iter().any(|file| file.name() == span);
         return (is_file && !there)
             .then(|| format!("no file is called {span}: name one that exists"));
@@ -104,74 +97,42 @@ fn dead_path(tree: &Tree, span: &str) -> Option<String> {
     })
 }
 
-/// A page with its code told from its prose.
-struct Prose<'a> {
-    text: &'a str,
-    /// The text with fenced blocks blanked.
-    unfenced: String,
+/// What a page leads to, with the offsets; fenced blocks apart.
+#[derive(Default)]
+struct Prose {
+    /// The targets of links and pictures.
+    links: Vec<(usize, String)>,
     /// What stands in backticks.
-    spans: Vec<Range<usize>>,
+    code: Vec<(usize, String)>,
+    /// What a link to one of the headings ends with, after the `#`.
+    anchors: Vec<String>,
 }
 
-impl<'a> Prose<'a> {
-    fn new(text: &'a str) -> Self {
-        let mut fenced = false;
-        let mut unfenced = String::new();
-        for line in text.split_inclusive('\n') {
-            let fence = line.trim_start().starts_with("```");
-            fenced ^= fence;
-            match fenced || fence {
-                true => {
-                    unfenced.extend(line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }))
+impl Prose {
+    fn new(text: &str) -> Self {
+        let mut prose = Self::default();
+        let mut heading = String::new();
+        for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    prose.links.push((range.start, dest_url.into_string()));
                 }
-                false => unfenced.push_str(line),
+                Event::Start(Tag::Heading { .. }) => heading.clear(),
+                Event::End(TagEnd::Heading(_)) => {
+                    let words = heading.to_lowercase().replace(' ', "-");
+                    let kept = |c: &char| c.is_alphanumeric() || "-_".contains(*c);
+                    prose.anchors.push(words.chars().filter(kept).collect());
+                }
+                Event::Code(code) => {
+                    heading.push_str(&code);
+                    prose.code.push((range.start, code.into_string()));
+                }
+                Event::Text(text) => heading.push_str(&text),
+                _ => {}
             }
         }
-        let spans = spans(&unfenced);
-        Self { text, unfenced, spans }
+        prose
     }
-
-    /// The targets of the links, and where they stand.
-    fn links(&self) -> impl Iterator<Item = (usize, &'a str)> {
-        let starts = self.unfenced.match_indices("](").map(|(at, found)| at + found.len());
-        let prose = starts.filter(|at| !self.spans.iter().any(|span| span.contains(at)));
-        prose.filter_map(|at| {
-            let target = self.text[at..].split([')', ' ', '\n']).next()?;
-            Some((at, target))
-        })
-    }
-
-    /// What a link to one of the headings ends with, after the `#`.
-    fn anchors(&self) -> impl Iterator<Item = String> {
-        let headings = self.unfenced.lines().filter(|line| line.starts_with('#'));
-        headings.map(|line| {
-            let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-            words.chars().filter(|&c| c.is_alphanumeric() || "-_".contains(c)).collect()
-        })
-    }
-}
-
-/// What stands between two equally long runs of backticks of one paragraph.
-fn spans(text: &str) -> Vec<Range<usize>> {
-    let run = |at: usize| text[at..].bytes().take_while(|&byte| byte == b'`').count();
-    let mut spans = Vec::new();
-    let mut at = 0;
-    while let Some(open) = text[at..].find('`').map(|found| at + found) {
-        let start = open + run(open);
-        let end = text[start..].find("\n\n").map_or(text.len(), |found| start + found);
-        let mut close = start;
-        at = loop {
-            match text[close..end].find('`').map(|found| close + found) {
-                None => break start,
-                Some(found) if run(found) == start - open => {
-                    spans.push(start..found);
-                    break found + run(found);
-                }
-                Some(found) => close = found + run(found),
-            }
-        };
-    }
-    spans
 }
 
 #[cfg(test)]
@@ -192,38 +153,33 @@ mod tests {
 
     #[test]
     fn a_link_leads_to_a_file_a_directory_or_a_heading() {
-        for target in [
-            "README.md",
-            "./docs/a.md",
-            "docs",
-            "docs/b.svg#x",
-            "README.md#a-b--c_d-e",
-            "#here",
-            "https://example.org/none.md",
-            "mailto:a@example.org",
-            "README.md \"with a title\"",
+        for good in [
+            "[x](README.md)",
+            "[x](./docs/a.md)",
+            "[x](docs)",
+            "[x](docs/b.svg#x)",
+            "[x](README.md#a-b--c_d-e)",
+            "[x](#here)",
+            "[x](https://example.org/none.md)",
+            "[x](mailto:a@example.org)",
+            "[x](README.md \"with a title\")",
+            "![y](docs/b.svg)",
+            "`[x](none)` ``[`](none)``",
+            "```text\n[x](none)\n```",
+            "`a\n[x](none) b`",
         ] {
-            let text = format!("# Here\n[x]({target}) ![y](docs/b.svg)");
-            assert_eq!(said("ARCHITECTURE.md", &text), [""; 0], "{target}");
+            assert_eq!(said("ARCHITECTURE.md", &format!("# Here\n{good}")), [""; 0], "{good}");
         }
-    }
-
-    #[test]
-    fn a_link_that_leads_nowhere_is_found_in_every_page() {
         for target in ["none.md", "REA", "README.md#none", "README.md#not-one", "#none", "../c/"] {
             for page in ["CONTRIBUTING.md", "ARCHITECTURE.md", "docs/c.md"] {
-                let said = said(page, &format!("# Here\n\n[x](\n[`y`]({target})"));
-                assert!(said.len() == 1 && said[0].starts_with(&format!("{page}:4: ")), "{said:?}");
+                for text in [format!("# Here\n\n[`y`]({target})"), format!("#\n\n![]({target})")] {
+                    let said = said(page, &text);
+                    let place = format!("{page}:3: broken link to {target}: ");
+                    assert!(said.len() == 1 && said[0].starts_with(&place), "{text} {said:?}");
+                }
             }
         }
         assert_eq!(said("a/none.md", "[x](none)"), [""; 0]);
-    }
-
-    #[test]
-    fn code_is_no_link() {
-        let text = "`[x](none)` ``[`](none)``\n```text\n[x](none)\n```\n`a\nb` [x](../README.md)";
-        assert_eq!(said("docs/c.md", text), [""; 0]);
-        assert_eq!(said("docs/c.md", "a ` lonely one\n\n[x](none) `").len(), 1);
     }
 
     #[test]
@@ -249,10 +205,8 @@ mod tests {
         for bad in ["src/b.rs", "src/", "a/none", "none.rs", "none.toml", "a/src/b", "a/none.rs"] {
             for page in NAME_FILES {
                 let said = said(page, &format!("\nSee `{bad}`."));
-                assert!(
-                    said.len() == 1 && said[0].starts_with(&format!("{page}:2: ")),
-                    "{bad} {said:?}"
-                );
+                let found = said.len() == 1 && said[0].starts_with(&format!("{page}:2: "));
+                assert!(found, "{bad} {said:?}");
             }
             assert_eq!(said("docs/c.md", &format!("See `{bad}`.")), [""; 0]);
         }
@@ -261,7 +215,7 @@ mod tests {
     #[test]
     fn the_summary_lists_every_page() {
         assert_eq!(said(SUMMARY, "- [A](a.md)"), [""; 0]);
-        let said = said(SUMMARY, "- [B](b.svg) `[A](a.md)`");
-        assert!(said.len() == 1 && said[0].contains("docs/a.md is not in the summary"), "{said:?}");
+        let expected = format!("{SUMMARY}:1: docs/a.md is not in the summary of the book: add it");
+        assert_eq!(said(SUMMARY, "- [B](b.svg) `[A](a.md)`"), [expected]);
     }
 }

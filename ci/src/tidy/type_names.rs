@@ -5,11 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use super::diagnostic::Diagnostic;
-use super::tree::Tree;
-use crate::rust::{close, line_of, skip_space, word_at, words};
+use proc_macro2::Span;
+use syn::ItemType;
+use syn::visit::Visit;
 
-const KINDS: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
+use super::Diagnostic;
+use crate::rust::RustSource;
+use crate::tree::Tree;
+
 const NOT_LOOKED_AT: [&str; 2] = ["benches", "examples"];
 /// Names that several types may have, each with the reason why a longer one would say no more.
 const EXCEPTIONS: [(&str, &str); 3] = [
@@ -23,7 +26,7 @@ const EXCEPTIONS: [(&str, &str); 3] = [
 const HERE: &str = "ci/src/tidy/type_names.rs";
 
 /// Finds type names with several definitions, and exceptions that nothing needs.
-pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     check_but(tree, &EXCEPTIONS)
 }
 
@@ -34,10 +37,10 @@ fn check_but(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Diagnostic> {
         if file.is_test || elsewhere {
             continue;
         }
-        let code = source.code_without_tests();
-        for at in names(&code) {
-            let places = definitions.entry(word_at(&code, at).to_owned()).or_default();
-            places.push((&file.path, line_of(&code, at)));
+        for (name, span) in names(source) {
+            if !source.is_test_at(span) {
+                definitions.entry(name).or_default().push((&file.path, span.start().line));
+            }
         }
     }
     definitions.retain(|_, places| places.len() > 1);
@@ -47,55 +50,61 @@ fn check_but(tree: &Tree, exceptions: &[(&str, &str)]) -> Vec<Diagnostic> {
     });
     let twice = definitions.iter().filter(|(name, _)| !exceptions.iter().any(|(it, _)| it == name));
     let twice = twice.map(|(name, places)| {
+        let count = places.len();
         let all: Vec<String> = places.iter().map(|(path, line)| format!("{path}:{line}")).collect();
-        let what = format!(
-            "{} types are called {name}: rename all but one ({})",
-            all.len(),
-            all.join(", ")
-        );
+        let all = all.join(", ");
+        let what = format!("{count} types are called {name}: rename all but one ({all})");
         Diagnostic::new(places[0].0, places[0].1, what)
     });
     twice.chain(unneeded).collect()
 }
 
-/// Where the names of the types that the code defines stand.
-fn names(code: &str) -> Vec<usize> {
-    let bodies = ["impl", "trait"].into_iter().flat_map(|kind| words(code, kind));
-    let bodies: Vec<_> = bodies
-        .filter_map(|at| Some(at + code[at..].find(['{', ';'])?))
-        .map(|open| open..close(code, open))
-        .collect();
-    let mut names = Vec::new();
-    for kind in KINDS {
-        for at in words(code, kind) {
-            let name = skip_space(code, at + kind.len());
-            let associated = kind == "type" && bodies.iter().any(|body| body.contains(&at));
-            if word_at(code, name).starts_with(char::is_uppercase) && !associated {
-                names.push(name);
-            }
-        }
+/// The types that the code defines; all but aliases in macros, too.
+fn names(source: &RustSource) -> Vec<(String, Span)> {
+    let mut aliases = Aliases(Vec::new());
+    aliases.visit_file(&source.syntax);
+    let definitions = source.tokens.windows(2).filter(|pair| {
+        matches!(&*pair[0].text, "struct" | "enum" | "union" | "trait")
+            && pair[1].text.starts_with(char::is_uppercase)
+    });
+    let definitions = definitions.map(|pair| (pair[1].text.clone(), pair[1].span));
+    definitions.chain(aliases.0).collect()
+}
+
+/// `type` items: tokens alone would not tell them from the types of a trait.
+struct Aliases(Vec<(String, Span)>);
+
+impl Visit<'_> for Aliases {
+    fn visit_item_type(&mut self, alias: &ItemType) {
+        self.0.push((alias.ident.to_string(), alias.ident.span()));
     }
-    names
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::findings;
 
     fn said(files: &[(&str, &str)], exceptions: &[(&str, &str)]) -> Vec<String> {
-        let tree = Tree::new(files.iter().copied());
-        check_but(&tree, exceptions).iter().map(ToString::to_string).collect()
+        let check = |tree: &Tree| check_but(tree, exceptions);
+        findings(check, files.iter().copied()).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn every_kind_of_type_is_found_in_every_place() {
-        for kind in KINDS {
-            let other = format!("mod x {{ fn f() {{\n    pub(crate) {kind}  A<T> {{}} }} }}");
+        for other in [
+            "struct A<T>(T);",
+            "enum A {}",
+            "union A { a: u8 }",
+            "trait A {}",
+            "type A = u8;",
+            "m! { struct A; }",
+        ] {
+            let other = format!("mod x {{ fn f() {{\n    {other} }} }}");
             let said = said(&[("a/src/lib.rs", "pub struct A;"), ("sim/b/src/c.rs", &other)], &[]);
-            assert_eq!(said.len(), 1, "{kind}");
-            let places = "a/src/lib.rs:1, sim/b/src/c.rs:2";
-            assert!(said[0].starts_with("a/src/lib.rs:1: 2 types are called A"), "{said:?}");
-            assert!(said[0].contains(places), "{said:?}");
+            let expected = "a/src/lib.rs:1: 2 types are called A: rename all but one \
+                (a/src/lib.rs:1, sim/b/src/c.rs:2)";
+            assert_eq!(said, [expected], "{other}");
         }
     }
 
@@ -121,10 +130,9 @@ mod tests {
         assert_eq!(said(&twice, &[]).len(), 1);
         for name in ["C", "D"] {
             let said = said(&twice, &[("A", "why"), (name, "why")]);
-            assert!(
-                said.len() == 1 && said[0].contains(&format!("called {name}: remove")),
-                "{said:?}"
-            );
+            let expected =
+                format!("{HERE}:1: no two types are called {name}: remove the exception");
+            assert_eq!(said, [expected]);
         }
     }
 }

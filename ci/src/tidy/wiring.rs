@@ -3,88 +3,57 @@
 //!
 //! Allowed are docs, attributes, `mod`, `use` and `extern crate`; test-only code is not looked at.
 
-use super::diagnostic::Diagnostic;
-use super::tree::Tree;
-use crate::rust::{close, item_end, line_of, skip_attribute, skip_space, word_at};
+use syn::Item;
+use syn::spanned::Spanned;
+
+use super::Diagnostic;
+use crate::tree::Tree;
 
 /// Finds logic in `lib.rs` and `mod.rs`.
-pub fn check(tree: &Tree) -> Vec<Diagnostic> {
+pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     let mut findings = Vec::new();
     for (file, source) in tree.rust() {
+        let name = file.name();
         // `tests/support/mod.rs` is there for its logic: Cargo takes `tests/support.rs` for a test.
-        let in_tests = file.path.split('/').any(|part| part == "tests");
-        if in_tests || !matches!(file.name(), "lib.rs" | "mod.rs") {
+        if file.is_test || !matches!(name, "lib.rs" | "mod.rs") {
             continue;
         }
-        for at in logic(&source.code_without_tests()) {
-            let name = file.name();
+        let logic = logic(&source.syntax.items).into_iter().map(Spanned::span);
+        for span in logic.filter(|&span| !source.is_test_at(span)) {
             let what = format!("logic in {name}: move the item to a module of its own");
-            findings.push(Diagnostic::new(&file.path, line_of(&file.text, at), what));
+            findings.push(Diagnostic::new(&file.path, span.start().line, what));
         }
     }
     findings
 }
 
-/// Where the items begin that are more than wiring.
-fn logic(code: &str) -> Vec<usize> {
-    let mut found = Vec::new();
-    let mut at = skip_space(code, 0);
-    while at < code.len() {
-        at = skip_space(code, item(code, at, &mut found));
-    }
-    found
-}
-
-/// Judges the item at `at`; the offset after it. An inline module is judged by what is in it.
-fn item(code: &str, at: usize, found: &mut Vec<usize>) -> usize {
-    if let Some(next) = skip_attribute(code, at) {
-        return next;
-    }
-    let start = skip_visibility(code, at);
-    match word_at(code, start) {
-        "mod" => {
-            let name = skip_space(code, start + "mod".len());
-            let after = skip_space(code, name + word_at(code, name).len());
-            if code[after..].starts_with('{') {
-                let end = close(code, after);
-                let inside = &code[after + 1..end.saturating_sub(1).max(after + 1)];
-                found.extend(logic(inside).into_iter().map(|offset| after + 1 + offset));
-                return end;
-            }
-            item_end(code, start)
-        }
-        "use" | "extern" => code[start..].find(';').map_or(code.len(), |end| start + end + 1),
-        _ if code[at..].starts_with(';') => at + 1,
-        _ => {
-            found.push(at);
-            // A stray closing bracket ends no item; step over it, or this would never end.
-            item_end(code, at).max(at + 1)
-        }
-    }
-}
-
-fn skip_visibility(code: &str, at: usize) -> usize {
-    if word_at(code, at) != "pub" {
-        return at;
-    }
-    let next = skip_space(code, at + "pub".len());
-    if code[next..].starts_with('(') { skip_space(code, close(code, next)) } else { next }
+/// The items that are more than wiring. An inline module is judged by what is in it.
+fn logic(items: &[Item]) -> Vec<&Item> {
+    let judged = items.iter().flat_map(|item| match item {
+        Item::Use(_) | Item::ExternCrate(_) => Vec::new(),
+        Item::Mod(module) => module.content.iter().flat_map(|(_, items)| logic(items)).collect(),
+        _ => vec![item],
+    });
+    judged.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::findings;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        check(&Tree::new([(path, text)])).into_iter().map(|finding| finding.line).collect()
+        findings(check, [(path, text)]).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
     fn wiring_is_allowed() {
         let text = "//! Docs; fn f() {}\n#![warn(a)]\n#[macro_use]\nextern crate a;\nmod b;\n\
             /// Docs.\npub(crate) mod c;\npub use b::{d, e as f};\npub mod prelude { pub use g::*; }\n\
-            #[cfg(test)]\nmod tests { fn h() {} }\n";
+            #[cfg(test)]\nmod tests { fn h() {} }\n/// Docs.\n#[cfg(test)]\nstatic A: B = B {};\n";
         assert_eq!(lines("a/src/lib.rs", text), [0; 0]);
+        assert_eq!(lines("a/src/b.rs", "fn f() {}"), [0; 0]);
+        assert_eq!(lines("a/tests/support/mod.rs", "fn f() {}"), [0; 0]);
     }
 
     #[test]
@@ -95,31 +64,12 @@ mod tests {
             "const A: [u8; 2] = [1; 2];",
             "impl S {}",
             "macro_rules! m { () => {}; }",
+            "m! {}",
             "pub type T = u8;",
-            "mod inner {\n}\nfn g() {}",
+            "pub mod inner { use b; fn g() {} }",
         ] {
             let text = format!("mod a;\n{item}\nuse b;\nstatic X: u8 = 1;\n");
-            let found = lines("a/src/mod.rs", &text);
-            assert_eq!(found.len(), 2, "{item}: {found:?}");
-            assert_eq!(found.last(), Some(&(text.lines().count())), "{item}");
-        }
-    }
-
-    #[test]
-    fn an_inline_module_does_not_hide_logic() {
-        assert_eq!(lines("lib.rs", "pub mod a {\n    use b;\n    fn f() {}\n}\n"), [3]);
-    }
-
-    #[test]
-    fn other_files_and_support_of_tests_are_not_looked_at() {
-        assert_eq!(lines("a/src/b.rs", "fn f() {}"), [0; 0]);
-        assert_eq!(lines("a/tests/support/mod.rs", "fn f() {}"), [0; 0]);
-    }
-
-    #[test]
-    fn broken_code_ends_the_check() {
-        for text in ["}", "mod", "mod a {", "pub(", "use a", "fn f(", ")"] {
-            lines("lib.rs", text);
+            assert_eq!(lines("a/src/mod.rs", &text), [2, 4], "{item}");
         }
     }
 }

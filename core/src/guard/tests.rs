@@ -5,24 +5,14 @@ use super::*;
 use crate::env::{CallError, Node, Phase};
 use crate::options::Options;
 use crate::single::Single;
-use crate::testing::{Fault, MS, TestEnv, World};
-use crate::validity::Drift;
+use crate::testing::{Fault, MS, TTL, TestEnv, World, exact};
 
-const TTL: Duration = Duration::from_millis(900);
-
-fn lock_of(env: TestEnv) -> Single<TestEnv> {
-    let options = Options::builder(TTL).drift(Drift::NONE).build().unwrap();
-    Single::new(env, Node(0), *b"k", options).unwrap()
-}
+const RELEASES: Mark = Mark::Phase(Phase::ReleaseBeforeSend);
 
 fn held() -> (World, Guard<TestEnv>) {
     let world = World::new();
-    let guard = world.block_on(lock_of(world.env()).try_acquire()).unwrap();
+    let guard = world.block_on(world.lock(exact()).try_acquire()).unwrap();
     (world, guard)
-}
-
-fn losses(world: &World) -> usize {
-    world.marks().iter().filter(|mark| **mark == Mark::Lost).count()
 }
 
 #[test]
@@ -38,7 +28,7 @@ fn a_release_frees_the_lock_and_marks_its_phases() {
 fn a_release_leaves_the_next_holder_alone() {
     let (world, guard) = held();
     world.advance(TTL);
-    let next = world.block_on(lock_of(world.client(1)).try_acquire()).unwrap();
+    let next = world.block_on(world.client(1).lock(exact()).try_acquire()).unwrap();
     assert_eq!(world.block_on(guard.release()), Released::TakenByOther);
     assert_eq!(world.value("k").as_deref(), Some(next.token().as_bytes()));
 }
@@ -57,7 +47,7 @@ fn an_unknown_script_is_sent_in_full() {
     assert_eq!(world.block_on(guard.release()), Released::Released);
     assert_eq!(world.sent(), ["SET", "DELETE", "DELETE"]);
     // Once the server knows it, its digest is enough.
-    let guard = world.block_on(lock_of(world.env()).try_acquire()).unwrap();
+    let guard = world.block_on(world.lock(exact()).try_acquire()).unwrap();
     assert_eq!(world.block_on(guard.release()), Released::Released);
     assert_eq!(world.count("DELETE"), 3);
 }
@@ -74,28 +64,22 @@ fn a_release_without_an_answer_is_tried_again() {
 
 #[test]
 fn a_release_that_worked_unheard_counts_while_the_lease_cannot_have_expired() {
-    let (world, guard) = held();
-    warm_scripts(&world);
-    world.fault("DELETE", Fault::LoseReply);
-    assert_eq!(world.block_on(guard.release()), Released::Released);
-}
-
-#[test]
-fn a_release_that_worked_unheard_is_unknown_once_the_lease_may_have_expired() {
-    let (world, guard) = held();
-    warm_scripts(&world);
-    world.advance(TTL - MS);
-    world.fault("DELETE", Fault::LoseReply);
-    let released = world.block_on(guard.release());
-    assert!(matches!(released, Released::Unknown(_)), "{released:?}");
+    for (span, counts) in [(Duration::ZERO, true), (TTL - MS, false)] {
+        let (world, guard) = held();
+        warm_scripts(&world);
+        world.advance(span);
+        world.fault("DELETE", Fault::LoseReply);
+        match world.block_on(guard.release()) {
+            Released::Released => assert!(counts),
+            released => assert!(!counts && matches!(released, Released::Unknown(_))),
+        }
+    }
 }
 
 #[test]
 fn a_release_gives_up_after_a_bounded_number_of_tries() {
     let (world, guard) = held();
-    for _ in 0..10 {
-        world.fault("DELETE", Fault::Hang);
-    }
+    world.fault_times(10, "DELETE", Fault::Hang);
     let released = world.block_on(guard.release());
     assert!(matches!(released, Released::Unknown(CallError::Indeterminate(_))), "{released:?}");
     assert_eq!(world.count("DELETE"), 3);
@@ -104,9 +88,7 @@ fn a_release_gives_up_after_a_bounded_number_of_tries() {
 #[test]
 fn a_refused_release_is_unknown_with_the_refusal() {
     let (world, guard) = held();
-    for _ in 0..10 {
-        world.fault("DELETE", Fault::Refuse("READONLY replica"));
-    }
+    world.fault_times(10, "DELETE", Fault::Refuse("READONLY replica"));
     let released = world.block_on(guard.release());
     let Released::Unknown(error) = released else { panic!("{released:?}") };
     assert!(error.has_code("READONLY"));
@@ -118,7 +100,7 @@ fn dropping_the_release_does_not_recall_it() {
     assert!(world.poll_and_drop(guard.release()).is_none());
     world.advance(MS);
     assert_eq!(world.value("k"), None);
-    assert_eq!(phase_count(&world, Phase::ReleaseBeforeSend), 1);
+    assert_eq!(world.marked(RELEASES), 1);
     assert_eq!(world.tasks(), 0);
 }
 
@@ -134,11 +116,11 @@ fn a_release_that_was_never_polled_is_a_drop() {
 fn a_drop_queues_exactly_one_release() {
     let (world, guard) = held();
     warm_scripts(&world);
-    let before = (world.count("DELETE"), phase_count(&world, Phase::ReleaseBeforeSend));
+    let before = (world.count("DELETE"), world.marked(RELEASES));
     drop(guard);
     world.advance(2 * TTL);
     assert_eq!(world.value("k"), None);
-    let after = (world.count("DELETE"), phase_count(&world, Phase::ReleaseBeforeSend));
+    let after = (world.count("DELETE"), world.marked(RELEASES));
     assert_eq!(after, (before.0 + 1, before.1 + 1));
 }
 
@@ -150,7 +132,7 @@ fn the_hold_is_lost_at_the_end_of_validity_with_nobody_to_say_so() {
     assert_eq!(world.now(), end);
     assert_eq!(world.sent(), ["SET"], "nobody was asked");
     assert!(guard.is_lost() && !guard.is_valid());
-    assert_eq!(losses(&world), 1);
+    assert_eq!(world.marked(Mark::Lost), 1);
 }
 
 #[test]
@@ -164,7 +146,7 @@ fn both_sides_of_the_end_of_validity() {
     assert_eq!(guard.remaining(), Duration::ZERO);
     // However often one looks, the world is told once.
     assert!(guard.is_lost());
-    assert_eq!(losses(&world), 1);
+    assert_eq!(world.marked(Mark::Lost), 1);
 }
 
 #[test]
@@ -210,7 +192,7 @@ fn an_extension_that_finds_another_says_lost_and_leaves_it() {
     assert_eq!(world.block_on(guard.extend()), Err(NotExtended::Lost(Lost::TakenByOther)));
     assert_eq!(world.value("k").as_deref(), Some(&b"another"[..]));
     assert_eq!(world.block_on(guard.lost()), Lost::TakenByOther);
-    assert_eq!(losses(&world), 1);
+    assert_eq!(world.marked(Mark::Lost), 1);
 }
 
 #[test]
@@ -310,7 +292,7 @@ fn what_a_guard_gives_can_be_spawned() {
     is_send(&guard.lost());
     is_send(&guard.extend());
     is_send(&guard.run(async {}));
-    let lock = lock_of(world.env());
+    let lock = world.lock(exact());
     is_send(&lock.try_acquire());
     is_send(&lock.acquire(TTL, crate::wait::Poll::default()));
 }
@@ -321,8 +303,4 @@ fn warm_scripts(world: &World) {
     let other = Single::new(world.client(9), Node(0), *b"other", options).unwrap();
     let guard = world.block_on(other.try_acquire()).unwrap();
     assert_eq!(world.block_on(guard.release()), Released::Released);
-}
-
-fn phase_count(world: &World, phase: Phase) -> usize {
-    world.phases().iter().filter(|marked| **marked == phase).count()
 }

@@ -69,7 +69,7 @@ impl<E: Env> NodeConn<E> {
         if !self.lock_conn.is_sent() {
             return Ok(KeyOwner::Missing);
         }
-        self.target.compare_and_extend(&self.lock_conn, &token).await.1
+        self.target.compare_and_extend(&self.lock_conn, &token).await
     }
 
     /// Deletes the key, up to [`RELEASE_TRIES`] times while there is no answer.
@@ -80,7 +80,7 @@ impl<E: Env> NodeConn<E> {
             return DeleteResult { answer: Ok(KeyOwner::Missing), unanswered };
         }
         for attempt in 1.. {
-            let answer = target.give_up(&lock_conn, &token).await.1;
+            let answer = target.give_up(&lock_conn, &token).await;
             match &answer {
                 Ok(_) => return DeleteResult { answer, unanswered },
                 Err(_) if attempt == RELEASE_TRIES => return DeleteResult { answer, unanswered },
@@ -92,11 +92,5 @@ impl<E: Env> NodeConn<E> {
             target.env.sleep(target.options.call_timeout() / 4).await;
         }
         unreachable!("the last try returns")
-    }
-}
-
-impl<E: Env> Clone for NodeConn<E> {
-    fn clone(&self) -> Self {
-        Self { target: Arc::clone(&self.target), lock_conn: Arc::clone(&self.lock_conn) }
     }
 }

@@ -1,21 +1,16 @@
 //! Which commands are sent to which server, and that what comes of them is what scripts would do.
 
-use std::time::Duration;
-
 use super::Native;
 use crate::command::Command;
-use crate::env::{CallError, Conn, Node};
+use crate::env::{CallError, Conn};
 use crate::guard::Guard;
 use crate::lock::{Lost, NotExtended, Outcome, Released};
-use crate::options::{Options, Renewal};
+use crate::options::Renewal;
 use crate::reply::Reply;
 use crate::single::Single;
-use crate::testing::{Fault, MS, TestEnv, World};
+use crate::testing::{Fault, MS, TIMEOUT, TTL, TestEnv, World, exact};
 use crate::time::Instant;
-use crate::validity::Drift;
 
-const TTL: Duration = Duration::from_millis(900);
-const TIMEOUT: Duration = Duration::from_millis(300);
 const REDIS: &[&str] = &["IFEQ", "DELEX"];
 const VALKEY: &[&str] = &["IFEQ", "DELIFEQ"];
 /// Valkey 8.1, which has the one and not the other.
@@ -23,14 +18,10 @@ const HALF: &[&str] = &["IFEQ"];
 const NONE: &[&str] = &[];
 const SERVERS: [&[&str]; 4] = [REDIS, VALKEY, HALF, NONE];
 
-fn builder() -> crate::options::OptionsBuilder {
-    Options::builder(TTL).drift(Drift::NONE).native()
-}
-
 fn on(commands: &'static [&'static str]) -> (World, Single<TestEnv>) {
     let world = World::new();
     world.become_native(commands);
-    let lock = Single::new(world.env(), Node(0), *b"k", builder().build().unwrap()).unwrap();
+    let lock = world.lock(exact().native());
     (world, lock)
 }
 
@@ -80,10 +71,8 @@ fn a_server_is_asked_once_for_what_it_does_not_have() {
 fn who_does_not_ask_for_it_pays_nothing() {
     let world = World::new();
     world.become_native(REDIS);
-    let options = Options::builder(TTL).build().unwrap();
-    assert!(!options.is_native());
-    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
-    let guard = world.block_on(lock.try_acquire()).unwrap();
+    assert!(!exact().build().unwrap().is_native());
+    let guard = world.block_on(world.lock(exact()).try_acquire()).unwrap();
     assert_eq!(world.block_on(guard.release()), Released::Released);
     assert_eq!(world.sent(), ["SET", "DELETE", "DELETE"]);
 }
@@ -222,22 +211,9 @@ fn an_unknown_acquisition_is_cleaned_up_and_anothers_lock_is_not() {
     }
 }
 
-#[test]
-fn on_another_connection_only_deleted_is_proof() {
-    let (world, lock) = on(REDIS);
-    world.fault("SET", Fault::BreakAndArrive(400 * MS));
-    world.block_on(lock.try_acquire()).unwrap_err();
-    world.advance(399 * MS);
-    assert!(world.count("DELEX") > 1, "it asks on another connection");
-    assert_eq!(world.tasks(), 1, "not ours proves nothing yet");
-    world.advance(TIMEOUT / 2 + MS);
-    assert_eq!((world.value("k"), world.tasks()), (None, 0));
-}
-
 fn watched(world: &World) -> Guard<TestEnv> {
     let renewal = Renewal { every: TTL / 3, max_hold: None };
-    let options = builder().renewal(renewal).build().unwrap();
-    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+    let lock = world.lock(exact().native().renewal(renewal));
     // The token, and a first renewal after a whole interval.
     world.script_random([1, 2, u64::MAX]);
     world.block_on(lock.try_acquire()).unwrap()
@@ -260,9 +236,7 @@ fn a_watchdog_renews_by_the_command() {
 fn what_does_more_than_delete_stays_a_script() {
     let world = World::new();
     world.become_native(REDIS);
-    let options = builder().notify().build().unwrap();
-    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
-    let guard = world.block_on(lock.try_acquire()).unwrap();
+    let guard = world.block_on(world.lock(exact().native().notify()).try_acquire()).unwrap();
     world.block_on(guard.extend()).unwrap();
     assert_eq!(world.block_on(guard.release()), Released::Released);
     let names = ["IFEQ", "DELEX", "TELL"].map(|name| world.count(name));
@@ -281,7 +255,7 @@ impl Conn for Says {
 
 #[test]
 fn a_reply_that_a_command_does_not_have_says_nothing() {
-    let (world, native) = (World::new(), Native::new());
+    let (world, native) = (World::new(), Native::default());
     let delete = |reply| {
         let conn = Says(reply);
         world.block_on(native.delete(&conn, b"k", b"t")).unwrap()

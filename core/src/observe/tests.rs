@@ -161,7 +161,7 @@ fn what_was_dropped_has_no_outcome_and_a_lost_hold_is_told() {
         let lock = lock(world.env());
         world.fault("SET", Fault::Delay { request: MS, reply: MS });
         assert!(world.poll_and_drop(lock.try_acquire()).is_none());
-        (0..10_000).for_each(|_| world.fault("DELETE", Fault::Hang));
+        world.fault_times(10_000, "DELETE", Fault::Hang);
         world.advance(3 * TTL);
         let guard = world.block_on(lock.try_acquire()).unwrap();
         world.advance(2 * TTL);

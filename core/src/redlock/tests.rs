@@ -8,6 +8,9 @@ use crate::testing::{Fault, MS, World};
 use crate::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
+const START: Instant = Instant::from_ns(0);
+const LATE: Fault =
+    Fault::Delay { request: Duration::from_millis(20), reply: Duration::from_millis(20) };
 const POLL: Poll = Poll { base: MS, jitter: Duration::ZERO, max_retries: None };
 
 fn wrong_password(world: &World) {
@@ -23,6 +26,11 @@ fn lock(world: &World) -> Redlock<crate::testing::TestEnv> {
 fn made(nodes: &[u16]) -> Result<Redlock<crate::testing::TestEnv>, OptionsError> {
     let options = Options::builder(Duration::from_secs(1)).build().unwrap();
     Redlock::new(World::new().env(), nodes.iter().map(|node| Node(*node)), *b"k", options)
+}
+
+/// On two of the three nodes, so that nobody else has a quorum.
+fn put_on_quorum(world: &World, value: Option<&str>) {
+    [1, 2].into_iter().for_each(|node| world.put_on(Node(node), "k", value));
 }
 
 #[test]
@@ -86,26 +94,20 @@ fn a_wrong_password_on_fewer_nodes_is_no_reason_to_give_up() {
 #[test]
 fn a_refusal_that_passes_is_waited_for() {
     let world = World::new();
-    for _ in 0..3 {
-        world.fault("SET", Fault::Refuse("LOADING Redis is loading the dataset in memory"));
-    }
+    world.fault_times(3, "SET", Fault::Refuse("LOADING Redis is loading the dataset in memory"));
     assert!(world.block_on(lock(&world).acquire(LONG, POLL)).is_ok());
 }
 
 #[test]
 fn what_a_minority_has_granted_is_deleted_before_the_next_attempt() {
     let world = World::new();
-    for node in [1, 2] {
-        world.put_on(Node(node), "k", Some("another"));
-    }
+    put_on_quorum(&world, Some("another"));
     // The clean-up takes much longer than the pause between two attempts.
     world.fault("DELETE", Fault::Delay { request: 20 * MS, reply: 20 * MS });
     let lock = lock(&world);
     let mut waiting = Box::pin(lock.acquire(LONG, POLL));
     assert!(world.poll_and_drop(waiting.as_mut()).is_none());
-    for node in [1, 2] {
-        world.put_on(Node(node), "k", None);
-    }
+    put_on_quorum(&world, None);
     let guard = world.block_on(waiting).unwrap();
     assert_eq!(world.sent()[..5], ["SET", "SET", "SET", "DELETE", "DELETE"]);
     for node in 0..3 {
@@ -116,27 +118,17 @@ fn what_a_minority_has_granted_is_deleted_before_the_next_attempt() {
 #[test]
 fn a_clean_up_without_an_answer_is_waited_for_no_longer_than_a_call() {
     let world = World::new();
-    for node in [1, 2] {
-        world.put_on(Node(node), "k", Some("another"));
-    }
-    for _ in 0..100 {
-        world.fault("DELETE", Fault::Hang);
-    }
+    put_on_quorum(&world, Some("another"));
+    world.fault_times(100, "DELETE", Fault::Hang);
     let lock = lock(&world);
     let mut waiting = Box::pin(lock.acquire(LONG, POLL));
     assert!(world.poll_and_drop(waiting.as_mut()).is_none());
-    for node in [1, 2] {
-        world.put_on(Node(node), "k", None);
-    }
+    put_on_quorum(&world, None);
     // The first node keeps the orphan; the other two are a quorum.
     let guard = world.block_on(waiting).unwrap();
     assert_eq!(world.now(), Instant::from_ns(0).after(101 * MS));
     drop(guard);
 }
-
-const LATE: Fault =
-    Fault::Delay { request: Duration::from_millis(20), reply: Duration::from_millis(20) };
-const START: Instant = Instant::from_ns(0);
 
 /// The nodes on which somebody has the key.
 fn keys(world: &World) -> Vec<u16> {
@@ -168,9 +160,7 @@ fn a_node_that_is_silent_delays_nobody() {
 fn what_can_no_longer_be_had_is_not_waited_for() {
     let world = World::new();
     world.fault("SET", Fault::Hang);
-    for node in [1, 2] {
-        world.put_on(Node(node), "k", Some("another"));
-    }
+    put_on_quorum(&world, Some("another"));
     let missed = world.block_on(lock(&world).try_acquire()).unwrap_err();
     assert_eq!((missed, world.now()), (NotAcquired::NoQuorum { granted: 0, needed: 2 }, START));
     // One that may have granted it, and one that has not said, may be a quorum.
@@ -234,9 +224,7 @@ fn a_late_grant_of_an_attempt_that_failed_is_cleaned_up() {
     for fault in [LATE, Fault::LoseReply, Fault::BreakAndArrive(20 * MS)] {
         let world = World::new();
         world.fault("SET", fault.clone());
-        for node in [1, 2] {
-            world.put_on(Node(node), "k", Some("another"));
-        }
+        put_on_quorum(&world, Some("another"));
         let lock = lock(&world);
         let missed = world.block_on(lock.try_acquire()).unwrap_err();
         let broken = matches!(fault, Fault::BreakAndArrive(_));
@@ -263,10 +251,8 @@ fn an_acquisition_that_is_dropped_leaves_nothing_on_any_node() {
 #[test]
 fn a_node_is_not_asked_again_before_the_clean_up_there_has_been_answered() {
     let world = World::new();
-    for node in [1, 2] {
-        world.put_on(Node(node), "k", Some("another"));
-    }
-    (0..100).for_each(|_| world.fault("DELETE", Fault::Hang));
+    put_on_quorum(&world, Some("another"));
+    world.fault_times(100, "DELETE", Fault::Hang);
     world.fault("SET", LATE);
     let lock = lock(&world);
     assert!(world.block_on(lock.try_acquire()).is_err());

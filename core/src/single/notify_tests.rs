@@ -1,19 +1,17 @@
 //! Waiting for a message: no release is slept through, and no silence is waited out for longer than
 //! the key lives.
 
-use super::tests::{POLL, TTL, options};
+use super::tests::POLL;
 use super::*;
 use crate::env::CallError;
 use crate::fence::Fence;
 use crate::lock::Released;
-use crate::testing::{Fault, MS, TestEnv, World};
-use crate::validity::Drift;
+use crate::testing::{Fault, MS, TTL, TestEnv, World, exact};
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn notified(env: TestEnv) -> Single<TestEnv> {
-    let options = Options::builder(TTL).drift(Drift::NONE).notify().build().unwrap();
-    Single::new(env, Node(0), *b"k", options).unwrap()
+    env.lock(exact().notify())
 }
 
 /// Another client takes the lock and releases it after so long.
@@ -39,8 +37,7 @@ fn a_waiter_sleeps_until_it_is_told() {
     assert_eq!(now_ms(&world), 100);
     // Tried, listened, looked again, and tried once it was told. (Its own and the other's first try
     // found that the server did not know the script.)
-    let tries = world.sent().iter().filter(|sent| *sent == "TRY").count();
-    assert_eq!(tries, 2 + 3, "{:?}", world.sent());
+    assert_eq!(world.count("TRY"), 2 + 3, "{:?}", world.sent());
     assert_eq!(world.listeners(), 0, "who has the lock listens no more");
     drop(guard);
 }
@@ -116,16 +113,14 @@ fn a_lost_release_of_anothers_token_tells_nobody() {
 #[test]
 fn fencing_tokens_rise_from_hold_to_hold() {
     let world = World::new();
-    let fenced = Options::builder(TTL).drift(Drift::NONE).fenced().build().unwrap();
-    let lock = Single::new(world.env(), Node(0), *b"k", fenced).unwrap();
+    let lock = world.lock(exact().fenced());
     for number in 1..4 {
         let guard = world.block_on(lock.try_acquire()).unwrap();
         assert_eq!(guard.fence(), Some(Fence::new(number)));
         assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), NotAcquired::Held);
         assert_eq!(world.block_on(guard.release()), Released::Released);
     }
-    let plain = Single::new(world.env(), Node(0), *b"k", options()).unwrap();
-    assert_eq!(world.block_on(plain.try_acquire()).unwrap().fence(), None);
+    assert_eq!(world.block_on(world.lock(exact()).try_acquire()).unwrap().fence(), None);
 }
 
 #[test]

@@ -6,26 +6,15 @@ use super::*;
 use crate::env::CallError;
 use crate::lock::Outcome;
 use crate::reply::Reply;
-use crate::testing::{Fault, MS, TestEnv, World};
+use crate::testing::{Fault, MS, TIMEOUT, TTL, TestEnv, World, exact};
 use crate::validity::Drift;
 
-pub(super) const TTL: Duration = Duration::from_millis(900);
-/// The default call timeout for this TTL.
-const TIMEOUT: Duration = Duration::from_millis(300);
 pub(super) const POLL: Poll =
     Poll { base: Duration::from_millis(10), jitter: Duration::ZERO, max_retries: None };
 
-pub(super) fn options() -> Options {
-    Options::builder(TTL).drift(Drift::NONE).build().unwrap()
-}
-
-fn lock_of(env: TestEnv) -> Single<TestEnv> {
-    Single::new(env, Node(0), *b"k", options()).unwrap()
-}
-
 fn setting() -> (World, Single<TestEnv>) {
     let world = World::new();
-    let lock = lock_of(world.env());
+    let lock = world.lock(exact());
     (world, lock)
 }
 
@@ -50,8 +39,7 @@ fn validity_counts_from_the_send_and_not_from_the_reply() {
 #[test]
 fn the_drift_allowance_is_taken_off() {
     let world = World::new();
-    let options = Options::builder(TTL).drift(Drift { ppm: 0, fixed: 7 * MS }).build().unwrap();
-    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+    let lock = world.lock(exact().drift(Drift { ppm: 0, fixed: 7 * MS }));
     let guard = world.block_on(lock.try_acquire()).unwrap();
     assert_eq!(guard.valid_until(), Instant::from_ns(0).after(TTL - 7 * MS));
 }
@@ -139,17 +127,19 @@ fn an_acquisition_still_on_its_way_is_followed_on_its_connection() {
 
 #[test]
 fn on_another_connection_only_deleted_is_proof() {
-    let (world, lock) = setting();
-    world.fault("SET", Fault::BreakAndArrive(400 * MS));
-    let error = world.block_on(lock.try_acquire()).unwrap_err();
-    assert_eq!(error.outcome(), Outcome::Unknown);
-    world.advance(399 * MS);
-    assert!(world.count("DELETE") > 1, "it asks on another connection");
-    assert_eq!(world.tasks(), 1, "missing there proves nothing yet");
-    // The acquisition arrives, and the next try finds it.
-    world.advance(TIMEOUT / 2 + MS);
-    assert_eq!(world.value("k"), None);
-    assert_eq!(world.tasks(), 0, "deleted does");
+    for (options, delete) in [(exact(), "DELETE"), (exact().native(), "DELEX")] {
+        let world = World::new();
+        world.become_native(&["DELEX"]);
+        world.fault("SET", Fault::BreakAndArrive(400 * MS));
+        let error = world.block_on(world.lock(options).try_acquire()).unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown);
+        world.advance(399 * MS);
+        assert!(world.count(delete) > 1, "it asks on another connection");
+        assert_eq!(world.tasks(), 1, "missing there, or not ours, proves nothing yet");
+        // The acquisition arrives, and the next try finds it.
+        world.advance(TIMEOUT / 2 + MS);
+        assert_eq!((world.value("k"), world.tasks()), (None, 0), "deleted does");
+    }
 }
 
 #[test]
@@ -157,8 +147,7 @@ fn a_clean_up_on_another_connection_ends_with_the_linger_time() {
     let (world, lock) = setting();
     world.fault("SET", Fault::BreakBefore);
     world.block_on(lock.try_acquire()).unwrap_err();
-    let linger = options().linger();
-    world.advance(linger - MS);
+    world.advance(TTL + TIMEOUT - MS);
     assert_eq!(world.tasks(), 1);
     world.advance(2 * MS);
     assert_eq!(world.tasks(), 0);
@@ -173,18 +162,16 @@ fn a_clean_up_whose_own_replies_are_lost_is_repeated() {
     world.fault("DELETE", Fault::BreakBefore);
     world.block_on(lock.try_acquire()).unwrap_err();
     assert!(world.value("k").is_some());
-    world.advance(options().linger());
+    world.advance(TTL + TIMEOUT);
     assert_eq!(world.value("k"), None);
 }
 
 #[test]
 fn a_clean_up_that_is_refused_waits_before_it_asks_again() {
     let (world, lock) = setting();
-    for _ in 0..3 {
-        world.fault("DELETE", Fault::Refuse("LOADING wait"));
-    }
+    world.fault_times(3, "DELETE", Fault::Refuse("LOADING wait"));
     assert!(world.poll_and_drop(lock.try_acquire()).is_none());
-    let pause = options().call_timeout() / 2;
+    let pause = TIMEOUT / 2;
     for asked in 1..=3 {
         world.advance(pause / 2);
         assert_eq!(world.count("DELETE"), asked, "refused, and not yet asked again");
@@ -229,8 +216,7 @@ fn a_future_that_was_never_polled_sends_nothing() {
 fn a_yes_that_comes_too_late_is_released() {
     let world = World::new();
     // A call timeout beyond the TTL, so that the reply is awaited and not the timeout.
-    let options = Options::builder(TTL).drift(Drift::NONE).call_timeout(2 * TTL).build().unwrap();
-    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
+    let lock = world.lock(exact().call_timeout(2 * TTL));
     for (reply, late) in [(TTL - Duration::from_nanos(1), false), (TTL, true)] {
         world.put("k", None);
         world.fault("SET", slow(5 * MS, reply - 5 * MS));
@@ -262,7 +248,7 @@ fn an_unexpected_reply_proves_nothing() {
 #[test]
 fn acquire_polls_until_the_lock_is_free() {
     let (world, lock) = setting();
-    let other = lock_of(world.client(1));
+    let other = world.client(1).lock(exact());
     let held = world.block_on(other.try_acquire()).unwrap();
     let start = world.now();
     let guard = world.block_on(lock.acquire(2 * TTL, POLL)).unwrap();
@@ -334,9 +320,7 @@ fn acquire_does_not_trip_over_its_own_orphan() {
 fn acquire_tells_of_an_outcome_that_is_still_unknown_at_the_deadline() {
     let (world, lock) = setting();
     world.fault("SET", Fault::BreakAndArrive(2 * TIMEOUT));
-    for _ in 0..100 {
-        world.fault("DELETE", Fault::Hang);
-    }
+    world.fault_times(100, "DELETE", Fault::Hang);
     let error = world.block_on(lock.acquire(TIMEOUT, POLL)).unwrap_err();
     assert!(matches!(error, NotAcquired::Deadline { .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::Unknown);
@@ -355,7 +339,8 @@ fn a_later_no_does_not_hide_an_outcome_that_is_still_unknown() {
 
 #[test]
 fn a_key_is_checked_when_the_lock_is_made() {
-    let error = Single::new(World::new().env(), Node(0), *b"", options()).unwrap_err();
+    let options = exact().build().unwrap();
+    let error = Single::new(World::new().env(), Node(0), *b"", options).unwrap_err();
     assert_eq!(error, OptionsError::KeyEmpty);
 }
 
@@ -365,10 +350,9 @@ const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kin
 fn a_key_that_is_no_text_is_not_held_by_another() {
     let poll = Poll { max_retries: Some(1), ..Poll::default() };
     for how in 0..3 {
-        let world = World::new();
+        let (world, lock) = setting();
         world.put("k", Some("taken for a list"));
         world.fault("GET", Fault::Refuse(WRONGTYPE));
-        let lock = lock_of(world.env());
         let missed = match how {
             0 => world.block_on(lock.try_acquire()),
             1 => world.block_on(lock.acquire(60 * TTL, poll)),
@@ -385,9 +369,8 @@ fn a_key_that_is_no_text_is_not_held_by_another() {
 
 #[test]
 fn a_key_is_looked_at_once() {
-    let world = World::new();
+    let (world, lock) = setting();
     world.put("k", Some("another"));
-    let lock = lock_of(world.env());
     for _ in 0..3 {
         assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), NotAcquired::Held);
     }
@@ -396,8 +379,7 @@ fn a_key_is_looked_at_once() {
 
 #[test]
 fn a_guard_that_is_dropped_is_waited_for() {
-    let world = World::new();
-    let lock = lock_of(world.env());
+    let (world, lock) = setting();
     world.fault("DELETE", Fault::Delay { request: 5 * MS, reply: 5 * MS });
     drop(world.block_on(lock.try_acquire()).unwrap());
     assert!(world.poll_and_drop(lock.drain()).is_none());

@@ -13,8 +13,7 @@ use tokio::time::timeout;
 
 use super::addr::Addr;
 use super::host::Host;
-use super::options::TokioOptions;
-use super::server_conn::ServerConn;
+use super::server_conn::{ServerConn, TokioOptions};
 use super::slot_owners::SlotOwners;
 use crate::command::Command;
 use crate::env::CallError;
@@ -37,7 +36,8 @@ pub(super) struct ClusterNodes {
     like: ConnectionInfo,
     pub(super) options: TokioOptions,
     hosts: Mutex<BTreeMap<Addr, Arc<Host>>>,
-    owners: watch::Sender<SlotOwners>,
+    /// The owners of slots, with notice of changes.
+    pub(super) owners: watch::Sender<SlotOwners>,
     /// The index of the node to ask first; see [`Sentinels`](super::sentinel::Sentinels).
     first: AtomicUsize,
 }
@@ -81,11 +81,6 @@ impl Cluster {
 }
 
 impl ClusterNodes {
-    /// The owners of slots, with notice of changes.
-    pub(super) fn owners(&self) -> watch::Receiver<SlotOwners> {
-        self.owners.subscribe()
-    }
-
     /// Notes that this slot has moved, as its former owner reports.
     pub(super) fn moved(&self, slot: u16, to: &Addr) {
         self.owners.send_if_modified(|owners| {

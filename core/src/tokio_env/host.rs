@@ -6,8 +6,7 @@ use redis::Client;
 use tokio::sync::Mutex;
 
 use super::listener::Listener;
-use super::options::TokioOptions;
-use super::server_conn::ServerConn;
+use super::server_conn::{ServerConn, TokioOptions};
 use crate::env::CallError;
 
 /// A server and the connections to it.

@@ -7,10 +7,9 @@
 //! stays unconfirmed replaces this connection.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -26,6 +25,7 @@ use super::addr::Addr;
 use super::server_conn::{Health, connect_error, server_error};
 use super::slot_owners::SlotOwners;
 use crate::env::{CallError, Subscription};
+use crate::sync::lock;
 use crate::timeout::{Either, race};
 
 type Message = Box<[u8]>;
@@ -76,7 +76,7 @@ impl Drop for CloseOnDrop {
 
 impl ListenerShared {
     fn subscribers(&self) -> MutexGuard<'_, ChannelSubscribers> {
-        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.subscribers)
     }
 
     fn deliver(&self, channel: &[u8], payload: &[u8]) {
@@ -89,7 +89,6 @@ impl ListenerShared {
 }
 
 impl Listener {
-    /// Connects.
     pub(super) async fn open(client: &Client, within: Duration) -> Result<Self, CallError> {
         let made = tokio::time::timeout(within, client.get_async_pubsub()).await;
         let made = made.map_err(|_| {

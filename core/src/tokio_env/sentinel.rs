@@ -13,8 +13,7 @@ use tokio::time::timeout;
 
 use super::addr::Addr;
 use super::host::Host;
-use super::options::TokioOptions;
-use super::server_conn::ServerConn;
+use super::server_conn::{ServerConn, TokioOptions};
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
@@ -31,8 +30,8 @@ pub(super) struct Sentinels {
     /// gives up on a silent one asks another the next time.
     first: AtomicUsize,
     known: Mutex<Option<(Addr, Arc<Host>)>>,
-    /// The address of the primary, as last found.
-    at: watch::Sender<Option<Addr>>,
+    /// The address of the primary, as last found, with notice of changes.
+    pub(super) at: watch::Sender<Option<Addr>>,
 }
 
 impl Sentinels {
@@ -40,11 +39,6 @@ impl Sentinels {
         let hosts = sentinels.into_iter().map(Host::new).collect();
         let (first, known) = (AtomicUsize::new(0), Mutex::new(None));
         Self { hosts, name: name.into(), like, first, known, at: watch::Sender::new(None) }
-    }
-
-    /// The address of the primary, with notice of changes.
-    pub(super) fn at(&self) -> watch::Receiver<Option<Addr>> {
-        self.at.subscribe()
     }
 
     /// The primary, with a connection that can be used.

@@ -16,7 +16,6 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value,
 };
 
-use super::options::TokioOptions;
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
@@ -29,7 +28,23 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// A connection that has been idle for this long is checked before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A multiplexed connection.
+/// How connections are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokioOptions {
+    /// How long a connection may take, handshake included. Default: two seconds. The call timeout of the
+    /// lock applies as well.
+    pub connect_timeout: Duration,
+    /// How long redis-rs waits for a reply. Default: `None`, as the lock has its own call timeout.
+    pub response_timeout: Option<Duration>,
+}
+
+impl Default for TokioOptions {
+    fn default() -> Self {
+        Self { connect_timeout: Duration::from_secs(2), response_timeout: None }
+    }
+}
+
 #[derive(Clone)]
 pub(super) struct ServerConn {
     inner: MultiplexedConnection,
@@ -73,7 +88,6 @@ impl Health {
 }
 
 impl ServerConn {
-    /// Connects.
     pub(super) async fn open(client: &Client, options: TokioOptions) -> Result<Self, CallError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(options.connect_timeout))
@@ -119,7 +133,6 @@ impl ServerConn {
         given_up
     }
 
-    /// Sends a command and waits for its reply.
     pub(super) async fn call(&self, command: &Command) -> Result<Reply, CallError> {
         let packed = packed(command);
         let mut inner = self.inner.clone();

@@ -84,11 +84,6 @@ impl SlotConn {
         Ok(Self { nodes: Arc::clone(nodes), slot, route, unordered: AtomicUsize::new(0) })
     }
 
-    /// The slot's owner, as far as this connection knows.
-    pub(super) fn owner(&self) -> Addr {
-        lock(&self.route).owner.clone()
-    }
-
     pub(super) async fn is_usable(&self) -> bool {
         let conn = {
             let route = lock(&self.route);
@@ -122,7 +117,7 @@ impl SlotConn {
         let mut asking = false;
         for _ in 0..=HOPS {
             let conn = self.conn(&at).await?;
-            let is_unordered = asking || self.owner() != at;
+            let is_unordered = asking || lock(&self.route).owner != at;
             if is_unordered {
                 self.unordered.fetch_add(1, Ordering::Relaxed);
             }

@@ -3,15 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::env::{Mark, Node};
+use crate::env::Mark;
 use crate::guard::Guard;
 use crate::lock::{Lost, Released};
-use crate::options::Options;
-use crate::single::Single;
-use crate::testing::{Fault, MS, TestEnv, World};
-use crate::validity::Drift;
+use crate::testing::{Fault, MS, TTL, TestEnv, World, exact};
 
-const TTL: Duration = Duration::from_millis(900);
 const EVERY: Duration = Duration::from_millis(300);
 
 /// Random bits by which the first renewal comes after a whole interval, and others as late as they may.
@@ -30,18 +26,12 @@ fn drawn(
     // The token comes first.
     world.script_random([1, 2].into_iter().chain(bits));
     let renewal = Renewal { every: EVERY, max_hold };
-    let options = Options::builder(TTL).drift(Drift::NONE).renewal(renewal).build().unwrap();
-    let lock = Single::new(world.env(), Node(0), *b"k", options).unwrap();
-    let guard = world.block_on(lock.try_acquire()).unwrap();
+    let guard = world.block_on(world.lock(exact().renewal(renewal)).try_acquire()).unwrap();
     (world, guard)
 }
 
 fn held() -> (World, Guard<TestEnv>) {
     held_for(None)
-}
-
-fn losses(world: &World) -> usize {
-    world.marks().iter().filter(|mark| **mark == Mark::Lost).count()
 }
 
 #[test]
@@ -102,9 +92,7 @@ fn what_held_all_renewals_up_does_not_bring_them_into_step() {
 #[test]
 fn renewals_that_fail_are_tried_again_more_and_more_seldom_and_once_more_before_the_end() {
     let (world, guard) = drawn(None, [LAST; 20]);
-    for _ in 0..100 {
-        world.fault("EXTEND", Fault::Refuse("LOADING wait"));
-    }
+    world.fault_times(100, "EXTEND", Fault::Refuse("LOADING wait"));
     let mut tries = Vec::new();
     while world.now() < Instant::from_ns(0).after(TTL) {
         world.advance(MS);
@@ -125,7 +113,7 @@ fn a_renewal_never_brings_a_lost_key_back() {
     assert_eq!(world.block_on(guard.lost()), Lost::KeyGone);
     world.advance(5 * TTL);
     assert_eq!(world.value("k"), None);
-    assert_eq!((losses(&world), world.count("DELETE")), (1, 0));
+    assert_eq!((world.marked(Mark::Lost), world.count("DELETE")), (1, 0));
     assert_eq!(world.tasks(), 0, "the watchdog has gone");
 }
 
@@ -154,13 +142,11 @@ fn a_failed_renewal_is_tried_again_within_validity_and_never_deletes() {
 #[test]
 fn the_end_of_validity_says_lost_while_a_call_is_outstanding() {
     let (world, guard) = held();
-    for _ in 0..100 {
-        world.fault("EXTEND", Fault::Hang);
-    }
+    world.fault_times(100, "EXTEND", Fault::Hang);
     world.advance(TTL - MS);
-    assert_eq!(losses(&world), 0);
+    assert_eq!(world.marked(Mark::Lost), 0);
     world.advance(MS);
-    assert_eq!(losses(&world), 1, "said without anyone asking the guard");
+    assert_eq!(world.marked(Mark::Lost), 1, "said without anyone asking the guard");
     assert!(guard.is_lost());
     let sent = world.count("EXTEND");
     world.advance(5 * TTL);
@@ -168,12 +154,14 @@ fn the_end_of_validity_says_lost_while_a_call_is_outstanding() {
 }
 
 #[test]
-fn a_node_that_was_paused_beyond_validity_does_not_renew() {
-    let (world, guard) = held();
-    world.pause_clients(TTL);
-    world.advance(TTL);
-    assert!(guard.is_lost());
-    assert_eq!(world.count("EXTEND"), 0);
+fn a_node_that_was_paused_beyond_validity_or_the_limit_does_not_renew() {
+    for (max_hold, pause) in [(None, TTL), (Some(EVERY + 100 * MS), EVERY + 200 * MS)] {
+        let (world, guard) = held_for(max_hold);
+        world.pause_clients(pause);
+        world.advance(TTL);
+        assert!(guard.is_lost());
+        assert_eq!(world.count("EXTEND"), 0);
+    }
 }
 
 #[test]
@@ -182,7 +170,7 @@ fn renewal_stops_at_the_limit_and_validity_runs_out() {
     world.advance(10 * TTL);
     assert_eq!(world.count("EXTEND"), 1 + 1, "at 300 ms only: 600 is the limit");
     assert_eq!(guard.valid_until(), Instant::from_ns(0).after(EVERY + TTL));
-    assert_eq!(losses(&world), 1, "the watchdog still watched the clock");
+    assert_eq!(world.marked(Mark::Lost), 1, "the watchdog still watched the clock");
     assert_eq!(world.tasks(), 0);
 }
 
@@ -229,13 +217,4 @@ fn no_renewal_is_sent_while_the_release_is_under_way() {
     assert_eq!(world.block_on(guard.release()), Released::Released);
     assert_eq!(world.count("EXTEND"), 0);
     assert_eq!(world.tasks(), 0);
-}
-
-#[test]
-fn a_node_that_comes_back_after_the_limit_does_not_renew() {
-    let (world, guard) = held_for(Some(EVERY + 100 * MS));
-    world.pause_clients(EVERY + 200 * MS);
-    world.advance(TTL);
-    assert_eq!(world.count("EXTEND"), 0);
-    assert!(guard.is_lost());
 }

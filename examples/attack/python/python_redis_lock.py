@@ -1,20 +1,18 @@
 """python-redis-lock, with its automatic renewal."""
 import math
 
-import redis
 import redis_lock
 
-from worker import KEY, TTL_MS, URL, serve
+from worker import KEY, TTL_MS, connect, serve
 
-server = redis.Redis.from_url(URL)
-# It counts in whole seconds.
-expire = math.ceil(TTL_MS / 1000)
+server = connect()
 lock = None
 
 
 def acquire():
     global lock
-    lock = redis_lock.Lock(server, KEY, expire=expire, auto_renewal=True)
+    # It counts in whole seconds. A new one for each acquisition, as its documentation has it.
+    lock = redis_lock.Lock(server, KEY, expire=math.ceil(TTL_MS / 1000), auto_renewal=True)
     return lock.acquire(blocking=False)
 
 
@@ -26,4 +24,5 @@ def release():
     return True
 
 
-serve(acquire, lambda: lock.locked() and lock.get_owner_id() == lock.id, release, "renews checks")
+# locked() is true for another's lock, too.
+serve(acquire, lambda: lock.get_owner_id() == lock.id, release, "renews checks")

@@ -1,10 +1,9 @@
 """redis-py's own lock: redis.lock.Lock."""
-import redis
 from redis.exceptions import LockNotOwnedError
 
-from worker import KEY, TTL_MS, URL, serve
+from worker import KEY, TTL_MS, connect, serve
 
-lock = redis.Redis.from_url(URL).lock(KEY, timeout=TTL_MS / 1000, thread_local=False)
+lock = connect().lock(KEY, timeout=TTL_MS / 1000)
 
 
 def release():

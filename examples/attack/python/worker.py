@@ -1,24 +1,31 @@
-"""The protocol of a worker: reads orders, answers them. See docs/attack.md."""
+"""The protocol of a worker, and its Redis client. See docs/attack.md."""
 import os
 import sys
 
-URL = os.environ["REDIS_URL"]
+import redis
+
 KEY = os.environ["PICKLOCK_KEY"]
 TTL_MS = int(os.environ["PICKLOCK_TTL_MS"])
 
 
-def say(answer):
-    # One write for a line: another thread may say `lost` at any time.
-    sys.stdout.write(answer + "\n")
-    sys.stdout.flush()
+def connect():
+    """redis-py's defaults, which are to retry, except that its time-out of 5 s suits no short TTL."""
+    return redis.Redis(
+        host=os.environ["REDIS_HOST"],
+        port=int(os.environ["REDIS_PORT"]),
+        password=os.environ["REDIS_PASSWORD"],
+        socket_timeout=TTL_MS / 4000,
+    )
 
 
 def serve(acquire, check, release, promises=""):
-    """Each of the three returns whether it is so, or throws."""
-    say(f"ready {promises}")
+    """Answers orders: each of the three functions returns whether it is so, or raises."""
     orders = {"acquire": acquire, "check": check, "release": release}
+    print("ready", promises, flush=True)
     for line in sys.stdin:
         try:
-            say("ok" if orders[line.strip()]() else "no")
+            answer = "ok" if orders[line.strip()]() else "no"
         except Exception as error:
-            say(f"unknown {error!r}".replace("\n", " "))
+            # One line, whatever the exception says.
+            answer = " ".join(f"unknown {error!r}".split())
+        print(answer, flush=True)

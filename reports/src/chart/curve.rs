@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     fn drawn(samples: &[u64]) -> Vec<(f64, f64)> {
-        let mut distribution = LatencyHistogram::new();
+        let mut distribution = LatencyHistogram::default();
         for &ns in samples {
             distribution.record(ns);
         }

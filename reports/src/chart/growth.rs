@@ -3,24 +3,22 @@
 //! Invariant: the points are drawn as they are and joined by straight lines; nothing is fitted. On these
 //! scales a line that is twice as steep grows with the square.
 
-use std::path::Path;
-
 use plotters::prelude::DrawingBackend;
 use plotters::style::WHITE;
 use plotters::style::text_anchor::HPos;
 
+use super::axis::Tick;
 use super::error::ChartError;
 use super::labels;
 use super::layout::{
-    BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, NAME, NOTE, SCALE, SIZE, SUBTITLE,
-    TITLE, TOP,
+    BOTTOM, LABEL_HEIGHT, LEFT, LINE_WIDTH, MARGIN, MARK_RADIUS, PlotArea, SCALE, TOP,
 };
-use super::palette::{AXIS, FAINT_INK, GRID, INK, MOST_LINES, line};
+use super::palette::{INK, MOST_LINES, line};
 use super::pen::Pen;
-use super::render::{Drawing, png_of, svg_of};
+use super::render::Drawing;
 use crate::format::plain;
 
-const RIGHT: f64 = 690.0;
+const AREA: PlotArea = PlotArea { left: LEFT, right: 690.0, top: TOP, bottom: BOTTOM, gap: 10.0 };
 const LABELS: f64 = 718.0;
 const LABEL_WIDTH: f64 = 960.0 - LABELS - 32.0;
 
@@ -89,10 +87,7 @@ impl Drawing for Growth {
 
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
         pen.fill(WHITE)?;
-        let width = f64::from(SIZE.0) - 2.0 * MARGIN;
-        pen.text((MARGIN, 44.0), &TITLE.fit(&self.title(), width)?, TITLE, INK, HPos::Left)?;
-        let subtitle = SUBTITLE.fit(&plain(&self.subtitle), width)?;
-        pen.text((MARGIN, 68.0), &subtitle, SUBTITLE, FAINT_INK, HPos::Left)?;
+        pen.titles(&self.title(), &plain(&self.subtitle))?;
         let points = || self.series.iter().flat_map(|series| &series.points);
         let scales = LogScale::covering(points().map(|it| it.0), false)
             .zip(LogScale::covering(points().map(|it| it.1), true));
@@ -103,45 +98,21 @@ impl Drawing for Growth {
 }
 
 impl Growth {
-    /// The chart as an SVG document.
-    ///
-    /// # Errors
-    /// Where plotters fails, which would be a defect.
-    pub fn svg(&self) -> Result<String, ChartError> {
-        svg_of(self)
-    }
-
-    /// Writes the chart as a PNG to this path, whose name must end in `.png`.
-    ///
-    /// # Errors
-    /// Where the file cannot be written in full.
-    pub fn png(&self, path: &Path) -> Result<(), ChartError> {
-        png_of(self, path)
-    }
-
     fn scales<DB: DrawingBackend>(
         &self,
         pen: &Pen<'_, DB>,
         x: LogScale,
         y: LogScale,
     ) -> Result<(), ChartError> {
-        for power in y.powers() {
-            let at = BOTTOM - y.at(power) * (BOTTOM - TOP);
-            pen.line(&[(LEFT, at), (RIGHT, at)], GRID, 1.0)?;
-            pen.text((LEFT - 10.0, at + 4.3), &number(power), SCALE, FAINT_INK, HPos::Right)?;
-        }
+        let up = y.powers().map(|it| Tick { at: AREA.at((0.0, y.at(it))).1, label: number(it) });
         // What was measured is named, and nothing else.
         let mut named: Vec<f64> =
             self.series.iter().flat_map(|series| series.points.iter().map(|it| it.0)).collect();
         named.sort_by(f64::total_cmp);
         named.dedup();
-        for it in named {
-            let at = LEFT + x.at(it) * (RIGHT - LEFT);
-            pen.line(&[(at, TOP), (at, BOTTOM)], GRID, 1.0)?;
-            pen.line(&[(at, BOTTOM), (at, BOTTOM + 5.0)], AXIS, 1.0)?;
-            pen.text((at, BOTTOM + 21.0), &number(it), SCALE, FAINT_INK, HPos::Center)?;
-        }
-        pen.line(&[(LEFT, BOTTOM), (RIGHT, BOTTOM)], AXIS, 1.0)?;
+        let across =
+            named.into_iter().map(|it| Tick { at: AREA.at((x.at(it), 0.0)).0, label: number(it) });
+        pen.axes(&AREA, &up.collect::<Vec<_>>(), &across.collect::<Vec<_>>())?;
         let above = format!("{}, logarithmic scale", plain(&self.y));
         pen.text((MARGIN, TOP - 16.0), &above, SCALE, INK, HPos::Left)?;
         let below = format!("{}, logarithmic scale", plain(&self.x));
@@ -154,9 +125,7 @@ impl Growth {
         x: LogScale,
         y: LogScale,
     ) -> Result<(), ChartError> {
-        let place = |point: &(f64, f64)| {
-            (LEFT + x.at(point.0) * (RIGHT - LEFT), BOTTOM - y.at(point.1) * (BOTTOM - TOP))
-        };
+        let place = |point: &(f64, f64)| AREA.at((x.at(point.0), y.at(point.1)));
         let drawn: Vec<(&Series, Vec<(f64, f64)>)> = self
             .series
             .iter()
@@ -171,25 +140,14 @@ impl Growth {
         for (place, ((series, points), (end, at))) in
             drawn.iter().zip(ends.iter().zip(&places)).enumerate()
         {
-            let (colour, mark) = line(place);
-            pen.dashes((*end, (LABELS - 9.0, *at)), colour, 0.75)?;
+            let look = line(place);
+            pen.dashes((*end, (LABELS - 9.0, *at)), look.0, 0.75)?;
             if points.len() > 1 {
-                pen.line(points, colour, LINE_WIDTH)?;
+                pen.line(points, look.0, LINE_WIDTH)?;
             }
-            for point in points {
-                pen.shape(&mark.corners(*point, MARK_RADIUS + 1.5), WHITE)?;
-                pen.shape(&mark.corners(*point, MARK_RADIUS), colour)?;
-            }
-            pen.shape(&mark.corners((LABELS, *at), MARK_RADIUS), colour)?;
-            let (left, name, note) = (LABELS + 13.0, plain(&series.name), plain(&series.note));
-            pen.text((left, at - 1.0), &NAME.fit(&name, LABEL_WIDTH)?, NAME, INK, HPos::Left)?;
-            pen.text(
-                (left, at + 14.5),
-                &NOTE.fit(&note, LABEL_WIDTH)?,
-                NOTE,
-                FAINT_INK,
-                HPos::Left,
-            )?;
+            points.iter().try_for_each(|point| pen.mark(look, *point, MARK_RADIUS))?;
+            let said = [&*plain(&series.name), &*plain(&series.note)];
+            pen.label(look, (LABELS, *at), LABEL_WIDTH, said)?;
         }
         Ok(())
     }
@@ -208,6 +166,7 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::svg;
 
     #[test]
     fn scales_cover_what_is_drawn() {
@@ -237,7 +196,7 @@ mod tests {
             y: "commands".to_owned(),
             series: vec![series("one", 20.0), series("two", 30.0)],
         };
-        let drawing = growth.svg().unwrap();
+        let drawing = svg(&growth).unwrap();
         for text in [
             "Growth &lt;of&gt; all",
             "beneath",
@@ -251,6 +210,6 @@ mod tests {
             let squeezed: String = drawing.split('\n').collect();
             assert!(squeezed.contains(text), "{text}");
         }
-        assert!(Growth::default().svg().is_ok());
+        assert!(svg(&Growth::default()).is_ok());
     }
 }

@@ -26,7 +26,7 @@ pub(crate) const SVG: Measures = Measures { size_per_em: 1.24, baseline: 0.76 / 
 pub(crate) const BITMAP: Measures = Measures { size_per_em: SIZE_PER_EM, baseline: 0.5 };
 
 /// Draws on an area in units of the chart.
-pub(crate) struct Pen<'a, DB: DrawingBackend> {
+pub struct Pen<'a, DB: DrawingBackend> {
     pub(crate) area: &'a DrawingArea<DB, Shift>,
     /// Pixels of the area for a unit of the chart.
     pub(crate) scale: f64,

@@ -7,14 +7,11 @@ use std::path::Path;
 
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 
-use super::caption::Caption;
 use super::error::ChartError;
 use super::font;
-use super::latency_chart::{ChartFrame, NARROW, WIDE, paint};
 use super::layout::SIZE;
 use super::palette;
 use super::pen::{BITMAP, Measures, Pen, SVG};
-use crate::latency::Latencies;
 
 /// Coordinates are whole numbers; so many stand for a unit of the chart, for smooth lines.
 const SVG_SCALE: u32 = 2;
@@ -27,7 +24,7 @@ const CHANNELS: usize = 3;
 const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
 
 /// What can be painted.
-pub(crate) trait Drawing {
+pub trait Drawing {
     /// How large it is, in its own units.
     fn size(&self) -> (u32, u32) {
         SIZE
@@ -40,41 +37,11 @@ pub(crate) trait Drawing {
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError>;
 }
 
-/// The latency chart.
-struct ByPercentile<'a>(&'a Latencies, &'a Caption, &'static ChartFrame);
-
-impl Drawing for ByPercentile<'_> {
-    fn size(&self) -> (u32, u32) {
-        self.2.size
-    }
-
-    fn title(&self) -> String {
-        self.1.title()
-    }
-
-    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
-        paint(pen, self.0, self.1, self.2)
-    }
-}
-
-/// The latency chart as an SVG document, to be shown by itself or set into HTML.
+/// A chart as an SVG document, to be shown by itself or set into HTML.
 ///
 /// # Errors
 /// Where plotters fails, which would be a defect.
-pub fn svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
-    svg_of(&ByPercentile(latencies, caption, &WIDE))
-}
-
-/// The same for a narrow page: its legend stands below, and the page says what it is of.
-///
-/// # Errors
-/// As [`svg`].
-pub fn narrow_svg(latencies: &Latencies, caption: &Caption) -> Result<String, ChartError> {
-    svg_of(&ByPercentile(latencies, caption, &NARROW))
-}
-
-/// A painting as an SVG document.
-pub(crate) fn svg_of(painting: &impl Drawing) -> Result<String, ChartError> {
+pub fn svg(painting: &impl Drawing) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let (width, height) = painting.size();
     let size = (width * SVG_SCALE, height * SVG_SCALE);
@@ -93,16 +60,11 @@ pub(crate) fn svg_of(painting: &impl Drawing) -> Result<String, ChartError> {
     ))
 }
 
-/// Writes the latency chart as a PNG to this path, whose name must end in `.png`.
+/// Writes a chart as a PNG to this path, whose name must end in `.png`.
 ///
 /// # Errors
 /// Where the file cannot be written in full.
-pub fn png(latencies: &Latencies, caption: &Caption, path: &Path) -> Result<(), ChartError> {
-    png_of(&ByPercentile(latencies, caption, &WIDE), path)
-}
-
-/// Writes a painting as a PNG.
-pub(crate) fn png_of(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
+pub fn png(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
     let scale = PNG_SCALE * SMOOTHING;
     let large = (SIZE.0 * scale, SIZE.1 * scale);
     let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];

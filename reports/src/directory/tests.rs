@@ -1,5 +1,7 @@
 //! Directories come and go as they should, and nothing half-written is ever seen.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 const STAMP: &str = "20261121T061500Z";
@@ -53,14 +55,10 @@ fn what_is_written_is_there_and_readable_by_others() {
     .unwrap();
     assert_eq!(names(run.path()), ["a.txt", "b.png"]);
     assert_eq!(fs::read(run.path().join("b.png")).unwrap(), b"b");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let ordinary = out.path().join("ordinary");
-        fs::write(&ordinary, b"").unwrap();
-        let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
-        assert_eq!(mode(&run.path().join("a.txt")), mode(&ordinary));
-    }
+    let ordinary = out.path().join("ordinary");
+    fs::write(&ordinary, b"").unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode(&run.path().join("a.txt")), mode(&ordinary));
 }
 
 #[test]
@@ -91,7 +89,7 @@ fn a_full_disk_is_told_of_even_where_it_shows_late() {
         full.write_all(b"small enough for the buffer")?;
         full.flush()
     };
-    assert!(matches!(run.write("a", fill), Err(WriteError::Write { .. })));
+    assert!(matches!(run.write("a", fill), Err(WriteError::Write(..))));
     assert_eq!(names(run.path()), [""; 0]);
 }
 
@@ -119,42 +117,37 @@ fn a_place_that_is_a_file_is_refused_with_advice() {
     assert_eq!(names(out.path()), ["file"]);
 }
 
-#[cfg(unix)]
-mod links {
-    use super::*;
-
-    #[test]
-    fn latest_leads_to_the_last_run() {
-        let out = tempfile::tempdir().unwrap();
-        let link = out.path().join("pool/latest");
-        for seed in [1, 2] {
-            assert_eq!(filled(out.path(), seed).finish().unwrap(), Latest::Set(link.clone()));
-            let target = fs::read_link(&link).unwrap();
-            assert_eq!(target, Path::new(&format!("20261121T061500Z-{seed}")));
-            assert_eq!(fs::read(link.join("a.txt")).unwrap(), b"a");
-        }
-        assert_eq!(names(&out.path().join("pool")).len(), 3);
+#[test]
+fn latest_leads_to_the_last_run() {
+    let out = tempfile::tempdir().unwrap();
+    let link = out.path().join("pool/latest");
+    for seed in [1, 2] {
+        assert_eq!(filled(out.path(), seed).finish().unwrap(), Latest::Set(link.clone()));
+        let target = fs::read_link(&link).unwrap();
+        assert_eq!(target, Path::new(&format!("20261121T061500Z-{seed}")));
+        assert_eq!(fs::read(link.join("a.txt")).unwrap(), b"a");
     }
+    assert_eq!(names(&out.path().join("pool")).len(), 3);
+}
 
-    #[test]
-    fn a_dangling_link_is_replaced() {
+#[test]
+fn a_dangling_link_is_replaced() {
+    let out = tempfile::tempdir().unwrap();
+    let run = filled(out.path(), 1);
+    let link = out.path().join("pool/latest");
+    symlink("gone", &link).unwrap();
+    assert_eq!(run.finish().unwrap(), Latest::Set(link));
+}
+
+#[test]
+fn somebodys_file_or_directory_is_left_alone() {
+    for is_dir in [false, true] {
         let out = tempfile::tempdir().unwrap();
         let run = filled(out.path(), 1);
         let link = out.path().join("pool/latest");
-        std::os::unix::fs::symlink("gone", &link).unwrap();
-        assert_eq!(run.finish().unwrap(), Latest::Set(link));
-    }
-
-    #[test]
-    fn somebodys_file_or_directory_is_left_alone() {
-        for is_dir in [false, true] {
-            let out = tempfile::tempdir().unwrap();
-            let run = filled(out.path(), 1);
-            let link = out.path().join("pool/latest");
-            if is_dir { fs::create_dir(&link) } else { fs::write(&link, b"mine") }.unwrap();
-            assert_eq!(run.finish().unwrap(), Latest::Taken(link.clone()));
-            assert!(!link.symlink_metadata().unwrap().file_type().is_symlink());
-            assert_eq!(names(&out.path().join("pool")), ["20261121T061500Z-1", "latest"]);
-        }
+        if is_dir { fs::create_dir(&link) } else { fs::write(&link, b"mine") }.unwrap();
+        assert_eq!(run.finish().unwrap(), Latest::Taken(link.clone()));
+        assert!(!link.symlink_metadata().unwrap().file_type().is_symlink());
+        assert_eq!(names(&out.path().join("pool")), ["20261121T061500Z-1", "latest"]);
     }
 }

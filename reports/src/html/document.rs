@@ -1,8 +1,9 @@
-//! What every page stands in: its head with the style, and nothing that is fetched.
+//! What every page stands in: its head, and how it looks on a screen by day and by night, on a telephone, on paper.
+//!
+//! Invariant: nothing is fetched. Every colour is a variable with a light and a dark value, and text on it keeps a
+//! contrast of at least 4.5 to 1. Charts bring their own colours for both.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-use super::style::SHEET;
 
 /// The page with this title and this body.
 pub fn document(title: &str, body: &Markup) -> String {
@@ -14,10 +15,130 @@ pub fn document(title: &str, body: &Markup) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) }
-                style { (PreEscaped(SHEET)) }
+                style { (PreEscaped(STYLE)) }
             }
             body { (body) }
         }
     };
     markup.into_string()
 }
+
+/// The style sheet.
+const STYLE: &str = r"
+:root {
+  color-scheme: light dark;
+  --page: #f6f7f9; --card: #fff; --ink: #1c1f24; --faint: #59616d; --rule: #dfe3e8; --code: #eef0f3;
+  --link: #0b5cad; --held: #17653b; --held-on: #dff3e7; --violated: #a4161a; --violated-on: #fde4e3;
+  --inconclusive: #7a4b00; --inconclusive-on: #fdf0d0; --na: #59616d; --na-on: #e9ecf0;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #14171b; --card: #1c2026; --ink: #e6e9ed; --faint: #a0a8b4; --rule: #343a43;
+    --code: #262b33; --link: #7fb8f5; --held: #8fdcae; --held-on: #163825; --violated: #ffb3ae;
+    --violated-on: #4d1a1b; --inconclusive: #f5cf7a; --inconclusive-on: #43330f; --na: #b4bbc6;
+    --na-on: #2e343d;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0; background: var(--page); color: var(--ink);
+  font: 1rem/1.55 system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif;
+}
+header, main { max-width: 62rem; margin: 0 auto; padding: 0 1.25rem; }
+header { padding-top: 2.25rem; }
+main { padding-bottom: 3rem; }
+h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; overflow-wrap: anywhere; }
+h1 .badge { vertical-align: .2em; margin-left: .4rem; }
+h2 { margin: 0 0 .8rem; font-size: 1.2rem; line-height: 1.3; }
+h3 { margin: 0 0 .4rem; font-size: 1.02rem; }
+p { margin: 0 0 .8rem; }
+.lead { margin: .5rem 0 1.5rem; color: var(--faint); overflow-wrap: anywhere; }
+section {
+  margin-top: 1.25rem; padding: 1.25rem 1.4rem; background: var(--card);
+  border: 1px solid var(--rule); border-radius: .6rem;
+}
+section.alert { border-left: .35rem solid var(--inconclusive); }
+a { color: var(--link); }
+.badge {
+  display: inline-block; padding: .1rem .6rem; border-radius: 1rem; white-space: nowrap;
+  font-size: .85rem; font-weight: 600; line-height: 1.5;
+}
+.held { color: var(--held); background: var(--held-on); }
+.violated { color: var(--violated); background: var(--violated-on); }
+.inconclusive { color: var(--inconclusive); background: var(--inconclusive-on); }
+.na { color: var(--na); background: var(--na-on); }
+.scroll { overflow-x: auto; }
+.scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .38rem .7rem .38rem 0; text-align: left; vertical-align: top; }
+th:last-child, td:last-child { padding-right: 0; }
+thead th { color: var(--faint); font-size: .85rem; font-weight: 600; }
+tbody tr { border-top: 1px solid var(--rule); }
+tbody th { font-weight: 500; overflow-wrap: break-word; }
+.level th, .level td { padding-top: .7rem; }
+.level th { font-weight: 700; }
+.levels tbody tr:not(.level) { border-top: 0; }
+.levels tbody tr:not(.level) th { padding-left: 1rem; }
+.levels tbody tr:last-child th, .levels tbody tr:last-child td { padding-bottom: .7rem; }
+.story table { width: auto; }
+.number, .time { text-align: right; white-space: nowrap; }
+thead .number { white-space: normal; }
+.time, .who { padding-right: 1.1rem; white-space: nowrap; }
+.time { color: var(--faint); }
+.story { margin-top: 1.1rem; padding-left: 1rem; border-left: .25rem solid var(--violated); }
+.story:first-of-type { margin-top: 0; }
+.settings td.number, .settings th.number { text-align: left; padding-right: 1.1rem; }
+.settings td.share { min-width: 10rem; }
+.settings td.delay { min-width: 5.4rem; }
+.chosen { background: var(--code); font-weight: 600; }
+.chosen.met { background: var(--held-on); color: var(--held); }
+.chosen td:first-child { padding-left: .4rem; }
+details { margin-top: 1rem; }
+summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
+.faint { color: var(--faint); }
+figure { margin: 0 0 1.2rem; padding: .5rem; border: 1px solid var(--rule); border-radius: .4rem; }
+figure svg { display: block; width: 100%; height: auto; }
+figure.scroll svg { min-width: 48rem; }
+figure.narrow { display: none; max-width: 28rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.4rem; margin: 0; }
+dt { color: var(--faint); }
+dd { margin: 0; overflow-wrap: anywhere; }
+pre {
+  margin: 0; padding: .8rem 1rem; background: var(--code); border-radius: .4rem;
+  white-space: pre-wrap; overflow-wrap: anywhere;
+  font: .92rem/1.5 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace;
+}
+ul { margin: 0; padding-left: 1.2rem; }
+.files { columns: 14rem; }
+@media (max-width: 36rem) {
+  header, main { padding-left: .8rem; padding-right: .8rem; }
+  section { padding: 1rem; }
+  dl { grid-template-columns: 1fr; gap: 0; }
+  dd { margin-bottom: .5rem; }
+  .story { padding-left: .7rem; }
+  th, td { padding-right: .5rem; }
+  .scroll > table:not(.levels) { font-size: .9rem; }
+  .levels thead, .story thead { position: absolute; clip-path: inset(50%); }
+  .levels tr { display: grid; grid-template-columns: 1fr max-content; }
+  .levels tbody { border-top: 1px solid var(--rule); }
+  .levels tbody tr.level { border-top: 0; }
+  .levels td:last-child { grid-column: 1 / -1; padding-left: 1rem; padding-top: 0; }
+  .levels td:last-child:empty { padding: 0; }
+  .story tr { display: grid; grid-template-columns: max-content 1fr; }
+  .story td { padding-bottom: 0; }
+  .story td:last-child { grid-column: 1 / -1; padding-top: 0; padding-bottom: .4rem; }
+  .latencies thead { position: absolute; clip-path: inset(50%); }
+  .latencies tr { display: grid; grid-template-columns: repeat(3, 1fr); padding: .4rem 0; }
+  .latencies th { grid-column: 1 / -1; padding-bottom: 0; }
+  .latencies td.number { text-align: left; padding-bottom: 0; }
+  .latencies td::before { content: attr(data-name); display: block; color: var(--faint); font-size: .8rem; }
+}
+@media (max-width: 52rem) {
+  figure.wide { display: none; }
+  figure.narrow { display: block; }
+}
+@media print {
+  body { background: #fff; }
+  section { break-inside: avoid; border: 0; padding: 0; }
+}
+";

@@ -14,9 +14,9 @@ use crate::terminal::INTERRUPTED;
 /// The chart of a page, for each width that it may have.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart<'a> {
-    /// As `chart::svg` drew it.
+    /// For a screen.
     pub wide: &'a str,
-    /// As `chart::narrow_svg` drew it.
+    /// For a telephone.
     pub narrow: &'a str,
 }
 

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use scenarios::result::{Invariant, RunResult};
 use scenarios::verdict::{Level, Outcome, Witness, WitnessStep};
 
-use crate::format::{actor, count, moment, needs_fine, plain};
+use crate::format::{count, plain, told};
 
 /// A verdict in its badge.
 pub(super) fn badge(outcome: Outcome) -> Markup {
@@ -97,8 +97,6 @@ fn story(invariant: &Invariant, witness: &Witness) -> Markup {
 }
 
 fn table(steps: &[WitnessStep], label: &str, is_numbered: bool) -> Markup {
-    let times: Vec<u64> = steps.iter().map(|step| step.at_ns).collect();
-    let fine = needs_fine(&times);
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
             table {
@@ -111,12 +109,12 @@ fn table(steps: &[WitnessStep], label: &str, is_numbered: bool) -> Markup {
                     }
                 }
                 tbody {
-                    @for (place, step) in steps.iter().enumerate() {
+                    @for (place, (when, who, what)) in told(steps).enumerate() {
                         tr {
                             @if is_numbered { td.time { (place + 1) } }
-                            td.time { (moment(step.at_ns, fine)) }
-                            td.who { (actor(step.client)) }
-                            td { (plain(&step.text)) }
+                            td.time { (when) }
+                            td.who { (who) }
+                            td { (plain(what)) }
                         }
                     }
                 }

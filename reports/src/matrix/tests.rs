@@ -4,19 +4,11 @@ use scenarios::matrix::VerdictCounts;
 use scenarios::verdict::Outcome;
 
 use super::*;
+use crate::support::pair;
 
 /// Three recipes of one story: one as expected, one not, one that was not run.
 fn matrix() -> Matrix {
-    let found = |lock: &str, key: Outcome| {
-        let scenario = Pair::scenario("gc-pause", lock).unwrap();
-        let runs = Level::ALL.map(|level| {
-            let mut tally = VerdictCounts::default();
-            let expected = scenario.expected(lock, level);
-            tally.add(3, if level == Level::Key { key } else { expected });
-            tally
-        });
-        Pair::found(&scenario, runs).lasting(1_500_000_000)
-    };
+    let found = |lock, key| pair(lock, Some(key)).lasting(1_500_000_000);
     let scenario = Pair::scenario("gc-pause", "queue").unwrap();
     let left = Pair::not_run(&scenario, Some("only <here>".to_owned()));
     let pairs = vec![found("single", Outcome::Held), found("polling", Outcome::Violated), left];

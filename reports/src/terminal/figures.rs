@@ -1,13 +1,12 @@
 //! The figures: latencies as a table, acquisitions and commands as lines.
 //!
-//! Invariant: numbers stand right-aligned under their heading, each with its unit.
+//! Invariant: every time stands with its unit.
 
 use std::collections::BTreeMap;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use scenarios::result::{BypassFigures, LatencyFigures, RunResult, Tally};
 
-use super::{Style, Verbosity};
+use super::{Style, Verbosity, table};
 use crate::format::{count, duration, plain};
 
 /// The latency table; empty where nothing was measured.
@@ -16,32 +15,21 @@ pub(super) fn latencies(figures: &[LatencyFigures], style: Style) -> String {
         return String::new();
     }
     let verbose = style.verbosity == Verbosity::Verbose;
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).force_no_tty();
-    table.set_content_arrangement(ContentArrangement::Disabled);
     let mut header = vec!["latency", "count", "p50", "p90", "p99", "max"];
     if verbose {
         header.splice(2..2, ["min"]);
         header.push("mean");
     }
-    table.set_header(header);
-    for it in figures {
+    let rows = figures.iter().map(|it| {
         let mut row = vec![plain(&it.operation).into_owned(), count(it.count)];
         row.extend([it.p50_ns, it.p90_ns, it.p99_ns, it.max_ns].map(duration));
         if verbose {
             row.splice(2..2, [duration(it.min_ns)]);
             row.push(duration(rounded(it.mean_ns)));
         }
-        table.add_row(row);
-    }
-    for (place, column) in table.column_iter_mut().enumerate() {
-        column.set_padding(if place == 0 { (0, 1) } else { (1, 1) });
-        if place > 0 {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    format!("{}\n", lines.join("\n"))
+        row
+    });
+    table(&header, rows, |place| place > 0)
 }
 
 /// A mean in whole nanoseconds.

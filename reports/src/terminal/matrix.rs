@@ -139,22 +139,10 @@ fn shown(cell: &Cell, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::matrix::VerdictCounts;
     use scenarios::verdict::Outcome;
 
     use super::*;
-
-    fn pair(lock: &str, key: Option<Outcome>) -> Pair {
-        let scenario = Pair::scenario("gc-pause", lock).unwrap();
-        let runs = Level::ALL.map(|level| {
-            let mut tally = VerdictCounts::default();
-            let expected = scenario.expected(lock, level);
-            let found = if level == Level::Key { key.unwrap_or(expected) } else { expected };
-            tally.add(3, found);
-            tally
-        });
-        Pair::found(&scenario, runs)
-    }
+    use crate::support::pair;
 
     #[test]
     fn recipes_that_show_the_same_stand_in_one_line() {

@@ -8,7 +8,7 @@ use scenarios::verdict::{Witness, WitnessStep};
 
 use super::colour::Emphasis;
 use super::{Style, Verbosity};
-use crate::format::{actor, count, moment, needs_fine, plain};
+use crate::format::{count, plain, told};
 
 /// The story of this violation.
 pub(super) fn tell(invariant: &Invariant, witness: &Witness, style: Style) -> String {
@@ -19,40 +19,26 @@ pub(super) fn tell(invariant: &Invariant, witness: &Witness, style: Style) -> St
     };
     let summary = style.wrap(&plain(&witness.summary), 2);
     let mut text = format!("{}{which}\n  {summary}\n", style.ink(Emphasis::Red, &title));
-    text.push_str(&numbered(witness.short_story(), style));
+    // Its lines are numbered, so that they can be spoken of.
+    text.push_str(&table(witness.short_story(), style, |place| format!("{:>4}. ", place + 1)));
     if style.verbosity >= Verbosity::Verbose && witness.steps.len() > witness.short_story().len() {
         text.push_str("  all that they did:\n");
-        text.push_str(&lines(&witness.steps, style));
+        text.push_str(&table(&witness.steps, style, |_| " ".repeat(4)));
     }
     text
 }
 
-/// The story, its lines numbered so that they can be spoken of.
-fn numbered(story: &[WitnessStep], style: Style) -> String {
-    let number = |place: usize| format!("{:>4}. ", place + 1);
-    table(story, style, &number)
-}
-
-fn lines(steps: &[WitnessStep], style: Style) -> String {
-    table(steps, style, &|_| " ".repeat(4))
-}
-
-fn table(steps: &[WitnessStep], style: Style, before: &dyn Fn(usize) -> String) -> String {
-    let times: Vec<u64> = steps.iter().map(|step| step.at_ns).collect();
-    let fine = needs_fine(&times);
-    let cells = |step: &WitnessStep| {
-        [moment(step.at_ns, fine), actor(step.client), plain(&step.text).into_owned()]
-    };
-    let rows: Vec<[String; 3]> = steps.iter().map(cells).collect();
-    let widest = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let (when_width, who_width) = (widest(0), widest(1));
+fn table(steps: &[WitnessStep], style: Style, before: impl Fn(usize) -> String) -> String {
+    let rows: Vec<(String, String, &str)> = told(steps).collect();
+    let when_width = rows.iter().map(|row| row.0.len()).max().unwrap_or(0);
+    let who_width = rows.iter().map(|row| row.1.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for (place, [when, who, what]) in rows.iter().enumerate() {
+    for (place, (when, who, what)) in rows.iter().enumerate() {
         let before = before(place);
         let indent = before.len() + when_width + 2 + who_width + 2;
         let when = style.ink(Emphasis::Dim, &format!("{when:>when_width$}"));
-        let who = format!("{who:<who_width$}");
-        text.push_str(&format!("{before}{when}  {who}  {}\n", style.wrap(what, indent)));
+        let what = style.wrap(&plain(what), indent);
+        text.push_str(&format!("{before}{when}  {who:<who_width$}  {what}\n"));
     }
     text
 }

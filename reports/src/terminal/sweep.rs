@@ -3,12 +3,11 @@
 //!
 //! Invariant: everything but the pace follows from the sweep, so it reads the same on any machine.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use scenarios::sweep::{InvariantCounts, Silent, Sweep};
 use scenarios::verdict::Level;
 
 use super::colour::Emphasis;
-use super::{Style, Verbosity};
+use super::{Style, Verbosity, table};
 use crate::format::{count, duration, plain};
 
 /// What was swept, and how fast.
@@ -51,42 +50,22 @@ pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style
     blocks.join("\n")
 }
 
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).force_no_tty();
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    table
-}
-
-fn lines(mut table: Table, words: usize) -> String {
-    for (place, column) in table.column_iter_mut().enumerate() {
-        column.set_padding(if place == 0 { (0, 1) } else { (1, 1) });
-        if place >= words {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    format!("{}\n", lines.join("\n"))
-}
-
 fn outcomes(found: &Sweep, style: Style) -> String {
-    let mut table = table(&["schedules", "", "held", "violated", "inconclusive", "vacuous", "n/a"]);
-    for level in Level::ALL {
-        for it in found.invariants.iter().filter(|it| it.level == level) {
-            let InvariantCounts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
-            let counts = [held, violated, inconclusive, vacuous, not_applicable];
-            let counts = counts.map(|it| count(*it));
-            let mut row = vec![level.name().to_owned(), plain(&it.name).into_owned()];
-            row.extend(counts);
-            table.add_row(row);
-        }
-    }
-    let levels: Vec<String> = Level::ALL
-        .into_iter()
-        .map(|level| format!("{} {}", level.name(), style.verdict(found.level(level), 0)))
-        .collect();
-    format!("{}\n\n{}", levels.join(", "), lines(table, 2))
+    let header = ["schedules", "", "held", "violated", "inconclusive", "vacuous", "n/a"];
+    let row = |level: Level, it: &InvariantCounts| {
+        let InvariantCounts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
+        let counts = [held, violated, inconclusive, vacuous, not_applicable];
+        let mut row = vec![level.name().to_owned(), plain(&it.name).into_owned()];
+        row.extend(counts.map(|it| count(*it)));
+        row
+    };
+    let rows = Level::ALL.into_iter().flat_map(|level| {
+        let of_level = found.invariants.iter().filter(move |it| it.level == level);
+        of_level.map(move |it| row(level, it))
+    });
+    let levels = Level::ALL
+        .map(|level| format!("{} {}", level.name(), style.verdict(found.level(level), 0)));
+    format!("{}\n\n{}", levels.join(", "), table(&header, rows, |place| place >= 2))
 }
 
 /// What was not put to the test, and where.
@@ -100,15 +79,16 @@ fn silent(found: &Sweep) -> String {
 }
 
 fn coverage(found: &Sweep) -> String {
-    let mut table = table(&["fault", "strikes", "in a hold", "schedules", "in a hold"]);
-    for (fault, it) in &found.coverage {
+    let header = ["fault", "strikes", "in a hold", "schedules", "in a hold"];
+    let rows = found.coverage.iter().map(|(fault, it)| {
         let mut row = vec![fault.name().to_owned()];
         row.extend([it.strikes, it.in_hold, it.schedules, it.schedules_in_hold].map(count));
-        table.add_row(row);
-    }
+        row
+    });
+    let table = table(&header, rows, |place| place >= 1);
     let share = found.met_hold * 100 / found.schedules.max(1);
     let met = count(found.met_hold);
-    format!("{}\na fault met a hold in {met} schedules ({share} %)\n", lines(table, 1).trim_end())
+    format!("{}\na fault met a hold in {met} schedules ({share} %)\n", table.trim_end())
 }
 
 fn pace(swept: &Swept, found: &Sweep) -> String {

@@ -12,8 +12,6 @@ mod legend;
 mod plot;
 mod series;
 
-use std::path::Path;
-
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
@@ -22,11 +20,10 @@ use ttl_model::tuning::{Protection, Tuning};
 use self::captions::{ASCENT, Callout, Captions, LEADING, RING, TextBox};
 use self::plot::{LEFT, Plot, PlotLine, RIGHT, TOP};
 use self::series::{FailureMode, RenewalRule};
-use crate::chart::ChartError;
-use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, SCALE, SIZE, SUBTITLE, TITLE};
-use crate::chart::palette::{AXIS, FAINT_INK, GRID, INK, MET, MET_INK, Marker, line};
+use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, PlotArea, SCALE, SIZE};
+use crate::chart::palette::{AXIS, FAINT_INK, INK, MET, MET_INK, Marker, line};
 use crate::chart::pen::Pen;
-use crate::chart::render::{Drawing, png_of, svg_of};
+use crate::chart::{ChartError, Drawing};
 use crate::format::plain;
 use ttl_model::format::time;
 
@@ -36,24 +33,6 @@ const WIDER: f64 = 3.0;
 /// The chart of a tuning.
 #[derive(Clone, Copy, Debug)]
 pub struct Frontier<'a>(pub &'a Tuning);
-
-impl Frontier<'_> {
-    /// The chart as an SVG document.
-    ///
-    /// # Errors
-    /// Where plotters fails, which would be a defect.
-    pub fn svg(&self) -> Result<String, ChartError> {
-        svg_of(self)
-    }
-
-    /// Writes the chart as a PNG to this path, whose name must end in `.png`.
-    ///
-    /// # Errors
-    /// Where the file cannot be written in full.
-    pub fn png(&self, path: &Path) -> Result<(), ChartError> {
-        png_of(self, path)
-    }
-}
 
 /// The colour and mark of what a line shows first: each has its own in every chart.
 fn look(line_of: &PlotLine<'_>) -> (RGBColor, Marker) {
@@ -72,71 +51,56 @@ impl Drawing for Frontier<'_> {
 
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
         pen.fill(WHITE)?;
-        let width = f64::from(SIZE.0) - 2.0 * MARGIN;
-        pen.text((MARGIN, 44.0), &TITLE.fit(&self.title(), width)?, TITLE, INK, HPos::Left)?;
         let lock = match self.0.keeping {
             Protection::None => "A lock that keeps no validity",
             Protection::Tracked => "A lock that keeps its validity",
             Protection::Fenced => "A lock with a fence",
         };
         let says = format!("{lock} — {}", self.0.advice.says);
-        let subtitle = SUBTITLE.fit(&plain(&says), width)?;
-        pen.text((MARGIN, 68.0), &subtitle, SUBTITLE, FAINT_INK, HPos::Left)?;
+        pen.titles(&self.title(), &plain(&says))?;
         let Some(plot) = Plot::of(self.0) else { return Ok(()) };
         let captions = Captions::of(self.0, &plot)?;
-        self.scales(pen, &plot)?;
+        scales(pen, self.0, &plot)?;
         lines(pen, &plot)?;
         legend::paint(pen, self.0, &plot)?;
         write(pen, &captions)
     }
 }
 
-impl Frontier<'_> {
-    fn scales<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        plot: &Plot<'_>,
-    ) -> Result<(), ChartError> {
-        let (met, (edge, level)) = (plot.met(), plot.wanted);
-        let corners = [(met.left, met.top), (met.right, met.top), (met.right, met.bottom)];
-        if met.left < met.right && met.top < met.bottom {
-            pen.shape(&[corners[0], corners[1], corners[2], (met.left, met.bottom)], MET)?;
-        }
-        for tick in &plot.up {
-            pen.line(&[(LEFT, tick.at), (RIGHT, tick.at)], GRID, 1.0)?;
-            let at = (LEFT - 8.0, tick.at + 4.3);
-            pen.text(at, &tick.label, SCALE, FAINT_INK, HPos::Right)?;
-        }
-        for tick in &plot.across {
-            pen.line(&[(tick.at, TOP), (tick.at, BOTTOM)], GRID, 1.0)?;
-            pen.line(&[(tick.at, BOTTOM), (tick.at, BOTTOM + 5.0)], AXIS, 1.0)?;
-            let at = (tick.at, BOTTOM + 21.0);
-            pen.text(at, &tick.label, SCALE, FAINT_INK, HPos::Center)?;
-        }
-        pen.line(&[(LEFT, BOTTOM), (RIGHT, BOTTOM)], AXIS, 1.0)?;
-        if plot.floor < BOTTOM {
-            pen.line(&[(LEFT, plot.floor), (RIGHT, plot.floor)], AXIS, 1.0)?;
-            let middle = (plot.floor + BOTTOM) / 2.0;
-            pen.text((LEFT - 8.0, middle + 4.3), "rarer still", SCALE, FAINT_INK, HPos::Right)?;
-        }
-        pen.dashes(((LEFT, level), (RIGHT, level)), MET_INK, 1.25)?;
-        pen.dashes(((edge, TOP), (edge, BOTTOM)), MET_INK, 1.25)?;
-        let targets = &self.0.targets;
-        let (overlaps, lost) = (plain(&targets.overlaps), plain(&targets.lost));
-        let wanted = match self.0.keeping {
-            Protection::None => format!("overlaps {overlaps}"),
-            Protection::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
-            Protection::Fenced => format!("lost holds {lost}"),
-        };
-        let above = format!("how often it goes wrong at most, against what is wanted ({wanted})");
-        let width = f64::from(SIZE.0) - 2.0 * MARGIN;
-        pen.text((MARGIN, TOP - 18.0), &SCALE.fit(&above, width)?, SCALE, INK, HPos::Left)?;
-        let below = format!(
-            "after a crash another has the lock within, in 99 of 100 cases (wanted: {})",
-            time(targets.takeover)
-        );
-        pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)
+fn scales<DB: DrawingBackend>(
+    pen: &Pen<'_, DB>,
+    tuning: &Tuning,
+    plot: &Plot<'_>,
+) -> Result<(), ChartError> {
+    let (met, (edge, level)) = (plot.met(), plot.wanted);
+    let corners = [(met.left, met.top), (met.right, met.top), (met.right, met.bottom)];
+    if met.left < met.right && met.top < met.bottom {
+        pen.shape(&[corners[0], corners[1], corners[2], (met.left, met.bottom)], MET)?;
     }
+    let area = PlotArea { left: LEFT, right: RIGHT, top: TOP, bottom: BOTTOM, gap: 8.0 };
+    pen.axes(&area, &plot.up, &plot.across)?;
+    if plot.floor < BOTTOM {
+        pen.line(&[(LEFT, plot.floor), (RIGHT, plot.floor)], AXIS, 1.0)?;
+        let middle = (plot.floor + BOTTOM) / 2.0;
+        pen.text((LEFT - area.gap, middle + 4.3), "rarer still", SCALE, FAINT_INK, HPos::Right)?;
+    }
+    pen.dashes(((LEFT, level), (RIGHT, level)), MET_INK, 1.25)?;
+    pen.dashes(((edge, TOP), (edge, BOTTOM)), MET_INK, 1.25)?;
+    let targets = &tuning.targets;
+    let (overlaps, lost) = (plain(&targets.overlaps), plain(&targets.lost));
+    let wanted = match tuning.keeping {
+        Protection::None => format!("overlaps {overlaps}"),
+        Protection::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
+        Protection::Fenced => format!("lost holds {lost}"),
+    };
+    let above = format!("how often it goes wrong at most, against what is wanted ({wanted})");
+    let width = f64::from(SIZE.0) - 2.0 * MARGIN;
+    pen.text((MARGIN, TOP - 18.0), &SCALE.fit(&above, width)?, SCALE, INK, HPos::Left)?;
+    let below = format!(
+        "after a crash another has the lock within, in 99 of 100 cases (wanted: {})",
+        time(targets.takeover)
+    );
+    pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)
 }
 
 fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), ChartError> {
@@ -152,13 +116,10 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
         }
     }
     for (number, line) in plot.lines.iter().enumerate().rev() {
-        let (colour, shape) = look(line);
         for mark in &line.marks {
             let hides = |it: &&PlotLine<'_>| it.marks.iter().any(|it| near(it.at, mark.at));
             let hiding = plot.lines[..number].iter().filter(hides).count();
-            let radius = MARK_RADIUS + WIDER * hiding as f64;
-            pen.shape(&shape.corners(mark.at, radius + 1.5), WHITE)?;
-            pen.shape(&shape.corners(mark.at, radius), colour)?;
+            pen.mark(look(line), mark.at, MARK_RADIUS + WIDER * hiding as f64)?;
         }
     }
     Ok(())

@@ -44,7 +44,7 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
                 (settings(tuning, tuning.keeping))
                 @for keeping in Protection::ALL {
                     // Who asked for one lock may look at the others, but need not pass them by.
-                    @if keeping != tuning.keeping && has(tuning, keeping) {
+                    @if keeping != tuning.keeping && tuning.points.iter().any(|it| it.keeping == keeping) {
                         details {
                             summary { (about(keeping)) }
                             (settings(tuning, keeping))
@@ -94,12 +94,7 @@ fn shown(confirmation: &Confirmation) -> Markup {
     }
 }
 
-fn has(tuning: &Tuning, keeping: Protection) -> bool {
-    tuning.points.iter().any(|it| it.keeping == keeping)
-}
-
 fn settings(tuning: &Tuning, keeping: Protection) -> Markup {
-    let points = || tuning.points.iter().filter(|it| it.keeping == keeping);
     // A time or a rate is short, and reads best on one line.
     let class = |place: usize| match place {
         2 | 3 => "share",
@@ -118,7 +113,7 @@ fn settings(tuning: &Tuning, keeping: Protection) -> Markup {
                     }
                 }
                 tbody {
-                    @for point in points() {
+                    @for point in tuning.points.iter().filter(|it| it.keeping == keeping) {
                         tr.chosen[is_chosen(tuning, point)].met[is_chosen(tuning, point) && point.meets()] {
                             @for (place, cell) in row(point).into_iter().enumerate() {
                                 td class=(class(place)) { (cell) }

@@ -3,12 +3,11 @@
 //!
 //! Invariant: the advice comes last, where a reader looks first.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use ttl_model::tuning::{Confirmation, Delay, IfTaken, Point, Protection, TargetStatus, Tuning};
 
 use super::{confirmed, share};
 use crate::format::{count, plain};
-use crate::terminal::{Style, Verbosity};
+use crate::terminal::{Style, Verbosity, table as lined_up};
 use ttl_model::format::time;
 
 /// A source that is longer does not stand in the table.
@@ -63,7 +62,7 @@ fn inputs(tuning: &Tuning, style: Style) -> String {
         }
         rows.push(vec![it.name.clone(), plain(&it.value).into_owned(), source]);
     }
-    lines(&["counts with", "", "from"], rows, &[]) + &notes
+    lined_up(&["counts with", "", "from"], rows, |_| false) + &notes
 }
 
 /// The answer in a word or two.
@@ -98,8 +97,8 @@ pub(super) fn row(point: &Point) -> [String; 8] {
     let names: Vec<&str> = point.misses.iter().filter_map(|it| it.split(':').next()).collect();
     let (ttl, renew) = (time(point.ttl), point.renew.map_or("-".to_owned(), time));
     if point.unfinished {
-        let [none, misses] = ["-", "unfinished"].map(str::to_owned);
-        let none = || none.clone();
+        let none = || "-".to_owned();
+        let misses = "unfinished".to_owned();
         return [ttl, renew, none(), none(), none(), none(), none(), misses];
     }
     [
@@ -150,9 +149,9 @@ pub(super) fn belief(keeping: Protection) -> &'static str {
 
 /// What a server has shown of the model.
 fn confirmed(confirmation: &Confirmation, style: Style) -> String {
-    let rows = confirmation.tried.iter().map(|it| confirmed::row(it).to_vec()).collect();
+    let rows = confirmation.tried.iter().map(|it| confirmed::row(it).to_vec());
     let mut text = format!("tried on {}\n", plain(&confirmation.server));
-    text += &lines(&confirmed::HEADER, rows, &[2]);
+    text += &lined_up(&confirmed::HEADER, rows, |place| place == 2);
     for note in confirmed::notes(confirmation) {
         text += &format!("  {}\n", style.wrap(&note, 2));
     }
@@ -169,26 +168,9 @@ fn table(keeping: Protection, tuning: &Tuning, style: Style) -> String {
         }));
         cells
     });
-    let rows = rows.collect();
     let (about, name) = (about(keeping), keeping.name());
-    let table = lines(&header(keeping, tuning.if_taken), rows, &[4, 5, 6]);
+    let table = lined_up(&header(keeping, tuning.if_taken), rows, |place| (4..=6).contains(&place));
     format!("{about} ({name})\n{table}  {}\n", style.wrap(belief(keeping), 2))
-}
-
-fn lines(header: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).force_no_tty();
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header);
-    table.add_rows(rows);
-    for (place, column) in table.column_iter_mut().enumerate() {
-        column.set_padding(if place == 0 { (0, 1) } else { (1, 1) });
-        if numbers.contains(&place) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    format!("{}\n", lines.join("\n"))
 }
 
 #[cfg(test)]

@@ -27,21 +27,15 @@ pub(super) fn point(ttl_ms: u64, renew_ms: Option<u64>, overlaps: f64, lost: f64
     {
         misses.extend(missed.then(|| format!("{name}: too many")));
     }
+    let renewals = renew_ms.map_or(0.0, |every| 1_000.0 / every as f64);
     Point {
-        ttl: ms(ttl_ms),
-        renew: renew_ms.map(ms),
-        keeping: Protection::Tracked,
         wrong: at_most(lost),
-        belief: at_most(0.0),
         effect: at_most(overlaps),
-        closed_form: None,
         takeover: Delay { mean: ms(ttl_ms), p99: ms(ttl_ms), p99_high: ms(ttl_ms) },
-        wait: Delay::default(),
-        skips: None,
-        renewals_per_second: renew_ms.map_or(0.0, |every| 1_000.0 / every as f64),
-        renewals_per_second_high: renew_ms.map_or(0.0, |every| 1_000.0 / every as f64),
-        unfinished: false,
+        renewals_per_second: renewals,
+        renewals_per_second_high: renewals,
         misses,
+        ..Point::unknown(ms(ttl_ms), renew_ms.map(ms), Protection::Tracked)
     }
 }
 

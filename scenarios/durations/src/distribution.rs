@@ -7,7 +7,6 @@
 
 mod csv;
 mod error;
-mod file;
 mod form;
 mod histogram;
 mod hlog;
@@ -66,19 +65,9 @@ impl Uniform {
     /// [`DistributionError::Reversed`] where `min` is longer than `max`.
     pub fn new(min: Span, max: Span) -> Result<Self, DistributionError> {
         if min > max {
-            return Err(DistributionError::Reversed { min, max });
+            return Err(DistributionError::Reversed(min, max));
         }
         Ok(Self { min, max })
-    }
-
-    /// The shortest.
-    pub fn min(self) -> Span {
-        self.min
-    }
-
-    /// The longest.
-    pub fn max(self) -> Span {
-        self.max
     }
 }
 

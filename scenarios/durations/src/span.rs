@@ -17,6 +17,11 @@ pub const MOST: Duration = Duration::from_secs(31_557_600);
 pub struct Span(pub Duration);
 
 impl Span {
+    /// In nanoseconds.
+    pub fn ns(self) -> u64 {
+        picklock::time::span_ns(self.0)
+    }
+
     /// So many times as long: a nanosecond at least where it is not nothing, and a year at most.
     ///
     /// # Panics

@@ -72,13 +72,7 @@ impl Checker for Availability {
             What::Fault { fault: Fault::Crash, .. } => return self.died(client, at_ns),
             // The last stall lasts until a client or the workload was last heard of: the looks at the key
             // that come after it, and what is still in flight, do not make it longer.
-            What::Command { .. }
-            | What::Answered { .. }
-            | What::Refused(_)
-            | What::Unanswered(_)
-            | What::Fault { .. }
-            | What::Probe(_)
-            | What::Phase(_) => return,
+            What::Fault { .. } | What::Probe(_) => return,
             _ => self.now_ns = at_ns,
         }
         match what {
@@ -91,14 +85,14 @@ impl Checker for Availability {
             }
             What::Acquired => {
                 self.look(at_ns);
-                self.give_up(acquisition);
+                self.wanting.remove(&acquisition);
                 let promised = self.promised.remove(&acquisition);
                 let until_ns = if self.tracked { promised.unwrap_or(at_ns) } else { u64::MAX };
                 self.holders.push(Holder { acquisition, client, until_ns });
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.look(at_ns);
-                self.give_up(acquisition);
+                self.wanting.remove(&acquisition);
                 self.promised.remove(&acquisition);
             }
             What::ValidUntil(until_ns) => self.promise(acquisition, until_ns),
@@ -128,10 +122,6 @@ impl Availability {
                 *promised = (*promised).max(until_ns);
             }
         }
-    }
-
-    fn give_up(&mut self, acquisition: u32) {
-        self.wanting.remove(&acquisition);
     }
 
     fn ends(&mut self, at_ns: u64, whose: impl Fn(&Holder) -> bool) {
@@ -213,7 +203,7 @@ mod tests {
     /// Client 9 wants the lock all the time, and never gets it.
     fn outcome(tape: Tape) -> crate::verdict::Outcome {
         let tape = tape.refused(9, 9, 40..5_000);
-        tape.available_within(WITHIN_NS).finding("availability").outcome()
+        tape.available_within(WITHIN_NS).outcome("availability")
     }
 
     #[test]
@@ -230,7 +220,7 @@ mod tests {
         assert_eq!(outcome(alone), Held, "the trouble of one may be its own");
         let held = Tape::new().hold(1, 1, 50..900).waited(2, 2, 60..950);
         assert_eq!(outcome(held), Held, "somebody had it");
-        assert_eq!(outcome(Tape::lockless()), NotApplicable);
+        assert_eq!(outcome(Tape::new().with(|it| it.locks = false)), NotApplicable);
     }
 
     #[test]
@@ -270,10 +260,7 @@ mod tests {
 
     fn witness(tape: Tape) -> Witness {
         let tape = tape.refused(9, 9, 40..5_000).available_within(WITHIN_NS);
-        let Verdict::Violated(witness) = tape.finding("availability") else {
-            panic!("not violated")
-        };
-        witness
+        tape.witness("availability")
     }
 
     #[test]

@@ -4,16 +4,12 @@
 //! is no evidence either way.
 
 use super::interface::{Checker, EventView, HistoryEnd};
-use crate::history::{Head, What};
+use super::story;
+use crate::history::{FOR_EVER, GONE, Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use crate::verdict::{Finding, Level, Verdict};
 
 pub(super) const NAME: &str = "deadlock-freedom";
-
-/// What PTTL answers for a key that is not there.
-const GONE: i64 = -2;
-/// What PTTL answers for a key that never expires.
-const FOR_EVER: i64 = -1;
 
 /// What the looks at the lock's key showed after the last client had done.
 #[derive(Default)]
@@ -64,19 +60,18 @@ impl DeadlockFreedom {
             ),
         };
         let text = format!("PTTL of the lock's key answers {pttl_ms}");
-        let steps = vec![WitnessStep { at_ns: last_ns, client: 0, text }];
-        Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+        story::seen_by_run(last_ns, summary, text)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{TTL_NS, Tape};
-    use crate::verdict::{Outcome, Verdict};
+    use crate::verdict::Outcome;
 
     #[test]
     fn a_key_that_goes_is_fine_and_one_that_stays_is_not() {
-        let outcome = |tape: Tape| tape.finding("deadlock-freedom").outcome();
+        let outcome = |tape: Tape| tape.outcome("deadlock-freedom");
         assert_eq!(outcome(Tape::new()), Outcome::Inconclusive);
         assert_eq!(outcome(Tape::new().probe(10, -2)), Outcome::Held);
         assert_eq!(outcome(Tape::new().probe(10, 5).probe(20, -2)), Outcome::Held);
@@ -85,13 +80,13 @@ mod tests {
         let stays = |span_ns| Tape::new().probe(10, 900).probe(10 + span_ns, 300);
         assert_eq!(outcome(stays(TTL_NS)), Outcome::Inconclusive);
         assert_eq!(outcome(stays(TTL_NS + 1)), Outcome::Violated);
-        assert_eq!(outcome(Tape::lockless()), Outcome::NotApplicable);
+        assert_eq!(outcome(Tape::new().with(|it| it.locks = false)), Outcome::NotApplicable);
     }
 
     #[test]
     fn the_witness_says_what_was_seen_last_and_when() {
         let tape = Tape::new().probe(10, 900).probe(3_010, 300);
-        let Verdict::Violated(witness) = tape.finding("deadlock-freedom") else { panic!() };
+        let witness = tape.witness("deadlock-freedom");
         assert!(witness.summary.contains("still there 3 µs after"), "{}", witness.summary);
         let step = &witness.steps[0];
         assert_eq!((step.at_ns, step.text.as_str()), (3_010, "PTTL of the lock's key answers 300"));

@@ -96,7 +96,7 @@ mod tests {
     use crate::verdict::Outcome::{self, Held, Inconclusive, Violated};
 
     fn outcome(tape: Tape, within_milli: u64) -> Outcome {
-        tape.commands_within(within_milli).finding("efficiency").outcome()
+        tape.with(|it| it.commands_within_milli = Some(within_milli)).outcome("efficiency")
     }
 
     /// Two commands for the one that got it, and one for another that did not.
@@ -152,9 +152,7 @@ mod tests {
     #[test]
     fn the_witness_says_what_it_cost() {
         let tape = three().hold(3, 3, 300..400).hold(4, 4, 500..600).did(4, 496..499, CREATE);
-        let Verdict::Violated(witness) = tape.commands_within(1_050).finding("efficiency") else {
-            panic!("not violated")
-        };
+        let witness = tape.with(|it| it.commands_within_milli = Some(1_050)).witness("efficiency");
         let says = "4 commands were sent for the lock, and 3 acquisitions got it: that is 1.334 each, \
                     and the scenario allows 1.05";
         assert_eq!((witness.summary.as_str(), witness.occurrences), (says, 1));

@@ -127,10 +127,6 @@ impl Fairness {
 
     fn broken(&mut self, acquisition: u32, it: QueuedAcquire) {
         let QueuedAcquire { client, overtaken, by, .. } = it;
-        if let Some(witness) = &mut self.first {
-            witness.occurrences += 1;
-            return;
-        }
         let others = match overtaken - 1 {
             0 => String::new(),
             others => format!(" and {others} more"),
@@ -140,7 +136,7 @@ impl Fairness {
              the recipe claims that no more than {} do",
             by.1, self.within
         );
-        self.first = Some(story::witness(summary, &[(acquisition, client), by]));
+        story::note(&mut self.first, summary, &[(acquisition, client), by]);
     }
 
     fn strikes(&mut self, event: &Event, fault: Fault, for_ns: u64) {

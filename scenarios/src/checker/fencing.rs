@@ -130,7 +130,7 @@ impl Fencing {
         if other.0 != acquisition {
             let summary =
                 format!("client {} and client {client} were both given token {token}", other.1);
-            self.broken(summary, [other, (acquisition, client)]);
+            story::note(&mut self.first, summary, &[other, (acquisition, client)]);
         }
     }
 
@@ -150,19 +150,11 @@ impl Fencing {
                 before.client, before.token
             );
             let of = [(before.acquisition, before.client), (acquisition, client)];
-            self.broken(summary, of);
+            story::note(&mut self.first, summary, &of);
         }
         let grant = Grant { token, acquisition, client, at_ns };
         self.greatest =
             Some(self.greatest.map_or(grant, |it| max_by_key(grant, it, |it| it.token)));
-    }
-
-    /// Notes a violation: the first is told, all are counted.
-    fn broken(&mut self, summary: String, of: [(u32, u32); 2]) {
-        match &mut self.first {
-            Some(witness) => witness.occurrences += 1,
-            None => self.first = Some(story::witness(summary, &of)),
-        }
     }
 }
 

@@ -1,11 +1,20 @@
 //! What a checker is, and what it is shown.
 //!
-//! Invariant: every checker is shown every event once, in order. A command on the lock's key comes with
-//! the event that sends it and with the one that ends it, so no checker has to keep it in between.
+//! Invariant: a checker is shown every event of the kinds it looks at once, in order. A command on the lock's
+//! key comes with the event that sends it and with the one that ends it, so no checker has to keep it in
+//! between.
 
-use super::open_commands::OpenCommands;
-use crate::history::{CommandOp, Event, Head, Text, Texts, Touch, What};
+use crate::history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
 use crate::verdict::Finding;
+
+/// Kinds of events, a bit each.
+pub(super) type Kinds = u8;
+/// The sending and the end of a command that may do something to the lock's key.
+pub(super) const LOCK_COMMANDS: Kinds = 1;
+pub(super) const OTHER_COMMANDS: Kinds = 2;
+pub(super) const PHASES: Kinds = 4;
+/// Whatever else happens.
+pub(super) const OTHERS: Kinds = 8;
 
 /// One invariant, or a family of them.
 pub(super) trait Checker {
@@ -28,6 +37,19 @@ pub(super) struct EventView<'a> {
     pub(super) command: Option<CommandOp>,
 }
 
+impl EventView<'_> {
+    /// Which kind of event it is.
+    pub(super) fn kind(&self) -> Kinds {
+        match self.event.what {
+            _ if self.command.is_some() => LOCK_COMMANDS,
+            What::Phase(_) => PHASES,
+            What::Command { .. } => OTHER_COMMANDS,
+            What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => OTHER_COMMANDS,
+            _ => OTHERS,
+        }
+    }
+}
+
 /// The end of a history.
 pub(super) struct HistoryEnd<'a> {
     pub(super) head: &'a Head,
@@ -40,12 +62,12 @@ pub(super) struct HistoryEnd<'a> {
 pub(super) struct LockCommands<'a> {
     head: &'a Head,
     key: Option<Text>,
-    open: OpenCommands,
+    open: OpenOps<CommandOp>,
 }
 
 impl<'a> LockCommands<'a> {
     pub(super) fn new(head: &'a Head) -> Self {
-        Self { head, key: None, open: OpenCommands::default() }
+        Self { head, key: None, open: OpenOps::default() }
     }
 
     /// The next event with its command.
@@ -54,26 +76,14 @@ impl<'a> LockCommands<'a> {
         'a: 'e,
     {
         let command = match event.what {
-            What::Command { node, name, key, intent } => {
-                let on_lock = intent.touch != Touch::None && self.is_lock_key(key, texts);
-                on_lock.then(|| {
-                    let command = CommandOp {
-                        client: event.client,
-                        acquisition: event.acquisition,
-                        node,
-                        name,
-                        key,
-                        intent,
-                        invoke_ns: event.at_ns,
-                        answer: None,
-                        refused: false,
-                    };
-                    self.open.insert(event.op, command);
-                    command
-                })
+            What::Command { key, intent, .. }
+                if intent.touch != Touch::None && self.is_lock_key(key, texts) =>
+            {
+                let command = CommandOp::sent(event);
+                command.inspect(|it| self.open.begin(event.op, *it))
             }
             What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
-                self.open.remove(event.op)
+                self.open.end(event.op)
             }
             _ => None,
         };

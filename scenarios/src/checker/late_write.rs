@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn outcomes(tape: &Tape) -> [Outcome; 2] {
-        [LOST, ACCOUNTED].map(|name| tape.finding(name).outcome())
+        [LOST, ACCOUNTED].map(|name| tape.outcome(name))
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
             let tape = Tape::new().valid(1, 90, 200).phase(1, 180, Phase::HoldBeforeWrite);
             tape.take(1, 100..end_ns, 10, 9).take(2, 110..190, 10, 8).timely_writes()
         };
-        assert_eq!(tape(200).finding("distinct-prizes").outcome(), Violated);
-        assert_eq!(tape(201).finding("distinct-prizes").outcome(), Inconclusive);
+        assert_eq!(tape(200).outcome("distinct-prizes"), Violated);
+        assert_eq!(tape(201).outcome("distinct-prizes"), Inconclusive);
     }
 }

@@ -85,13 +85,8 @@ impl LeaseValidity {
             }
             Some(_) => return,
         };
-        match &mut self.first {
-            Some(witness) => witness.occurrences += 1,
-            None => {
-                let summary = format!("client {client} {did}, though {why}");
-                self.first = Some(story::witness(summary, &[(acquisition, client)]));
-            }
-        }
+        let summary = format!("client {client} {did}, though {why}");
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
     fn verdict(&mut self, head: &Head) -> Verdict {
@@ -115,11 +110,10 @@ impl LeaseValidity {
 mod tests {
     use crate::checker::testing::Tape;
     use crate::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
-    use crate::verdict::Verdict;
     use picklock::env::Phase;
 
     fn outcome(tape: Tape) -> Outcome {
-        tape.exact().finding("lease-validity").outcome()
+        tape.with(|it| it.exact = true).outcome("lease-validity")
     }
 
     /// Acquired at 100, valid until 200.
@@ -149,8 +143,8 @@ mod tests {
     #[test]
     fn without_a_validity_or_exact_times_nothing_is_said() {
         assert_eq!(outcome(Tape::new().hold(1, 1, 100..400)), NotApplicable);
-        assert_eq!(held().finding("lease-validity").outcome(), NotApplicable);
-        let lockless = held().begins(1, 250).without_locks();
+        assert_eq!(held().outcome("lease-validity"), NotApplicable);
+        let lockless = held().begins(1, 250).with(|it| it.locks = false);
         assert_eq!(outcome(lockless), NotApplicable);
         assert_eq!(outcome(Tape::tracked().refused(1, 1, 10..20)), Inconclusive, "nobody acted");
     }
@@ -165,10 +159,7 @@ mod tests {
     #[test]
     fn a_lease_ends_with_its_acquisition() {
         // Whoever goes on under a number that has been released or refused was told nothing.
-        let told = |tape: Tape| match tape.exact().finding("lease-validity") {
-            Verdict::Violated(witness) => witness.summary,
-            other => panic!("{other:?}"),
-        };
+        let told = |tape: Tape| tape.with(|it| it.exact = true).witness("lease-validity").summary;
         let released = Tape::tracked().hold(1, 1, 100..150).valid(1, 99, 900).begins(1, 160);
         assert!(told(released).ends_with("it was never told until when it might"));
         let refused = Tape::tracked().valid(1, 99, 900).refused(1, 1, 90..110).begins(1, 160);
@@ -178,7 +169,7 @@ mod tests {
     #[test]
     fn the_first_is_told_and_all_are_counted() {
         let tape = held().begins(1, 230).lost(1, 240).begins(1, 250).begins(1, 260);
-        let Verdict::Violated(witness) = tape.exact().finding("lease-validity") else { panic!() };
+        let witness = tape.with(|it| it.exact = true).witness("lease-validity");
         let first = "client 1 began to use the resource, though its validity had ended 30 ns ago";
         assert_eq!((witness.summary.as_str(), witness.occurrences), (first, 3));
     }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::{availability, deadlock_freedom, story, wake_up};
 use crate::fault::Fault;
-use crate::history::{CommandOp, Head, Loss, Text, Texts, Touch, What};
+use crate::history::{CommandOp, Head, Text, Texts, Touch, What};
 use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
 /// So many whom it may have been are named.
@@ -38,6 +38,15 @@ struct Op {
     compares: bool,
     /// Which command had written the value that it found, where its answer says so; otherwise 0.
     found: u32,
+}
+
+/// A server has lost its memory, and perhaps what it had granted.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    node: u16,
+    from_ns: u64,
+    /// Until it, or the one that took its place, could be used again.
+    until_ns: u64,
 }
 
 /// What is known of the key on one server.
@@ -91,6 +100,7 @@ impl Harm {
 }
 
 /// What is known of the lock's key.
+#[derive(Default)]
 struct Ownership {
     /// A command was sent that may have done something to it.
     touched: bool,
@@ -104,8 +114,7 @@ struct Ownership {
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let Head { margin_ns, stamped, .. } = *head;
-    let (ops, losses, jumps) = (Vec::new(), Vec::new(), Vec::new());
-    Some(Box::new(Ownership { touched: false, margin_ns, stamped, ops, losses, jumps }))
+    Some(Box::new(Ownership { margin_ns, stamped, ..Ownership::default() }))
 }
 
 impl Checker for Ownership {

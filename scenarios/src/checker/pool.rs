@@ -13,7 +13,7 @@ use super::refusal::Refusals;
 use super::story;
 use crate::history::{Event, Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// More winners of one prize are only counted.
 const WINNERS_NAMED: usize = 5;
@@ -225,9 +225,7 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
 }
 
 fn at_end(at_ns: u64, summary: String) -> Verdict {
-    let text = "the run reads the pool, after the last client".to_owned();
-    let steps = vec![WitnessStep { at_ns, client: 0, text }];
-    Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+    story::seen_by_run(at_ns, summary, "the run reads the pool, after the last client".to_owned())
 }
 
 #[cfg(test)]

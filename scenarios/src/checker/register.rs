@@ -12,7 +12,7 @@ use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
 use super::story;
 use crate::history::{Event, Head, Update, What};
-use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use crate::verdict::{Finding, Level, Verdict, Witness};
 
 /// An update that surely was written.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,12 @@ struct RegisterWrite {
     acquisition: u32,
     client: u32,
     token: Option<u64>,
+}
+
+impl RegisterWrite {
+    fn who(&self) -> (u32, u32) {
+        (self.acquisition, self.client)
+    }
 }
 
 /// What becomes of the register.
@@ -96,7 +102,7 @@ impl RegisterChecker {
                  update was lost",
                 write.client, other.client
             );
-            lose(&mut self.lost, summary, other, write);
+            story::note(&mut self.lost, summary, &[other.who(), write.who()]);
         }
         if !surely {
             self.unknown += 1;
@@ -111,7 +117,7 @@ impl RegisterChecker {
                      update was lost",
                     other.client, write.client
                 );
-                lose(&mut self.lost, summary, other, write);
+                story::note(&mut self.lost, summary, &[other.who(), write.who()]);
             }
             None => {
                 self.writes.insert(read, write);
@@ -139,7 +145,7 @@ impl RegisterChecker {
                  token {greater}",
                 other.client, one.client
             );
-            lose(&mut self.stale, summary, one, other);
+            story::note(&mut self.stale, summary, &[one.who(), other.who()]);
         }
     }
 
@@ -167,20 +173,8 @@ impl RegisterChecker {
         } else {
             return Verdict::Held;
         };
-        let text = "the run reads the register, after the last client".to_owned();
-        let steps = vec![WitnessStep { at_ns, client: 0, text }];
-        Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
-    }
-}
-
-/// Notes a violation: the first is told, all are counted.
-fn lose(known: &mut Option<Witness>, summary: String, one: RegisterWrite, other: RegisterWrite) {
-    match known {
-        Some(witness) => witness.occurrences += 1,
-        None => {
-            let of = [(one.acquisition, one.client), (other.acquisition, other.client)];
-            *known = Some(story::witness(summary, &of));
-        }
+        let text = "the run reads the register, after the last client";
+        story::seen_by_run(at_ns, summary, text.to_owned())
     }
 }
 

@@ -28,6 +28,20 @@ pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
     Witness { summary, clients, acquisitions, occurrences: 1, ..Witness::default() }
 }
 
+/// Notes a violation by these: the first is told, all are counted.
+pub(super) fn note(first: &mut Option<Witness>, summary: String, of: &[(u32, u32)]) {
+    match first {
+        Some(witness) => witness.occurrences += 1,
+        None => *first = Some(witness(summary, of)),
+    }
+}
+
+/// A violation that one look by the run itself has shown.
+pub(super) fn seen_by_run(at_ns: u64, summary: String, text: String) -> Verdict {
+    let steps = vec![WitnessStep { at_ns, client: 0, text }];
+    Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+}
+
 /// Collects the steps of witnesses from the events, which it is shown once more.
 pub struct StoryWriter<'a> {
     head: &'a Head,

@@ -11,7 +11,7 @@ use crate::checker::interface::{Checker, LockCommands};
 use crate::checker::story::StoryWriter;
 use crate::fault::Fault;
 use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
-use crate::verdict::{Finding, Verdict};
+use crate::verdict::{Finding, Outcome, Verdict, Witness};
 
 pub(super) const TTL_NS: u64 = 1_000;
 pub(super) const LOCK: &str = "lock";
@@ -44,52 +44,46 @@ impl Tape {
 
     /// With a register instead of a pool.
     pub(super) fn register() -> Self {
-        let mut tape = Self::new();
-        (tape.history.head.prizes, tape.history.head.register) = (None, Some(0));
-        tape
+        Self::new().with(|it| (it.prizes, it.register) = (None, Some(0)))
     }
 
     /// With a register that asks for fencing tokens.
     pub(super) fn fenced() -> Self {
-        let mut tape = Self::register();
-        tape.history.head.fenced = true;
-        tape
+        Self::register().with(|it| it.fenced = true)
     }
 
     /// Of a recipe that keeps a validity.
     pub(super) fn tracked() -> Self {
-        let mut tape = Self::new();
-        tape.history.head.tracked = true;
-        tape
+        Self::new().with(|it| it.tracked = true)
     }
 
-    /// Of a recipe that does not lock.
-    pub(super) fn lockless() -> Self {
-        let mut tape = Self::new();
-        tape.history.head.locks = false;
-        tape
-    }
-
-    /// Whatever it did, of a recipe that does not lock.
-    pub(super) fn without_locks(mut self) -> Self {
-        self.history.head.locks = false;
+    /// With something else in its head.
+    pub(super) fn with(mut self, change: impl FnOnce(&mut Head)) -> Self {
+        change(&mut self.history.head);
         self
     }
 
-    pub(super) fn clients(mut self, clients: u32) -> Self {
-        self.history.head.clients = clients;
-        self
+    pub(super) fn margin(self, margin_ns: u64) -> Self {
+        self.with(|it| it.margin_ns = margin_ns)
+    }
+
+    /// A scenario that allows stalls of so long.
+    pub(super) fn available_within(self, ns: u64) -> Self {
+        self.with(|it| it.available_within_ns = Some(ns))
+    }
+
+    /// With a resource of its own, that this node leads to.
+    pub(super) fn resource(self, node: u16) -> Self {
+        self.with(|it| it.resource = Some(node))
+    }
+
+    pub(super) fn clients(self, clients: u32) -> Self {
+        self.with(|it| it.clients = clients)
     }
 
     /// Of a recipe whose value says when a hold is over.
-    pub(super) fn stamped(mut self) -> Self {
-        self.history.head.stamped = true;
-        self
-    }
-
-    pub(super) fn margin(mut self, margin_ns: u64) -> Self {
-        self.history.head.margin_ns = margin_ns;
-        self
+    pub(super) fn stamped(self) -> Self {
+        self.with(|it| it.stamped = true)
     }
 
     fn push(&mut self, at_ns: u64, client: u32, acquisition: u32, op: u32, what: What) {
@@ -135,12 +129,14 @@ impl Tape {
 
     /// A command on the lock's key is sent, and nothing more is heard of it.
     pub(super) fn sends(mut self, acquisition: u32, at_ns: u64, intent: Intent) -> Self {
+        let sent = self.sent(intent);
+        self.opens(acquisition, at_ns, sent)
+    }
+
+    fn sent(&mut self, intent: Intent) -> What {
         let texts = &mut self.history.texts;
         let (name, key) = (texts.intern("CMD"), texts.intern(self.to.1));
-        self.ops += 1;
-        let what = What::Command { node: self.to.0, name, key, intent };
-        self.push(at_ns, acquisition, acquisition, self.ops, what);
-        self
+        What::Command { node: self.to.0, name, key, intent }
     }
 
     pub(super) fn unknown(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
@@ -165,67 +161,26 @@ impl Tape {
         self
     }
 
-    /// A scenario that allows stalls of so long.
-    pub(super) fn available_within(mut self, ns: u64) -> Self {
-        self.history.head.available_within_ns = Some(ns);
-        self
-    }
-
-    /// A scenario that lets nobody sleep for longer beside a free lock.
-    pub(super) fn woken_within(mut self, ns: u64) -> Self {
-        self.history.head.woken_within_ns = Some(ns);
-        self
-    }
-
     /// Of a recipe that promises a free lock within so long, or not at all.
-    pub(super) fn promising(mut self, within_ns: Option<u64>) -> Self {
+    pub(super) fn promising(self, within_ns: Option<u64>) -> Self {
         let because = "messages are slow".to_owned();
-        self.history.head.promise = Some(Promise { within_ns, because });
-        self
+        self.with(|it| it.promise = Some(Promise { within_ns, because }))
     }
 
     /// Of a recipe that keeps a validity, and may assume that writes come in time.
-    pub(super) fn timely_writes(mut self) -> Self {
-        (self.history.head.tracked, self.history.head.timely_writes) = (true, true);
-        self
-    }
-
-    /// A scenario that allows so many thousandths of a command for an acquisition.
-    pub(super) fn commands_within(mut self, milli: u64) -> Self {
-        self.history.head.commands_within_milli = Some(milli);
-        self
-    }
-
-    /// With a resource of its own, that this node leads to.
-    pub(super) fn resource(mut self, node: u16) -> Self {
-        self.history.head.resource = Some(node);
-        self
-    }
-
-    /// A client begins to acquire the lock, and nothing more is heard of it.
-    pub(super) fn acquires(mut self, acquisition: u32, at_ns: u64) -> Self {
-        self.ops += 1;
-        self.push(at_ns, acquisition, acquisition, self.ops, What::Acquire);
-        self
-    }
-
-    /// Of a recipe that claims that so many at most overtake anybody.
-    pub(super) fn fair_within(mut self, overtaken: u32) -> Self {
-        self.history.head.fair_within = Some(overtaken);
-        self
+    pub(super) fn timely_writes(self) -> Self {
+        self.with(|it| (it.tracked, it.timely_writes) = (true, true))
     }
 
     /// Something that strikes a client, or with client 0 everybody, for so long.
-    pub(super) fn struck_for(mut self, fault: Fault, client: u32, span: Range<u64>) -> Self {
-        let for_ns = span.end - span.start;
-        let what = What::Fault { fault, node: None, for_ns, in_hold: false, staged: None };
-        self.push(span.start, client, 0, 0, what);
-        self
+    pub(super) fn struck_for(self, fault: Fault, client: u32, span: Range<u64>) -> Self {
+        self.fault(fault, client, None, span)
     }
 
-    /// Of a world whose times are exact.
-    pub(super) fn exact(mut self) -> Self {
-        self.history.head.exact = true;
+    fn fault(mut self, fault: Fault, client: u32, node: Option<u16>, span: Range<u64>) -> Self {
+        let for_ns = span.end - span.start;
+        let what = What::Fault { fault, node, for_ns, in_hold: true, staged: None };
+        self.push(span.start, client, 0, 0, what);
         self
     }
 
@@ -235,11 +190,21 @@ impl Tape {
         self
     }
 
-    /// A client begins to take a prize.
-    pub(super) fn begins(mut self, acquisition: u32, at_ns: u64) -> Self {
+    /// An operation begins, and nothing more is heard of it. Client and acquisition are the same.
+    pub(super) fn opens(mut self, acquisition: u32, at_ns: u64, what: What) -> Self {
         self.ops += 1;
-        self.push(at_ns, acquisition, acquisition, self.ops, What::Take);
+        self.push(at_ns, acquisition, acquisition, self.ops, what);
         self
+    }
+
+    /// A client begins to acquire the lock.
+    pub(super) fn acquires(self, acquisition: u32, at_ns: u64) -> Self {
+        self.opens(acquisition, at_ns, What::Acquire)
+    }
+
+    /// A client begins to take a prize.
+    pub(super) fn begins(self, acquisition: u32, at_ns: u64) -> Self {
+        self.opens(acquisition, at_ns, What::Take)
     }
 
     /// A client dies.
@@ -248,18 +213,13 @@ impl Tape {
     }
 
     /// A server loses what it has, from the start of the span on, and is there again at its end.
-    pub(super) fn server_lost(mut self, fault: Fault, node: u16, span: Range<u64>) -> Self {
-        let for_ns = span.end - span.start;
-        let what = What::Fault { fault, node: Some(node), for_ns, in_hold: true, staged: None };
-        self.push(span.start, 0, 0, 0, what);
-        self
+    pub(super) fn server_lost(self, fault: Fault, node: u16, span: Range<u64>) -> Self {
+        self.fault(fault, 0, Some(node), span)
     }
 
     /// Something that strikes a client, or with client 0 a server.
-    pub(super) fn struck(mut self, fault: Fault, client: u32, at_ns: u64) -> Self {
-        let what = What::Fault { fault, node: None, for_ns: 0, in_hold: true, staged: None };
-        self.push(at_ns, client, 0, 0, what);
-        self
+    pub(super) fn struck(self, fault: Fault, client: u32, at_ns: u64) -> Self {
+        self.struck_for(fault, client, at_ns..at_ns)
     }
 
     /// A phase of an acquisition. Client and acquisition are the same.
@@ -275,9 +235,7 @@ impl Tape {
         span: Range<u64>,
         intent: Intent,
     ) -> Self {
-        let texts = &mut self.history.texts;
-        let (name, key, why) = (texts.intern("CMD"), texts.intern(LOCK), texts.intern("OOM"));
-        let sent = What::Command { node: 0, name, key, intent };
+        let (sent, why) = (self.sent(intent), self.history.texts.intern("OOM"));
         self.op(acquisition, acquisition, span, sent, What::Refused(why));
         self
     }
@@ -341,24 +299,10 @@ impl Tape {
         self
     }
 
-    /// An update of whose end nothing is written: its client has died.
-    pub(super) fn update_without_end(mut self, client: u32, at_ns: u64) -> Self {
-        self.ops += 1;
-        let op = self.ops;
-        self.push(at_ns, client, client, op, What::Update);
-        self
-    }
-
     /// An update that surely wrote nothing.
     pub(super) fn update_nothing(mut self, client: u32, span: Range<u64>) -> Self {
         let why = self.history.texts.intern("stale");
         self.op(client, client, span, What::Update, What::NotUpdated(why));
-        self
-    }
-
-    /// A register that holds this in the beginning.
-    pub(super) fn initially(mut self, value: i64) -> Self {
-        self.history.head.register = Some(value);
         self
     }
 
@@ -386,14 +330,11 @@ impl Tape {
         intent: Intent,
         answered: Option<Touch>,
     ) -> Self {
-        let texts = &mut self.history.texts;
-        let (node, key) = (self.to.0, texts.intern(self.to.1));
-        let (name, why) = (texts.intern("CMD"), texts.intern("reset"));
+        let sent = self.sent(intent);
         let end = match answered {
             Some(touch) => What::Answered { touch, answer: Answer::Ok, found: 0 },
-            None => What::Unanswered(why),
+            None => What::Unanswered(self.history.texts.intern("reset")),
         };
-        let sent = What::Command { node, name, key, intent };
         self.op(acquisition, acquisition, span, sent, end);
         self
     }
@@ -438,5 +379,18 @@ impl Tape {
     pub(super) fn finding(&self, name: &str) -> Verdict {
         let mut findings = self.findings().into_iter();
         findings.find(|it| it.name == name).expect("an invariant of this name").verdict
+    }
+
+    /// The same without its grounds.
+    pub(super) fn outcome(&self, name: &str) -> Outcome {
+        self.finding(name).outcome()
+    }
+
+    /// What shows that it was violated.
+    pub(super) fn witness(&self, name: &str) -> Witness {
+        match self.finding(name) {
+            Verdict::Violated(witness) => witness,
+            other => panic!("{name}: {other:?}"),
+        }
     }
 }

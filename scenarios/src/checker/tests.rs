@@ -10,7 +10,7 @@ use crate::history::Declared;
 use crate::verdict::Outcome;
 
 fn ownership(tape: &Tape) -> Outcome {
-    tape.finding("ownership").outcome()
+    tape.outcome("ownership")
 }
 
 /// The lock's key made by 1, and deleted by 2 with a value of its own, of which the creation was sent
@@ -56,9 +56,9 @@ fn only_a_servers_clock_that_jumps_excuses() {
 
 #[test]
 fn a_phase_is_shown_to_whom_it_concerns() {
-    let tape = Tape::tracked().exact().hold(1, 1, 100..400).valid(1, 99, 200);
+    let tape = Tape::tracked().with(|it| it.exact = true).hold(1, 1, 100..400).valid(1, 99, 200);
     let tape = tape.phase(1, 200, Phase::HoldBeforeWrite);
-    assert_eq!(tape.finding("lease-validity").outcome(), Outcome::Violated);
+    assert_eq!(tape.outcome("lease-validity"), Outcome::Violated);
 }
 
 /// Two clients that contend, on a pool of which nobody took anything.

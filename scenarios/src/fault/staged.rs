@@ -3,8 +3,9 @@
 //! Invariant: plain data; a [`Staged`] of a scenario that exists has been checked, so the methods here
 //! give what its kind needs.
 
+use std::sync::LazyLock;
+
 use picklock::env::Phase;
-use picklock::time::span_ns;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -141,7 +142,7 @@ impl Staged {
 
     /// For how long, in nanoseconds; none: until something else ends it.
     pub fn lasts_ns(&self) -> Option<u64> {
-        self.lasts.map(|span| span_ns(span.0))
+        self.lasts.map(Span::ns)
     }
 
     /// How far a wall clock jumps, in nanoseconds.
@@ -153,7 +154,7 @@ impl Staged {
 impl Trigger {
     /// How long after what it waits for, in nanoseconds; none: at once.
     pub fn after_ns(&self) -> Option<u64> {
-        self.after.map(|span| span_ns(span.0))
+        self.after.map(Span::ns)
     }
 
     /// What it waits for; none where it does not say exactly one thing.
@@ -162,7 +163,7 @@ impl Trigger {
         match (self.phase, self.command.as_deref(), self.time, self.chance) {
             (Some(phase), None, None, None) => Some(When::Phase(phase, nth)),
             (None, Some(command), None, None) => Some(When::Command(command, nth)),
-            (None, None, Some(time), None) => Some(When::Time(span_ns(time.0))),
+            (None, None, Some(time), None) => Some(When::Time(time.ns())),
             (None, None, None, Some(chance)) => Some(When::Chance(chance)),
             _ => None,
         }
@@ -181,15 +182,7 @@ impl Ways {
 }
 
 /// The names of all phases.
-static PHASES: [&str; Phase::ALL.len()] = {
-    let mut names = [""; Phase::ALL.len()];
-    let mut place = 0;
-    while place < names.len() {
-        names[place] = Phase::ALL[place].name();
-        place += 1;
-    }
-    names
-};
+static PHASES: LazyLock<[&str; Phase::ALL.len()]> = LazyLock::new(|| Phase::ALL.map(Phase::name));
 
 /// A phase by its name.
 mod named_phase {
@@ -202,7 +195,7 @@ mod named_phase {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Phase, D::Error> {
         let name = String::deserialize(from)?;
-        Phase::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, &PHASES))
+        Phase::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, &*PHASES))
     }
 }
 

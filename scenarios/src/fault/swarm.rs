@@ -91,29 +91,9 @@ impl Strike {
     pub fn per_64k(self) -> u32 {
         self.chance.per_64k()
     }
-
-    /// For how long at most, in nanoseconds.
-    pub fn most_ns(self) -> u64 {
-        picklock::time::span_ns(self.max.0)
-    }
 }
 
 impl Swarm {
-    /// For how long a partition may last, in nanoseconds.
-    pub fn partition_most_ns(&self) -> u64 {
-        picklock::time::span_ns(self.partition.0)
-    }
-
-    /// How far a wall clock may jump, in nanoseconds.
-    pub fn clock_step_most_ns(&self) -> u64 {
-        picklock::time::span_ns(self.clock_step.0)
-    }
-
-    /// How far a client's wall clock may jump, in nanoseconds.
-    pub fn client_clock_step_most_ns(&self) -> u64 {
-        picklock::time::span_ns(self.client_clock_step.0)
-    }
-
     /// The faults of servers that end one: how many times at most, and for how many nanoseconds.
     pub fn ends(&self) -> [(Fault, u32, u64); 3] {
         [
@@ -121,17 +101,12 @@ impl Swarm {
             (Fault::PowerLoss, self.power_losses, self.power_loss),
             (Fault::ServerCrash, self.server_crashes, self.server_crash),
         ]
-        .map(|(fault, most, span)| (fault, most, picklock::time::span_ns(span.0)))
-    }
-
-    /// Within which time planned faults strike, in nanoseconds.
-    pub fn within_ns(&self) -> u64 {
-        picklock::time::span_ns(self.within.0)
+        .map(|(fault, most, span)| (fault, most, span.ns()))
     }
 
     /// How many kinds of fault it allows; the order of tasks is none.
     pub fn kinds(&self) -> usize {
-        let strikes = |strike: Strike| strike.per_64k() > 0 && strike.most_ns() > 0;
+        let strikes = |strike: Strike| strike.per_64k() > 0 && !strike.max.0.is_zero();
         let chances = [self.crash, self.lose_request, self.lose_reply, self.reset];
         let chances = chances.map(|it| it.per_64k() > 0);
         let others = [
@@ -139,8 +114,8 @@ impl Swarm {
             strikes(self.delay),
             self.partitions > 0,
             self.drift_ppm > 0,
-            self.clock_step_most_ns() > 0,
-            self.client_clock_step_most_ns() > 0,
+            !self.clock_step.0.is_zero(),
+            !self.client_clock_step.0.is_zero(),
             self.script_flush,
         ];
         let ends = self.ends().map(|(_, most, _)| most > 0);
@@ -154,7 +129,7 @@ impl Swarm {
         let hard = |what: &str, strike: Strike, of: &str| {
             let descriptions =
                 format!("{what} by up to {}, {}", strike.max, often(strike.chance, of));
-            (strike.per_64k() > 0 && strike.most_ns() > 0).then_some(descriptions)
+            (strike.per_64k() > 0 && !strike.max.0.is_zero()).then_some(descriptions)
         };
         let share = |what: &str, chance: Chance, of: &str| {
             (chance.per_64k() > 0).then(|| format!("{what}, {}", often(chance, of)))

@@ -5,9 +5,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::History;
 use super::event::{Answer, Event, Intent, Touch, Update, What};
 use super::text::Text;
+use super::{History, OpenOps};
 use crate::fault::Fault;
 
 /// A history, sorted out.
@@ -17,18 +17,8 @@ pub struct Timeline {
     pub acquisitions: Vec<Acquisition>,
     /// Every command, in the order in which they were sent.
     pub commands: Vec<CommandOp>,
-    /// What the pool held at the end, and when that was read.
-    pub pool_left: Option<(u64, i64)>,
     /// What the register held at the end, and when that was read.
     pub register_left: Option<(u64, i64)>,
-    /// What the looks at the lock's key showed after the last client had done.
-    pub probes: Vec<(u64, i64)>,
-    /// Whether any fault struck.
-    pub faulted: bool,
-    /// When servers may have lost keys that they had granted.
-    pub losses: Vec<Loss>,
-    /// The time of the last event.
-    pub end_ns: u64,
     /// Where each acquisition stands, by number.
     places: FxHashMap<u32, usize>,
 }
@@ -44,10 +34,6 @@ pub struct Acquisition {
     pub invoke_ns: u64,
     /// When and how it ended.
     pub end: Option<(u64, AcquireEnd)>,
-    /// Until when it could be relied on: when that became known, and that time.
-    pub validity: Vec<(u64, u64)>,
-    /// Its fencing token, where it was given one.
-    pub fence: Option<u64>,
     /// When its client learnt that the lock was lost.
     pub lost_ns: Option<u64>,
     /// When its client died.
@@ -56,10 +42,6 @@ pub struct Acquisition {
     pub release_ns: Option<u64>,
     /// When and how the release ended.
     pub released: Option<(u64, ReleaseEnd)>,
-    /// When its client began to take a prize.
-    pub take_ns: Option<u64>,
-    /// When and how that ended.
-    pub taken: Option<(u64, TakeEnd)>,
     /// What it did to the register, in the order in which it began.
     pub updates: Vec<UpdateOp>,
 }
@@ -86,17 +68,6 @@ pub enum UpdateEnd {
     Info(Update),
 }
 
-/// A server has lost its memory, and perhaps what it had granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// Which, as clients name it.
-    pub node: u16,
-    /// From when on.
-    pub from_ns: u64,
-    /// Until it, or the one that took its place, could be used again.
-    pub until_ns: u64,
-}
-
 /// How an acquisition ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireEnd {
@@ -115,25 +86,6 @@ pub enum ReleaseEnd {
     Ok(Text),
     /// It does not know.
     Info(Text),
-}
-
-/// How taking a prize ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakeEnd {
-    /// With this prize, and so many left.
-    Ok {
-        /// The value read.
-        prize: i64,
-        /// What the decrement left.
-        left: i64,
-    },
-    /// Surely without one, for this reason.
-    Fail(Text),
-    /// Having read this value, it does not know.
-    Info {
-        /// The value read.
-        prize: i64,
-    },
 }
 
 /// One command.
@@ -160,14 +112,17 @@ pub struct CommandOp {
 }
 
 impl CommandOp {
+    /// The command that this event sends, of which nothing more is known yet; none where it sends none.
+    pub(crate) fn sent(event: &Event) -> Option<Self> {
+        let Event { at_ns: invoke_ns, client, acquisition, .. } = *event;
+        let What::Command { node, name, key, intent } = event.what else { return None };
+        let (answer, refused) = (None, false);
+        Some(Self { client, acquisition, node, name, key, intent, invoke_ns, answer, refused })
+    }
+
     /// What it surely did, and the time by which it had.
     pub fn done(&self) -> Option<(u64, Touch)> {
         self.answer.map(|(at_ns, touch, _)| (at_ns, touch))
-    }
-
-    /// True where nobody can say whether it was carried out.
-    pub fn is_open(&self) -> bool {
-        self.answer.is_none() && !self.refused
     }
 }
 
@@ -187,88 +142,33 @@ impl Acquisition {
     }
 }
 
-/// Where the commands stand that have not ended. Operations are numbered one by one as a rule, and
-/// then found by their number; a history from elsewhere may number them as it likes.
-#[derive(Default)]
-struct OpenIndex {
-    near: Vec<u32>,
-    far: FxHashMap<u32, usize>,
-}
-
-impl OpenIndex {
-    /// No command.
-    const NONE: u32 = u32::MAX;
-    /// By how much a number may be ahead of the greatest before.
-    const AHEAD: usize = 1024;
-
-    fn insert(&mut self, op: u32, place: usize) {
-        let near = op as usize;
-        match u32::try_from(place) {
-            Ok(place) if place != Self::NONE && near < self.near.len() + Self::AHEAD => {
-                if self.near.len() <= near {
-                    self.near.resize(near + 1, Self::NONE);
-                }
-                self.near[near] = place;
-                self.far.remove(&op);
-            }
-            _ => {
-                self.far.insert(op, place);
-            }
-        }
-    }
-
-    fn remove(&mut self, op: u32) -> Option<usize> {
-        match self.near.get_mut(op as usize) {
-            Some(place) if *place != Self::NONE => {
-                let place = std::mem::replace(place, Self::NONE);
-                usize::try_from(place).ok()
-            }
-            _ => self.far.remove(&op),
-        }
-    }
-}
-
 impl Timeline {
     /// Sorts a history out.
     pub fn of(history: &History) -> Self {
         let mut timeline = Self::default();
         // At most a third of all events is the sending of a command, as a rule.
         timeline.commands.reserve(history.events.len() / 3);
-        let mut open = OpenIndex::default();
+        let mut open = OpenOps::default();
         for event in &history.events {
-            timeline.end_ns = event.at_ns;
             match event.what {
-                What::Command { node, name, key, intent } => {
-                    open.insert(event.op, timeline.commands.len());
-                    timeline.commands.push(CommandOp {
-                        client: event.client,
-                        acquisition: event.acquisition,
-                        node,
-                        name,
-                        key,
-                        intent,
-                        invoke_ns: event.at_ns,
-                        answer: None,
-                        refused: false,
-                    });
+                What::Command { .. } => {
+                    open.begin(event.op, timeline.commands.len());
+                    timeline.commands.extend(CommandOp::sent(event));
                 }
                 What::Answered { touch, answer, .. } => {
-                    if let Some(place) = open.remove(event.op) {
+                    if let Some(place) = open.end(event.op) {
                         timeline.commands[place].answer = Some((event.at_ns, touch, answer));
                     }
                 }
                 What::Refused(_) => {
-                    if let Some(place) = open.remove(event.op) {
+                    if let Some(place) = open.end(event.op) {
                         timeline.commands[place].refused = true;
                     }
                 }
-                What::PoolLeft(left) => timeline.pool_left = Some((event.at_ns, left)),
                 What::RegisterLeft(left) => timeline.register_left = Some((event.at_ns, left)),
-                What::Probe(pttl_ms) => timeline.probes.push((event.at_ns, pttl_ms)),
-                What::Fault { fault, node, for_ns, .. } => {
-                    timeline.struck(event, fault, node, for_ns);
-                }
-                What::Unanswered(_) | What::Phase(_) => {}
+                What::Fault { fault: Fault::Crash, .. } => timeline.crashed(event),
+                What::Unanswered(_) => _ = open.end(event.op),
+                What::Phase(_) => {}
                 _ if event.acquisition == 0 => {}
                 _ => timeline.of_acquisition(event),
             }
@@ -276,16 +176,9 @@ impl Timeline {
         timeline
     }
 
-    fn struck(&mut self, event: &Event, fault: Fault, node: Option<u16>, for_ns: u64) {
-        self.faulted = true;
-        if let Some(node) = node.filter(|_| fault.loses_keys()) {
-            let (from_ns, until_ns) = (event.at_ns, event.at_ns.saturating_add(for_ns));
-            self.losses.push(Loss { node, from_ns, until_ns });
-        }
-        if fault == Fault::Crash {
-            let theirs = self.acquisitions.iter_mut().filter(|it| it.client == event.client);
-            theirs.for_each(|it| it.crashed_ns = it.crashed_ns.or(Some(event.at_ns)));
-        }
+    fn crashed(&mut self, event: &Event) {
+        let theirs = self.acquisitions.iter_mut().filter(|it| it.client == event.client);
+        theirs.for_each(|it| it.crashed_ns = it.crashed_ns.or(Some(event.at_ns)));
     }
 
     fn of_acquisition(&mut self, event: &Event) {
@@ -306,8 +199,6 @@ impl Timeline {
             What::Acquired => acquisition.end = Some((at_ns, AcquireEnd::Ok)),
             What::NotAcquired(why) => acquisition.end = Some((at_ns, AcquireEnd::Fail(why))),
             What::AcquireUnknown(why) => acquisition.end = Some((at_ns, AcquireEnd::Info(why))),
-            What::ValidUntil(until_ns) => acquisition.validity.push((at_ns, until_ns)),
-            What::Fence(token) => acquisition.fence = Some(token),
             What::Lost => acquisition.lost_ns = acquisition.lost_ns.or(Some(at_ns)),
             What::Release => acquisition.release_ns = Some(at_ns),
             What::Released(outcome) => {
@@ -315,14 +206,6 @@ impl Timeline {
             }
             What::ReleaseUnknown(why) => {
                 acquisition.released = Some((at_ns, ReleaseEnd::Info(why)));
-            }
-            What::Take => acquisition.take_ns = Some(at_ns),
-            What::Taken { prize, left } => {
-                acquisition.taken = Some((at_ns, TakeEnd::Ok { prize, left }));
-            }
-            What::NotTaken(why) => acquisition.taken = Some((at_ns, TakeEnd::Fail(why))),
-            What::TakeUnknown { prize, .. } => {
-                acquisition.taken = Some((at_ns, TakeEnd::Info { prize }));
             }
             What::Update => {
                 let (op, invoke_ns) = (event.op, at_ns);
@@ -337,11 +220,6 @@ impl Timeline {
             }
             _ => {}
         }
-    }
-
-    /// The acquisition of this number.
-    pub fn acquisition(&self, number: u32) -> Option<&Acquisition> {
-        self.places.get(&number).map(|place| &self.acquisitions[*place])
     }
 }
 

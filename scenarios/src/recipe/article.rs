@@ -15,8 +15,26 @@ use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::{span_ms, span_ns};
 use picklock::{Outcome, OwnerToken};
 
-use super::{BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome};
+use super::{
+    About, BoxFuture, Held, KeyValue, NotHeld, Params, Recipe, ReleaseOutcome, Servers, Validity,
+};
 use crate::call::answered;
+
+/// What there is to say of a lock of the articles that says nothing else.
+pub(super) const COMMON: About = About {
+    name: "",
+    how: "",
+    from: "",
+    flaw: None,
+    assumes: &[],
+    validity: Validity::None,
+    locks: true,
+    fair: None,
+    servers: Servers::One,
+    value: KeyValue::Token,
+    native: false,
+    scripts: || vec![&COMPARE_AND_DELETE],
+};
 
 /// One way to take a lock and to give it back; trying again is the same for all.
 pub(super) trait ArticleLock: Send + Sync + 'static {

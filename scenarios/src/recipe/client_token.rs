@@ -7,10 +7,9 @@
 //! Source: the third article, on why a value must differ from request to request.
 
 use picklock::env::{CallError, Env};
-use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, KeyValue, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "client-token",
@@ -18,13 +17,8 @@ pub(super) static ABOUT: About = About {
     from: "article 3",
     flaw: Some("a late release ends the same client's next hold; keeps no validity; polls"),
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
     value: KeyValue::Shared,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct ClientToken;

@@ -8,8 +8,8 @@
 
 use picklock::env::{CallError, Env};
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "del-release",
@@ -17,13 +17,8 @@ pub(super) static ABOUT: About = About {
     from: "article 4",
     flaw: Some("a late release deletes the next holder's lock; keeps no validity; polls"),
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
     scripts: Vec::new,
+    ..COMMON
 };
 
 pub(super) struct DelRelease;

@@ -11,8 +11,8 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Phase};
 use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{ArticleClient, ArticleLock, by_script};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON, by_script};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "evalsha-only",
@@ -20,13 +20,7 @@ pub(super) static ABOUT: About = About {
     from: "article 3",
     flaw: Some("cannot release once the server has lost its scripts; keeps no validity; polls"),
     assumes: &["the server keeps its scripts", "no reply is lost"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct EvalshaOnly;

@@ -8,11 +8,10 @@
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
-use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::span_ms;
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "exists-then-set",
@@ -20,13 +19,7 @@ pub(super) static ABOUT: About = About {
     from: "article 3",
     flaw: Some("two that see no key both take the lock; keeps no validity; polls"),
     assumes: &["no two look at once", "no reply is lost"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct ExistsThenSet;

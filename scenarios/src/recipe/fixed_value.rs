@@ -8,10 +8,9 @@
 //! Source: the second article, on why the value must be random.
 
 use picklock::env::{CallError, Env};
-use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, KeyValue, ReleaseOutcome};
 
 /// What all clients write.
 const LOCKED: &[u8] = b"locked";
@@ -22,13 +21,8 @@ pub(super) static ABOUT: About = About {
     from: "article 2",
     flaw: Some("a late release deletes the next holder's lock; keeps no validity; polls"),
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
     value: KeyValue::Shared,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct FixedValue;

@@ -9,8 +9,8 @@
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 
-use super::article::{ArticleClient, ArticleLock, unknown};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON, unknown};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "get-del-release",
@@ -18,13 +18,8 @@ pub(super) static ABOUT: About = About {
     from: "articles 2 and 4",
     flaw: Some("compare and delete are two steps: what lies between ends another's hold; polls"),
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
     scripts: Vec::new,
+    ..COMMON
 };
 
 pub(super) struct GetDelRelease;

@@ -16,11 +16,10 @@ use std::time::Duration;
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
-use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::{Instant, span_ms};
 
-use super::article::{ArticleClient, ArticleLock, unknown};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON, unknown};
+use super::{About, ReleaseOutcome};
 
 /// How long a turn of a loop takes that finds no key, beside its GET.
 const TURN: Duration = Duration::from_micros(100);
@@ -38,13 +37,7 @@ pub(super) static ABOUT: About = About {
         "nobody who holds the lock dies",
         "no reply is lost",
     ],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct GetSetWatchdog;

@@ -12,8 +12,8 @@ use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
 use picklock::time::span_ms;
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, KeyValue, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "getset-timestamp",
@@ -25,13 +25,9 @@ pub(super) static ABOUT: About = About {
         "no work, pause or delay longer than the TTL",
         "no two see an old time at once",
     ],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
     value: KeyValue::Stamp,
-    native: false,
     scripts: Vec::new,
+    ..COMMON
 };
 
 pub(super) struct GetsetTimestamp;

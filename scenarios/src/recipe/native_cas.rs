@@ -6,26 +6,15 @@
 use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
-use super::shipped::{Shipped, WaitStrategy};
-use super::{About, KeyValue, Params, Servers, Validity};
+use super::shipped::{COMMON, Shipped, WaitStrategy};
+use super::{About, Params};
 
 pub(super) static ABOUT: About = About {
     name: "native-cas",
     how: "as single-watchdog, by SET IFEQ and DELEX or DELIFEQ; by scripts where the server has neither",
-    from: "the picklock library",
-    flaw: None,
-    assumes: &[
-        "no pause between the last look at the validity and the write",
-        "clocks run apart by less than the drift allowance",
-        "the server does not forget: no failover, no power loss",
-    ],
-    validity: Validity::Tracked,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
     native: true,
     scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
+    ..COMMON
 };
 
 /// The recipe.

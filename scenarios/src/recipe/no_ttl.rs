@@ -8,10 +8,9 @@
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 use picklock::reply::Reply;
-use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "no-ttl",
@@ -19,13 +18,7 @@ pub(super) static ABOUT: About = About {
     from: "articles 2 and 3",
     flaw: Some("a holder that is gone holds it for ever; forgets a lost reply; polls"),
     assumes: &["nobody who holds the lock dies or is cut off", "no request or reply is lost"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct NoTtl;

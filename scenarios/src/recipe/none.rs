@@ -7,7 +7,8 @@
 
 use picklock::env::{Env, Mark, Phase};
 
-use super::{About, BoxFuture, Held, KeyValue, NotHeld, Recipe, ReleaseOutcome, Servers, Validity};
+use super::article::COMMON;
+use super::{About, BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "none",
@@ -15,13 +16,9 @@ pub(super) static ABOUT: About = About {
     from: "beside the articles",
     flaw: Some("two clients work at once"),
     assumes: &[],
-    validity: Validity::None,
     locks: false,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
     scripts: Vec::new,
+    ..COMMON
 };
 
 /// The recipe.

@@ -16,10 +16,8 @@ use picklock::OwnerToken;
 use picklock::env::{CallError, Env, Mark, Phase, Subscription};
 use picklock::scripts::DELETE_AND_TELL;
 
-use super::article::{ArticleClient, ArticleLock, Tried, by_script, not_held};
-use super::{
-    About, BoxFuture, Held, KeyValue, NotHeld, Params, Recipe, ReleaseOutcome, Servers, Validity,
-};
+use super::article::{ArticleClient, ArticleLock, COMMON, Tried, by_script, not_held};
+use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome};
 use crate::call::{answered, within};
 
 pub(super) static ABOUT: About = About {
@@ -28,13 +26,8 @@ pub(super) static ABOUT: About = About {
     from: "article 3",
     flaw: Some("sleeps through a release between its try and its subscription; keeps no validity"),
     assumes: &["nothing is released between a try and the subscription", "no holder dies"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
     scripts: || vec![&DELETE_AND_TELL],
+    ..COMMON
 };
 
 /// How the lock is taken and given back; waiting is not the articles' common way.

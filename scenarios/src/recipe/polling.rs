@@ -9,10 +9,9 @@
 
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
-use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "polling",
@@ -20,13 +19,7 @@ pub(super) static ABOUT: About = About {
     from: "articles 1 and 3",
     flaw: Some("forgets a lost reply: an orphan key until its TTL; keeps no validity; polls"),
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct Polling;

@@ -3,28 +3,20 @@
 //! Sound under its assumptions. See `core/src/redlock.rs`.
 
 use picklock::OptionsError;
-use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::{Shipped, WaitStrategy};
-use super::{About, KeyValue, Params, Servers, Validity};
+use super::shipped::{COMMON, Shipped, WaitStrategy};
+use super::{About, Params, Servers};
 
 pub(super) static ABOUT: About = About {
     name: "redlock",
     how: "single on each of several nodes at once, held by a quorum; with fewer than three nodes, on one",
-    from: "the picklock library",
-    flaw: None,
     assumes: &[
         "no pause between the last look at the validity and the write",
         "clocks run apart by less than the drift allowance",
         "no node forgets what it has granted and is back within a TTL, and no node's clock jumps",
     ],
-    validity: Validity::Tracked,
-    locks: true,
-    fair: None,
     servers: Servers::Several,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 /// The recipe.

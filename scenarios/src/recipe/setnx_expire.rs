@@ -9,11 +9,10 @@
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
-use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::span_ms;
 
-use super::article::{ArticleClient, ArticleLock};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "setnx-expire",
@@ -23,13 +22,7 @@ pub(super) static ABOUT: About = About {
         "who dies between the two commands holds the lock for ever; keeps no validity; polls",
     ),
     assumes: &["nobody dies, and nothing is lost, between the two commands", "no reply is lost"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 pub(super) struct SetnxExpire;

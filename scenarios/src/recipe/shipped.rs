@@ -10,7 +10,19 @@ use picklock::{
     Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
 };
 
-use super::{BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome};
+use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome, Validity, article};
+
+/// What there is to say of a lock of the library that says nothing else.
+pub(super) const COMMON: About = About {
+    from: "the picklock library",
+    assumes: &[
+        "no pause between the last look at the validity and the write",
+        "clocks run apart by less than the drift allowance",
+        "the server does not forget: no failover, no power loss",
+    ],
+    validity: Validity::Tracked,
+    ..article::COMMON
+};
 
 /// Longer than any run: the retries end the wait.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -51,7 +63,7 @@ impl Shipped {
     async fn guard<E: Env>(&self, env: E) -> Result<Guard<E>, NotHeld> {
         let Params { node, retries, pause, jitter, .. } = self.params;
         let (key, options) = (self.params.key.clone(), self.options.clone());
-        let cannot = |error: OptionsError| super::article::not_held(&error.to_string());
+        let cannot = |error: OptionsError| article::not_held(&error.to_string());
         let poll = Poll { base: pause, jitter, max_retries: None };
         let round = pause.saturating_add(jitter).saturating_add(options.call_timeout());
         let as_long = round.saturating_mul(retries);

@@ -3,28 +3,14 @@
 //! Sound under its assumptions. See `core/src/single.rs`.
 
 use picklock::OptionsError;
-use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::{Shipped, WaitStrategy};
-use super::{About, KeyValue, Params, Servers, Validity};
+use super::shipped::{COMMON, Shipped, WaitStrategy};
+use super::{About, Params};
 
 pub(super) static ABOUT: About = About {
     name: "single",
     how: "SET NX PX, validity from the send, compare-and-delete, ambiguous acquire cleaned up",
-    from: "the picklock library",
-    flaw: None,
-    assumes: &[
-        "no pause between the last look at the validity and the write",
-        "clocks run apart by less than the drift allowance",
-        "the server does not forget: no failover, no power loss",
-    ],
-    validity: Validity::Tracked,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 /// The recipe.

@@ -5,10 +5,9 @@
 use std::time::Duration;
 
 use picklock::OptionsError;
-use picklock::scripts::COMPARE_AND_DELETE;
 
-use super::shipped::{Shipped, WaitStrategy};
-use super::{About, KeyValue, Params, Servers, Validity};
+use super::shipped::{COMMON, Shipped, WaitStrategy};
+use super::{About, Params, Servers};
 
 /// The most that is waited for a replica.
 const WITHIN_MOST: Duration = Duration::from_secs(1);
@@ -16,20 +15,13 @@ const WITHIN_MOST: Duration = Duration::from_secs(1);
 pub(super) static ABOUT: About = About {
     name: "single-wait",
     how: "as single, then WAIT for a replica, where there is one, before claiming",
-    from: "the picklock library",
-    flaw: None,
     assumes: &[
         "no pause between the last look at the validity and the write",
         "clocks run apart by less than the drift allowance",
         "a failover promotes a replica that has acknowledged; no power loss",
     ],
-    validity: Validity::Tracked,
-    locks: true,
-    fair: None,
     servers: Servers::Followed,
-    value: KeyValue::Token,
-    native: false,
-    scripts: || vec![&COMPARE_AND_DELETE],
+    ..COMMON
 };
 
 /// The recipe.

@@ -13,8 +13,8 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
 
-use super::article::{ArticleClient, ArticleLock, unknown};
-use super::{About, KeyValue, ReleaseOutcome, Servers, Validity};
+use super::article::{ArticleClient, ArticleLock, COMMON, unknown};
+use super::{About, ReleaseOutcome};
 
 pub(super) static ABOUT: About = About {
     name: "watch-multi",
@@ -22,13 +22,8 @@ pub(super) static ABOUT: About = About {
     from: "article 1",
     flaw: Some("forgets a lost reply: an orphan key until its TTL; keeps no validity; polls"),
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
-    validity: Validity::None,
-    locks: true,
-    fair: None,
-    servers: Servers::One,
-    value: KeyValue::Token,
-    native: false,
     scripts: Vec::new,
+    ..COMMON
 };
 
 pub(super) struct WatchMulti;

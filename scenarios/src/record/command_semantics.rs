@@ -16,67 +16,22 @@ const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// No command that is known here has a longer name.
 const NAME_BYTES: usize = 8;
-/// A word as one number, with zeros behind its letters: comparing it with many is cheap.
-const fn packed(word: &[u8]) -> u64 {
-    let mut bytes = [0; NAME_BYTES];
-    let mut place = 0;
-    while place < word.len() {
-        bytes[place] = word[place];
-        place += 1;
-    }
-    u64::from_le_bytes(bytes)
-}
-
 /// Longer strings are cut: the history tells who did what, it is no backup.
 const TEXT_BYTES: usize = 64;
 
-/// The commands that are known here.
-mod verb {
-    use super::packed;
+/// Changes the value of a key and leaves its life alone.
+fn counts(verb: &[u8]) -> bool {
+    matches!(verb, b"DECR" | b"INCR" | b"INCRBY" | b"DECRBY")
+}
 
-    pub(super) const SET: u64 = packed(b"SET");
-    pub(super) const SETNX: u64 = packed(b"SETNX");
-    pub(super) const GETSET: u64 = packed(b"GETSET");
-    pub(super) const GETDEL: u64 = packed(b"GETDEL");
-    pub(super) const DEL: u64 = packed(b"DEL");
-    pub(super) const UNLINK: u64 = packed(b"UNLINK");
-    pub(super) const DELEX: u64 = packed(b"DELEX");
-    pub(super) const DELIFEQ: u64 = packed(b"DELIFEQ");
-    pub(super) const PEXPIRE: u64 = packed(b"PEXPIRE");
-    pub(super) const EXPIRE: u64 = packed(b"EXPIRE");
-    pub(super) const EVAL: u64 = packed(b"EVAL");
-    pub(super) const EVALSHA: u64 = packed(b"EVALSHA");
-    /// Those that change the value of a key and leave its life alone.
-    pub(super) const COUNTS: [u64; 4] =
-        [packed(b"DECR"), packed(b"INCR"), packed(b"INCRBY"), packed(b"DECRBY")];
-    /// Those that change no key.
-    pub(super) const HARMLESS: [u64; 24] = [
-        packed(b"GET"),
-        packed(b"GETRANGE"),
-        packed(b"STRLEN"),
-        packed(b"TYPE"),
-        packed(b"TOUCH"),
-        packed(b"EXISTS"),
-        packed(b"TTL"),
-        packed(b"PTTL"),
-        packed(b"PING"),
-        packed(b"ECHO"),
-        packed(b"TIME"),
-        packed(b"INFO"),
-        packed(b"WAIT"),
-        packed(b"PUBLISH"),
-        packed(b"WATCH"),
-        packed(b"UNWATCH"),
-        packed(b"MULTI"),
-        // What a transaction does is written down as the commands that were queued in it.
-        packed(b"EXEC"),
-        packed(b"DISCARD"),
-        packed(b"SCRIPT"),
-        packed(b"ROLE"),
-        packed(b"CONFIG"),
-        packed(b"CLIENT"),
-        packed(b"HELLO"),
-    ];
+/// Changes no key. What a transaction does is written down as the commands that were queued in it.
+fn is_harmless(verb: &[u8]) -> bool {
+    let reads = matches!(verb, b"GET" | b"GETRANGE" | b"STRLEN" | b"TYPE" | b"TOUCH" | b"EXISTS");
+    let looks = matches!(verb, b"TTL" | b"PTTL" | b"PING" | b"ECHO" | b"TIME" | b"INFO" | b"ROLE");
+    let queues = matches!(verb, b"WATCH" | b"UNWATCH" | b"MULTI" | b"EXEC" | b"DISCARD");
+    let others =
+        matches!(verb, b"WAIT" | b"PUBLISH" | b"SCRIPT" | b"CONFIG" | b"CLIENT" | b"HELLO");
+    reads || looks || queues || others
 }
 
 /// A command, understood.
@@ -123,11 +78,12 @@ pub(super) fn semantics<'a>(
 ) -> CommandSemantics<'a> {
     let mut args = command.args();
     let name = args.next().unwrap_or_default();
-    let upper = upper(name);
-    if matches!(upper, verb::EVALSHA | verb::EVAL) {
+    let (upper, length) = upper(name);
+    let verb = &upper[..length];
+    if matches!(verb, b"EVALSHA" | b"EVAL") {
         let body = args.next().unwrap_or_default();
         let key = args.nth(1).unwrap_or_default();
-        let intent = script(upper == verb::EVALSHA, body, args, dialect);
+        let intent = script(verb == b"EVALSHA", body, args, dialect);
         let writes = match intent.touch {
             Touch::Delete | Touch::Extend(_) => Writes::Nothing,
             _ => Writes::Unknown,
@@ -137,42 +93,39 @@ pub(super) fn semantics<'a>(
     let key = args.next().unwrap_or_default();
     let value = args.clone().next().unwrap_or_default();
     let certain = |touch| Intent { touch, compares: false };
-    let mut gives_old = matches!(upper, verb::GETSET | verb::GETDEL);
-    let intent = match upper {
-        verb::SET => {
+    let mut gives_old = matches!(verb, b"GETSET" | b"GETDEL");
+    let intent = match verb {
+        b"SET" => {
             let set = set(args, dialect);
             gives_old = set.gives_old;
             set.intent
         }
-        verb::SETNX => certain(Touch::Create(stamped(args.next(), dialect, wall))),
-        verb::GETSET => certain(Touch::Overwrite(stamped(args.next(), dialect, wall))),
-        verb::DEL | verb::UNLINK | verb::GETDEL => certain(Touch::Delete),
-        verb::DELEX => delex(args, dialect),
-        verb::DELIFEQ => Intent { touch: Touch::Delete, compares: spares_others(dialect) },
-        verb::PEXPIRE => certain(expiry(args.next(), NS_PER_MS)),
-        verb::EXPIRE => certain(expiry(args.next(), NS_PER_S)),
-        it if verb::HARMLESS.contains(&it) || verb::COUNTS.contains(&it) => certain(Touch::None),
+        b"SETNX" => certain(Touch::Create(stamped(args.next(), dialect, wall))),
+        b"GETSET" => certain(Touch::Overwrite(stamped(args.next(), dialect, wall))),
+        b"DEL" | b"UNLINK" | b"GETDEL" => certain(Touch::Delete),
+        b"DELEX" => delex(args, dialect),
+        b"DELIFEQ" => Intent { touch: Touch::Delete, compares: spares_others(dialect) },
+        b"PEXPIRE" => certain(expiry(args.next(), NS_PER_MS)),
+        b"EXPIRE" => certain(expiry(args.next(), NS_PER_S)),
+        it if is_harmless(it) || counts(it) => certain(Touch::None),
         _ => certain(Touch::Unknown),
     };
     let writes = match intent.touch {
         Touch::Create(_) | Touch::Overwrite(_) => Writes::Value(value),
         Touch::Unknown => Writes::Unknown,
-        _ if verb::COUNTS.contains(&upper) => Writes::Unknown,
+        _ if counts(verb) => Writes::Unknown,
         _ => Writes::Nothing,
     };
     CommandSemantics { name, key, intent, gives_old, writes }
 }
 
-/// The name in capitals, packed; 0 for one that is longer than any that is known.
-fn upper(name: &[u8]) -> u64 {
+/// The name in capitals, and its length; nothing of one that is longer than any that is known.
+fn upper(name: &[u8]) -> ([u8; NAME_BYTES], usize) {
     let mut upper = [0; NAME_BYTES];
-    if name.len() > NAME_BYTES {
-        return 0;
-    }
-    for (letter, byte) in upper.iter_mut().zip(name) {
-        *letter = byte.to_ascii_uppercase();
-    }
-    u64::from_le_bytes(upper)
+    let Some(letters) = upper.get_mut(..name.len()) else { return (upper, 0) };
+    letters.copy_from_slice(name);
+    letters.make_ascii_uppercase();
+    (upper, name.len())
 }
 
 /// A whole number, not negative.

@@ -60,7 +60,7 @@ impl<W: Observed> Conn for RecordedConn<W> {
 
 impl<W: Observed> Drop for RecordedConn<W> {
     fn drop(&mut self) {
-        for sent in self.queued.take_last() {
+        for sent in self.queued.take() {
             self.env
                 .end_with(sent.op, |texts| What::Unanswered(texts.intern("left in a transaction")));
         }

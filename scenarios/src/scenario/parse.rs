@@ -192,7 +192,7 @@ impl Scenario {
         self.check_servers()?;
         // An answer that always comes when the lock is over grants nothing to anybody.
         let trip_ns = 2 * self.network.latency.sampler().at(0);
-        if self.about_lock().locks && picklock::time::span_ns(ttl.0) < trip_ns {
+        if self.about_lock().locks && ttl.ns() < trip_ns {
             let trip = Span(std::time::Duration::from_nanos(trip_ns));
             let why = format!("the TTL is {ttl}, and no request is answered within {trip}");
             return wrong("lock.ttl", why);

@@ -9,6 +9,12 @@ fn pool() -> &'static str {
     catalog::text("bonus-pool").unwrap()
 }
 
+/// These keys are set on the command line.
+pub(super) fn setting(set: &[(&str, &str)]) -> Overrides {
+    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Overrides { set, ..Overrides::default() }
+}
+
 fn parse(text: &str, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
     Scenario::parse("test", "test.toml", text, overrides)
 }
@@ -30,8 +36,7 @@ fn the_file_says_what_is_run() {
     assert!(scenario.remarks().is_empty());
     assert_eq!(scenario.commands_within_milli(), None);
     for (asked, milli) in [("2.1", 2_100), ("0", 0), ("1000000000", 1_000_000_000_000)] {
-        let set = vec![("commands_within".to_owned(), asked.to_owned())];
-        let asked = parse(pool(), &Overrides { set, ..Overrides::default() }).unwrap();
+        let asked = parse(pool(), &setting(&[("commands_within", asked)])).unwrap();
         assert_eq!(asked.commands_within_milli(), Some(milli));
     }
     assert_eq!(scenario.expectation("single").unwrap().effect, Outcome::Held);
@@ -103,10 +108,7 @@ fn overrides_are_checked_like_the_file_and_blamed_on_the_command_line() {
 
 #[test]
 fn any_key_can_be_set() {
-    let set = |path: &str, value: &str| {
-        let set = vec![(path.to_owned(), value.to_owned())];
-        parse(pool(), &Overrides { set, ..Overrides::default() })
-    };
+    let set = |path: &str, value: &str| parse(pool(), &setting(&[(path, value)]));
     let scenario = set("workload.bonus_pool.prizes", "3").unwrap();
     assert_eq!(scenario.workload, {
         let hold = Span(Duration::from_millis(2));
@@ -175,10 +177,7 @@ fn a_line_that_nobody_has_written_is_not_printed() {
 
 #[test]
 fn a_part_that_was_set_is_not_blamed_on_the_file() {
-    let set = |path: &str, value: &str| {
-        let set = vec![(path.to_owned(), value.to_owned())];
-        parse(pool(), &Overrides { set, ..Overrides::default() }).unwrap_err()
-    };
+    let set = |path: &str, value: &str| parse(pool(), &setting(&[(path, value)])).unwrap_err();
     assert_eq!(set("network.latency.max", "1us").offset(), None);
     assert_eq!(set("network", "{ latency = { min = \"2ms\", max = \"1ms\" } }").offset(), None);
     let error = set("lock.ttl.x", "1");

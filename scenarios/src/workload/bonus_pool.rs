@@ -4,15 +4,13 @@
 //! is neither a prize won nor a prize left. A client whose lock keeps a validity looks at it last
 //! before it takes. Deliberately absent: a transaction, which would make the lock superfluous.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use picklock::command::Command;
-use picklock::env::{CallError, Conn, Env, Mark, Node, Phase};
+use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::reply::Reply;
 
-use super::{Workload, acquire, release};
-use crate::call::answered;
+use super::{Workload, acquire, call, number, release};
 use crate::history::What;
 use crate::recipe::{BoxFuture, Held, Recipe};
 use crate::record::{Observed, Recorded};
@@ -34,20 +32,8 @@ pub(super) struct BonusPool {
 }
 
 impl BonusPool {
-    async fn call<W: Observed>(
-        &self,
-        env: &Recorded<W>,
-        command: Command,
-    ) -> Result<Reply, CallError> {
-        let conn = env.connect(NODE).await?;
-        answered(env, pin!(conn.call(command))).await
-    }
-
     async fn read<W: Observed>(&self, env: &Recorded<W>) -> Result<i64, CallError> {
-        let reply = self.call(env, Command::new("GET").arg(&self.key)).await?;
-        reply.as_int().ok_or_else(|| {
-            CallError::Indeterminate(format!("the pool holds no number: {reply:?}").into())
-        })
+        number(&call(env, NODE, Command::new("GET").arg(&self.key)).await?, "pool")
     }
 
     async fn take<W: Observed>(&self, env: &Recorded<W>, held: &dyn Held) {
@@ -65,7 +51,7 @@ impl BonusPool {
             return not("lock lost");
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
-        let answer = self.call(env, Command::new("DECR").arg(&self.key)).await;
+        let answer = call(env, NODE, Command::new("DECR").arg(&self.key)).await;
         let unknown = |why: String| {
             env.end_with(op, |texts| What::TakeUnknown { prize, why: texts.intern(&why) });
         };
@@ -82,7 +68,7 @@ impl<W: Observed> Workload<W> for BonusPool {
     fn set_up<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>> {
         let command = Command::new("SET").arg(&self.key).int(u64::from(self.prizes));
         let command = command.arg("EX").int(POOL_LIVES_S);
-        Box::pin(async move { self.call(run, command).await.map(drop) })
+        Box::pin(async move { call(run, NODE, command).await.map(drop) })
     }
 
     fn client<'a>(

@@ -6,15 +6,12 @@
 //! fault touches, so that what harms it is the lock's doing. Deliberately absent: INCR, which would
 //! make the lock superfluous.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use picklock::command::Command;
-use picklock::env::{CallError, Conn, Env, Mark, Node, Phase};
-use picklock::reply::Reply;
+use picklock::env::{CallError, Env, Mark, Node, Phase};
 
-use super::{Workload, acquire, release};
-use crate::call::answered;
+use super::{Workload, acquire, call, number, release};
 use crate::history::{Update, What};
 use crate::recipe::{BoxFuture, Held, Recipe};
 use crate::record::{Observed, Recorded};
@@ -58,15 +55,6 @@ pub(super) struct Register {
 }
 
 impl Register {
-    async fn call<W: Observed>(
-        &self,
-        env: &Recorded<W>,
-        command: Command,
-    ) -> Result<Reply, CallError> {
-        let conn = env.connect(self.node).await?;
-        answered(env, pin!(conn.call(command))).await
-    }
-
     async fn read<W: Observed>(
         &self,
         env: &Recorded<W>,
@@ -76,10 +64,7 @@ impl Register {
             true => self.present(token),
             false => Command::new("GET").arg(&self.key),
         };
-        let reply = self.call(env, command).await?;
-        reply.as_int().ok_or_else(|| {
-            CallError::Indeterminate(format!("the register holds no number: {reply:?}").into())
-        })
+        number(&call(env, self.node, command).await?, "register")
     }
 
     async fn write<W: Observed>(
@@ -93,7 +78,7 @@ impl Register {
             true => self.present(token).arg(&value),
             false => Command::new("SET").arg(&self.key).arg(&value),
         };
-        self.call(env, command).await.map(drop)
+        call(env, self.node, command).await.map(drop)
     }
 
     /// Asks a register that is fenced, with this token.

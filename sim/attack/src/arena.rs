@@ -65,6 +65,8 @@ pub(crate) struct Arena {
     pub(crate) links: Vec<Link>,
     pub(crate) proxy: Proxy,
     pub(crate) server: Server,
+    /// How long the lock's key lives without renewal, as far as is known.
+    pub(crate) life: Duration,
     /// By client, from client 1.
     pub(crate) workers: Vec<Option<Worker>>,
 }
@@ -88,8 +90,8 @@ impl Arena {
             })
             .collect::<Result<_, _>>()?;
         let workers = (0..attack.clients).map(|_| None).collect();
-        let (attack, supervisor) = (Arc::clone(attack), supervisor.clone());
-        Ok(Self { attack, supervisor, links, proxy, server, workers })
+        let (attack, supervisor, life) = (Arc::clone(attack), supervisor.clone(), attack.ttl);
+        Ok(Self { attack, supervisor, links, proxy, server, life, workers })
     }
 
     /// Makes everything as new: no key, and each worker proven to lock and unlock.

@@ -11,7 +11,9 @@ use live_world::supervisor::Supervisor;
 use picklock::command::Command;
 use picklock::reply::Reply;
 use scenarios::history::{FORMAT, Head, History, What};
+use scenarios::span::rounded;
 use scenarios::verdict::{Level, Outcome};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::arena::{Arena, Attack, AttackError};
@@ -25,119 +27,73 @@ use crate::transcript::{self, SentCommand};
 
 /// How far an expiry may be off: the grain of Redis's clock, and how late it may be noticed.
 const MARGIN: Duration = Duration::from_millis(2);
+/// So many times as long as asked for a key may live: some libraries count in whole seconds.
+const LIFE_MOST: u32 = 4;
 /// How often the lock's key is looked at when everybody has done.
 const PROBE_EVERY: Duration = Duration::from_millis(10);
 
-/// Which plans, and how.
+/// Which plans are run, and how.
 pub struct Campaign {
-    /// Only plans whose name matches one of these, by name or by its beginning up to a dot; all where none is given.
+    /// Only plans whose name is one of these, begins with it, or ends with it; all where none is given.
     pub only: Vec<String>,
     /// How often each is run.
     pub again: u32,
     /// How many run at a time.
     pub jobs: usize,
-    /// Told how many plans are done, of how many.
-    pub progress: Box<dyn Fn(u64, u64) + Send + Sync>,
+    /// Counts the plans that are done.
+    pub done: Arc<AtomicU64>,
+    /// Turns true when no more plans are to be run.
+    pub stopped: watch::Receiver<bool>,
 }
 
-/// What a run without faults has shown of a lock.
-struct Learnt {
+/// A worker whose lock works where nothing goes wrong, and the plans for it.
+pub struct Learnt {
+    attack: Arc<Attack>,
     plans: Vec<AttackPlan>,
     lock_key: Vec<u8>,
     promises: Promises,
+    arena: Arena,
 }
 
-/// Learns the plans for this worker, and runs none of them.
+impl Learnt {
+    /// The plans for this worker, or those of them that are meant.
+    pub fn plans(&self, only: &[String]) -> Vec<AttackPlan> {
+        let is_meant = |plan: &&AttackPlan| {
+            let name = plan.to_string();
+            let fits = |only: &String| {
+                let (begins, ends) = (format!("{only}."), format!(".{only}"));
+                name == *only || name.starts_with(&begins) || name.ends_with(&ends)
+            };
+            only.is_empty() || only.iter().any(fits)
+        };
+        self.plans.iter().filter(is_meant).cloned().collect()
+    }
+
+    /// Runs the plans.
+    ///
+    /// # Errors
+    /// [`AttackError`]: no further server, or a worker that is of no use even without faults.
+    pub async fn attack(
+        self,
+        supervisor: &Supervisor,
+        campaign: &Campaign,
+    ) -> Result<AttackReport, AttackError> {
+        let meant = self.plans(&campaign.only);
+        let Self { attack, lock_key, promises, arena, .. } = self;
+        run(&attack, supervisor, campaign, Known { lock_key, promises }, meant, arena).await
+    }
+}
+
+/// Runs the lock without faults, and learns the plans for it.
 ///
 /// # Errors
 /// [`AttackError`]: no server, or the worker is of no use.
-pub async fn list(
-    attack: &Arc<Attack>,
-    supervisor: &Supervisor,
-) -> Result<Vec<AttackPlan>, AttackError> {
+pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Learnt, AttackError> {
     let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
-    Ok(learn(&mut arena).await?.plans)
-}
-
-/// Runs every plan.
-///
-/// # Errors
-/// [`AttackError`]: no server, or the worker is of no use even without faults.
-pub async fn run(
-    attack: &Arc<Attack>,
-    supervisor: &Supervisor,
-    campaign: Campaign,
-) -> Result<AttackReport, AttackError> {
-    let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
-    let learnt = Arc::new(learn(&mut arena).await?);
-    let is_meant = |plan: &AttackPlan| {
-        let name = plan.to_string();
-        let fits = |only: &String| {
-            name == *only
-                || name.starts_with(&format!("{only}."))
-                || name.ends_with(&format!(".{only}"))
-        };
-        campaign.only.is_empty() || campaign.only.iter().any(fits)
-    };
-    let meant: Vec<AttackPlan> = learnt.plans.iter().filter(|it| is_meant(it)).cloned().collect();
-    let total = meant.len();
-    let queue: VecDeque<(usize, AttackPlan)> = meant.into_iter().enumerate().collect();
-    let queue = Arc::new(Mutex::new(queue));
-    let (done, campaign) = (Arc::new(AtomicU64::new(0)), Arc::new(campaign));
-    let (server, world) = (arena.server.name(), arena.server.world());
-    let mut tasks = JoinSet::new();
-    let mut first = Some(arena);
-    for job in 1..=campaign.jobs.clamp(1, total.max(1)) {
-        let arena = first.take();
-        let (attack, supervisor, learnt) =
-            (Arc::clone(attack), supervisor.clone(), Arc::clone(&learnt));
-        let (queue, done, campaign) =
-            (Arc::clone(&queue), Arc::clone(&done), Arc::clone(&campaign));
-        tasks.spawn(async move {
-            let mut arena = match arena {
-                Some(arena) => arena,
-                None => Arena::open(&attack, &supervisor, &format!("attack-{job}")).await?,
-            };
-            let mut reports = Vec::new();
-            loop {
-                let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                let Some((place, plan)) = next else { break };
-                reports.push((place, several(&mut arena, &learnt, &plan, campaign.again).await?));
-                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                (campaign.progress)(done, total as u64);
-            }
-            arena.workers.clear();
-            arena.server.close().await;
-            Ok::<_, AttackError>(reports)
-        });
-    }
-    let mut reports = Vec::new();
-    while let Some(joined) = tasks.join_next().await {
-        if let Ok(theirs) = joined {
-            reports.extend(theirs?);
-        }
-    }
-    reports.sort_by_key(|(place, _)| *place);
-    let plans: Vec<PlanReport> = reports.into_iter().map(|(_, report)| report).collect();
-    Ok(AttackReport {
-        schema: ATTACK_SCHEMA.to_owned(),
-        command: attack.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
-        world: world.to_owned(),
-        server,
-        clients: attack.clients,
-        ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
-        lock_key: String::from_utf8_lossy(&learnt.lock_key).into_owned(),
-        promises: learnt.promises.into(),
-        complete: plans.len() == total,
-        plans,
-    })
-}
-
-/// Runs the lock without faults.
-async fn learn(arena: &mut Arena) -> Result<Learnt, AttackError> {
     arena.prepare().await?;
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
-    let Staged { start, recorder, failures, .. } = stage::run(arena, None, promises.renews).await;
+    let Staged { start, recorder, failures, .. } =
+        stage::run(&mut arena, None, promises.renews).await;
     if let Some((_, error)) = failures.into_iter().next() {
         return Err(error.into());
     }
@@ -159,20 +115,106 @@ async fn learn(arena: &mut Arena) -> Result<Learnt, AttackError> {
             "your worker created no key when it was told to acquire: a lock in Redis has one while it is held",
         )));
     };
-    Ok(Learnt { plans: plans(&boundaries), lock_key, promises })
+    if let Some(life) = transcript::life(&sent, &recorded, &lock_key) {
+        if life > attack.ttl * LIFE_MOST {
+            return Err(AttackError::NoLock(format!(
+                "the lock's key lives {}, where {} were asked for: lock with PICKLOCK_TTL_MS, or name the lock's own \
+                 TTL with --ttl",
+                rounded(nanos(life)),
+                rounded(nanos(attack.ttl)),
+            )));
+        }
+        arena.life = life.max(attack.ttl);
+    }
+    let attack = Arc::clone(attack);
+    Ok(Learnt { attack, plans: plans(&boundaries), lock_key, promises, arena })
+}
+
+/// What a run without faults has shown of a lock.
+struct Known {
+    lock_key: Vec<u8>,
+    promises: Promises,
+}
+
+async fn run(
+    attack: &Arc<Attack>,
+    supervisor: &Supervisor,
+    campaign: &Campaign,
+    known: Known,
+    meant: Vec<AttackPlan>,
+    arena: Arena,
+) -> Result<AttackReport, AttackError> {
+    let known = Arc::new(known);
+    let total = meant.len();
+    let queue: VecDeque<(usize, AttackPlan)> = meant.into_iter().enumerate().collect();
+    let queue = Arc::new(Mutex::new(queue));
+    let again = campaign.again;
+    let life = arena.life;
+    let (server, world) = (arena.server.name(), arena.server.world());
+    let mut tasks = JoinSet::new();
+    let mut first = Some(arena);
+    for job in 1..=campaign.jobs.clamp(1, total.max(1)) {
+        let arena = first.take();
+        let (attack, supervisor, known) =
+            (Arc::clone(attack), supervisor.clone(), Arc::clone(&known));
+        let (queue, done) = (Arc::clone(&queue), Arc::clone(&campaign.done));
+        let mut stopped = campaign.stopped.clone();
+        tasks.spawn(async move {
+            let mut arena = match arena {
+                Some(arena) => arena,
+                None => Arena::open(&attack, &supervisor, &format!("attack-{job}")).await?,
+            };
+            arena.life = life;
+            let mut reports = Vec::new();
+            loop {
+                let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                let Some((place, plan)) = next else { break };
+                let report = tokio::select! {
+                    biased;
+                    _ = stopped.wait_for(|stopped| *stopped) => break,
+                    report = several(&mut arena, &known, &plan, again) => report?,
+                };
+                reports.push((place, report));
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            arena.workers.clear();
+            arena.server.close().await;
+            Ok::<_, AttackError>(reports)
+        });
+    }
+    let mut reports = Vec::new();
+    while let Some(joined) = tasks.join_next().await {
+        if let Ok(theirs) = joined {
+            reports.extend(theirs?);
+        }
+    }
+    reports.sort_by_key(|(place, _)| *place);
+    let plans: Vec<PlanReport> = reports.into_iter().map(|(_, report)| report).collect();
+    Ok(AttackReport {
+        schema: ATTACK_SCHEMA.to_owned(),
+        command: attack.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
+        world: world.to_owned(),
+        server,
+        clients: attack.clients,
+        ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
+        lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
+        promises: known.promises.into(),
+        complete: plans.len() == total,
+        plans,
+    })
 }
 
 /// Runs a plan so many times, and reports the gravest.
 async fn several(
     arena: &mut Arena,
-    learnt: &Learnt,
+    known: &Known,
     plan: &AttackPlan,
     times: u32,
 ) -> Result<PlanReport, AttackError> {
     let mut worst: Option<PlanReport> = None;
     let mut outcomes = Vec::new();
     for _ in 0..times.max(1) {
-        let report = once(arena, learnt, plan).await?;
+        let report = once(arena, known, plan).await?;
         outcomes.push(report.outcome);
         if worst.as_ref().is_none_or(|worst| report.outcome > worst.outcome) {
             worst = Some(report);
@@ -188,14 +230,14 @@ async fn several(
 
 async fn once(
     arena: &mut Arena,
-    learnt: &Learnt,
+    known: &Known,
     plan: &AttackPlan,
 ) -> Result<PlanReport, AttackError> {
     arena.prepare().await?;
-    let staged = stage::run(arena, Some(plan), learnt.promises.renews).await;
-    probe(arena, &learnt.lock_key, &staged.recorder).await;
+    let staged = stage::run(arena, Some(plan), known.promises.renews).await;
+    probe(arena, &known.lock_key, &staged.recorder).await;
     let is_seen = arena.server.catch_up().await;
-    let ((history, astray), judged) = judged(arena, learnt, plan, &staged);
+    let ((history, astray), judged) = judged(arena, known, plan, &staged);
     let Judged { mut levels, mut findings, mut doubts } = judged;
     let astray = match is_seen {
         true => astray,
@@ -253,7 +295,7 @@ async fn once(
 /// The history of a plan, and what it shows.
 fn judged(
     arena: &Arena,
-    learnt: &Learnt,
+    known: &Known,
     plan: &AttackPlan,
     staged: &Staged,
 ) -> ((History, Option<String>), Judged) {
@@ -277,9 +319,9 @@ fn judged(
         locks: true,
         world: arena.server.world().to_owned(),
         clients: arena.attack.clients,
-        lock_key: String::from_utf8_lossy(&learnt.lock_key).into_owned(),
-        ttl_ns: u64::try_from(arena.attack.ttl.as_nanos()).unwrap_or(u64::MAX),
-        margin_ns: u64::try_from(MARGIN.as_nanos()).unwrap_or(u64::MAX),
+        lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
+        ttl_ns: nanos(arena.life),
+        margin_ns: nanos(MARGIN),
         register: Some(0),
         ..Head::default()
     };
@@ -296,7 +338,7 @@ fn judged(
     }
     let shown = Shown {
         plan: Some(plan),
-        promises: learnt.promises,
+        promises: known.promises,
         history: &history,
         sent: &sent,
         phases: &phases,
@@ -313,7 +355,7 @@ fn judged(
 /// Looks at the lock's key until it is gone, or should be.
 async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
     let ask = Command::new("PTTL").arg(lock_key);
-    let end = crate::recorder::now() + arena.attack.ttl * 2;
+    let end = crate::recorder::now() + arena.life * 2;
     loop {
         let answer = arena.server.endpoint.command(&ask).await;
         if let Ok(Reply::Int(pttl_ms)) = answer {
@@ -328,6 +370,10 @@ async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
         }
         pause(PROBE_EVERY).await;
     }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::disallowed_methods, reason = "workers run in real time")]

@@ -3,6 +3,7 @@
 //! Invariant: a *bug* breaks what every lock promises under a fault that a lock is made for. What only a fence could have
 //! prevented is an *assumption*, and an answer that misleads without harming anybody is a matter of the *API*.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use scenarios::checker;
@@ -155,9 +156,15 @@ pub(crate) fn judge(shown: &Shown<'_>) -> Judged {
             findings.push(failed(*client, error, shown));
         }
     }
-    // The same thing is told once, by the gravest.
-    findings.sort_by(|one, other| other.severity.cmp(&one.severity));
-    Judged { levels, findings, doubts }
+    Judged { levels, findings: gravest(findings), doubts }
+}
+
+/// The gravest findings, one of each kind: what else is wrong follows from them.
+fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
+    let gravest = findings.iter().map(|it| it.severity).max();
+    let mut kinds = BTreeSet::new();
+    findings.retain(|it| Some(it.severity) == gravest && kinds.insert(it.invariant.clone()));
+    findings
 }
 
 /// A worker that has ended, or does not answer.
@@ -256,4 +263,145 @@ fn dishonest(
 
 fn ns(at: Instant, start: Instant) -> u64 {
     u64::try_from(at.saturating_duration_since(start).as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redis_model::witness::KeyChange;
+
+    use super::*;
+    use crate::seen::{CommandSeen, SeenAnswer};
+
+    const MS: u64 = 1_000_000;
+
+    /// A test's clock, and what happened by it.
+    struct Tape {
+        start: Instant,
+        sent: Vec<SentCommand>,
+        phases: Vec<Phases>,
+    }
+
+    impl Tape {
+        /// Client 1 has acquisition 1 from the start, client 2 acquisition 2 from 500 ms on.
+        fn new() -> Self {
+            let start = crate::recorder::now();
+            let phases = [(1, 0), (2, 500)].map(|(client, ms)| Phases {
+                client,
+                acquisition: client,
+                begun: start + Duration::from_millis(ms),
+                acquired: None,
+                release: None,
+            });
+            Self { start, sent: Vec::new(), phases: phases.to_vec() }
+        }
+
+        fn at(&self, ms: u64) -> Instant {
+            self.start + Duration::from_millis(ms)
+        }
+
+        /// A client sent a command that did this to the key when it arrived.
+        fn does(mut self, client: u32, sent_ms: u64, arrived_ms: u64, touch: Touch) -> Self {
+            let change = KeyChange { db: 0, key: b"k".to_vec(), touch };
+            let seen = CommandSeen {
+                at: self.at(arrived_ms),
+                from: ([127, 0, 0, 1], 1).into(),
+                name: String::from("SET"),
+                answer: SeenAnswer::Ok,
+                changes: vec![change],
+            };
+            let (name, key) = (String::from("SET"), b"k".to_vec());
+            let (lost, refused, reply, seen) = (false, None, None, Some(seen));
+            let sent = self.at(sent_ms);
+            self.sent.push(SentCommand { client, sent, name, key, lost, refused, reply, seen });
+            self
+        }
+
+        /// What is wrong with this claim, in a run that lasted two seconds.
+        fn claim(
+            &self,
+            client: u32,
+            of: ClaimOf,
+            asked: u64,
+            answered: u64,
+        ) -> Option<AttackFinding> {
+            let history = History::default();
+            let shown = Shown {
+                plan: None,
+                promises: Promises { renews: false, checks: true },
+                history: &history,
+                sent: &self.sent,
+                phases: &self.phases,
+                claims: &[],
+                failures: &[],
+                start: self.start,
+                end: self.at(2_000),
+            };
+            let tenures = tenures(&self.sent, &self.phases, b"k", shown.end);
+            let (asked, answered) = (self.at(asked), self.at(answered));
+            let claim = Claim { client, acquisition: client, of, asked, answered };
+            dishonest(&shown, &tenures, &claim, false)
+        }
+    }
+
+    #[test]
+    fn a_claim_is_true_while_the_key_is_ones_own() {
+        let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS))).does(
+            1,
+            200,
+            201,
+            Touch::Extend(300 * MS),
+        );
+        for (asked, answered, is_true) in [(9, 12, true), (400, 450, true), (502, 600, false)] {
+            let found = tape.claim(1, ClaimOf::Held, asked, answered);
+            assert_eq!(found.is_none(), is_true, "asked at {asked}: {found:?}");
+        }
+        let found = tape.claim(2, ClaimOf::Acquired, 500, 600).unwrap();
+        assert_eq!((found.severity, found.level), (Severity::Bug, Level::Belief));
+        assert_eq!(tape.claim(1, ClaimOf::Released, 700, 701).unwrap().severity, Severity::Api);
+    }
+
+    #[test]
+    fn a_command_belongs_to_whom_sent_it_however_late_it_comes() {
+        let tape = Tape::new()
+            .does(1, 10, 11, Touch::Create(Some(100 * MS)))
+            .does(2, 501, 502, Touch::Create(Some(900 * MS)))
+            .does(1, 50, 600, Touch::Delete);
+        assert!(tape.claim(2, ClaimOf::Held, 590, 595).is_none());
+        let found = tape.claim(2, ClaimOf::Held, 605, 606).unwrap();
+        assert!(
+            found.story.iter().any(|it| it.text.contains("deleted or taken over")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_key_is_left_behind_only_if_nobody_clears_it_away() {
+        let taken = || Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+        let found = taken().claim(1, ClaimOf::NotAcquired, 9, 50).unwrap();
+        assert!(found.summary.contains("261 ms"), "{}", found.summary);
+        let cleared = taken().does(1, 60, 61, Touch::Delete);
+        assert!(cleared.claim(1, ClaimOf::NotAcquired, 9, 50).is_none());
+        assert!(taken().claim(1, ClaimOf::NotAcquired, 9, 400).is_none(), "it had expired by then");
+    }
+
+    #[test]
+    fn what_follows_from_something_graver_is_not_told() {
+        let finding = |severity, invariant: &str| AttackFinding {
+            severity,
+            invariant: invariant.to_owned(),
+            level: Level::Key,
+            summary: String::new(),
+            story: Vec::new(),
+        };
+        let all = vec![
+            finding(Severity::Api, "released-is-true"),
+            finding(Severity::Bug, "ownership"),
+            finding(Severity::Bug, "ownership"),
+            finding(Severity::Bug, "mutual-exclusion"),
+        ];
+        let kept: Vec<String> = gravest(all).into_iter().map(|it| it.invariant).collect();
+        assert_eq!(kept, ["ownership", "mutual-exclusion"]);
+    }
 }

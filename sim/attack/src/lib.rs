@@ -18,7 +18,7 @@ mod transcript;
 mod worker;
 
 pub use arena::{Attack, AttackError};
-pub use campaign::{Campaign, list, run};
+pub use campaign::{Campaign, Learnt, learn};
 pub use judgement::{AttackFinding, Severity};
 pub use junit::junit;
 pub use page::page;

@@ -21,6 +21,8 @@ pub(crate) struct Recorded {
     pub(crate) texts: Texts,
     pub(crate) events: Vec<RecordedEvent>,
     pub(crate) claims: Vec<Claim>,
+    /// When which client was asked whether it still has the lock, and had answered.
+    pub(crate) looks: Vec<(u32, Instant, Instant)>,
     /// When it was told, by which client, of which acquisition, and until when the lock may be relied on.
     pub(crate) validities: Vec<(Instant, u32, u32, Instant)>,
     acquisitions: u32,
@@ -90,6 +92,14 @@ impl Recorder {
         self.lock().events.push(event);
     }
 
+    /// Whether this client could once not tell what had happened.
+    pub(crate) fn has_unknown(&self, client: u32) -> bool {
+        self.lock().events.iter().any(|it| {
+            it.client == client
+                && matches!(it.what, What::AcquireUnknown(_) | What::ReleaseUnknown(_))
+        })
+    }
+
     /// All of it; the recorder is empty afterwards.
     pub(crate) fn take(&self) -> Recorded {
         std::mem::take(&mut *self.lock())
@@ -123,6 +133,11 @@ impl Attempt<'_> {
     pub(crate) fn note_validity(&self, at: Instant, until: Instant) {
         let Self { client, acquisition, .. } = *self;
         self.recorder.lock().validities.push((at, client, acquisition, until));
+    }
+
+    /// The worker was asked whether it still has the lock.
+    pub(crate) fn looked(&self, asked: Instant, answered: Instant) {
+        self.recorder.lock().looks.push((self.client, asked, answered));
     }
 
     /// The worker has made a claim.

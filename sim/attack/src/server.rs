@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fault_proxy::{Cut, Link};
+use fault_proxy::{Cut, Link, Upstream};
 use live_world::endpoint::{Choice, Endpoint, KeySpace, Settings};
 use picklock::command::Command;
 use picklock::env::CallError;
@@ -39,8 +39,9 @@ impl Server {
 
     /// Has a real server show its commands.
     fn watch(&mut self) -> Result<(), AttackError> {
-        if !self.endpoint.is_embedded() {
-            let addr = self.endpoint.server().addr;
+        if !self.endpoint.is_embedded()
+            && let Upstream::Tcp(addr) = self.endpoint.upstream()
+        {
             let monitor = Monitor::start(addr, self.endpoint.password(), &self.log);
             self.monitor = Some(monitor.map_err(|error| AttackError::Monitor(error.to_string()))?);
         }

@@ -68,6 +68,8 @@ impl Board {
 /// What every task of a plan shares.
 struct Stage {
     attack: Arc<Attack>,
+    /// How long the lock's key lives without renewal.
+    life: Duration,
     plan: Option<AttackPlan>,
     board: watch::Sender<Board>,
     recorder: Recorder,
@@ -99,7 +101,7 @@ impl Stage {
     }
 
     fn ttl(&self) -> Duration {
-        self.attack.ttl
+        self.life
     }
 
     /// How long a client works under the lock: well within the TTL, and the rivals longer, so that a victim that
@@ -124,6 +126,7 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
     let board = Board { acquired: vec![0; clients as usize], ..Board::default() };
     let stage = Arc::new(Stage {
         attack: Arc::clone(&arena.attack),
+        life: arena.life,
         plan: plan.cloned(),
         board: watch::Sender::new(board),
         recorder: Recorder::default(),
@@ -140,7 +143,7 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
         let stage = Arc::clone(&stage);
         tasks.spawn(async move { (client, rival(&stage, client, worker).await) });
     }
-    let arming = arena.proxy.rules();
+    let arming = Arc::clone(arena.proxy.rules());
     let gate = Gate::shut();
     let theirs = (Arc::clone(&stage), gate.clone());
     tasks.spawn(async move {
@@ -162,8 +165,8 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
     arena.proxy.rules().clear();
     let is_changed =
         plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
-    if is_changed {
-        // Its clocks, or what it has missed, are not those of a new one.
+    // Its clocks, or what it has missed, are not those of a new one; and what it does not know it may still be about.
+    if is_changed || stage.recorder.has_unknown(VICTIM) {
         arena.workers[0] = None;
     }
     let stage = Arc::into_inner(stage).expect("every task has ended");
@@ -434,6 +437,7 @@ async fn work(
     let asked = now();
     let still = worker.ask(Order::Check, stage.attack.answer_within).await;
     let at = now();
+    attempt.looked(asked, at);
     match still {
         Ok((_, Answer::Ok(_))) => {
             attempt.claim(ClaimOf::Held, asked, at);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
 use scenarios::history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
@@ -175,6 +175,19 @@ pub(crate) fn acquisition(phases: &[Phases], client: u32, at: Instant) -> u32 {
     theirs.max_by_key(|it| it.begun).map_or(0, |it| it.acquisition)
 }
 
+/// How long this key lived when the victim had acquired the lock; none for ever.
+pub(crate) fn life(sent: &[SentCommand], recorded: &Recorded, key: &[u8]) -> Option<Duration> {
+    let phases = phases(recorded);
+    let acquired = phases.iter().find(|it| it.client == VICTIM)?.acquired?;
+    let theirs = sent.iter().filter(|it| it.client == VICTIM && it.sent < acquired);
+    let changes = theirs.flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
+    match changes.filter(|it| it.key == key).last()?.touch {
+        Touch::Create(ns) | Touch::Overwrite(ns) => ns.map(Duration::from_nanos),
+        Touch::Extend(ns) => Some(Duration::from_nanos(ns)),
+        _ => None,
+    }
+}
+
 /// What the victim of a run without faults has sent, step by step, and the keys it created and deleted.
 pub(crate) fn learn(sent: &[SentCommand], recorded: &Recorded) -> (Vec<Boundary>, Vec<Vec<u8>>) {
     let phases = phases(recorded);
@@ -184,7 +197,11 @@ pub(crate) fn learn(sent: &[SentCommand], recorded: &Recorded) -> (Vec<Boundary>
     let mut boundaries: Vec<Boundary> = Vec::new();
     let (mut created, mut deleted) = (Vec::new(), Vec::new());
     for command in sent.iter().filter(|it| it.client == VICTIM && it.sent >= held.begun) {
-        if HANDSHAKE.contains(&command.name.as_str()) {
+        // Whether the lock is still held is asked by the harness, as no user of a lock would.
+        let is_look = |(client, from, to): &(u32, Instant, Instant)| {
+            *client == VICTIM && (*from..=*to).contains(&command.sent)
+        };
+        if HANDSHAKE.contains(&command.name.as_str()) || recorded.looks.iter().any(is_look) {
             continue;
         }
         let step = match () {

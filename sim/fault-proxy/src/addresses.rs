@@ -14,11 +14,6 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// No link yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// From now on the client is sent to `link` where a reply names `server`.
     pub fn insert(&self, server: SocketAddr, link: SocketAddr) {
         self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(plain(server), link);
@@ -51,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_server_is_known_however_its_address_is_written() {
-        let addresses = Addresses::new();
+        let addresses = Addresses::default();
         let link: SocketAddr = "127.0.0.1:40000".parse().unwrap();
         addresses.insert("127.0.0.1:6379".parse().unwrap(), link);
         addresses.insert("[::1]:6380".parse().unwrap(), link);

@@ -18,10 +18,10 @@ use resp::frame::{FrameKind, RequestFrame, Scanner};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::effect::{ActiveEffects, ScheduledEnd};
+use super::effect::{ActiveEffects, ConnectionEnd, InstalledEffect};
 use super::ids::Side;
 use super::lane::{Lane, WriteProgress};
-use super::latency::{Draws, Latency};
+use super::latency::Draws;
 use super::link::{AfterLostReply, LinkState, Protocol};
 use super::log::{Detail, ProxyEvent, REPLY_BYTES};
 use super::rewrite::{AddressQuery, rewrite};
@@ -31,12 +31,6 @@ use super::timer::WakeTimer;
 
 /// What a refused request is replaced by.
 const UNKNOWN_COMMAND: &[u8] = b"*1\r\n$15\r\nPICKLOCK.REFUSE\r\n";
-
-#[derive(Debug, PartialEq, Eq)]
-enum ConnectionEnd {
-    Closed,
-    Reset,
-}
 
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionContext {
@@ -100,9 +94,7 @@ where
         let client = u64::from(around.link.client.0);
         [client, u64::from(around.link.node.0), around.number, direction]
     };
-    let lane = |scanner, direction| {
-        Lane::new(scanner, Latency::None, Draws::new(plan.seed, names(direction)))
-    };
+    let lane = |scanner, direction| Lane::new(scanner, Draws::new(plan.seed, names(direction)));
     let requests = lane(Scanner::requests(plan.limits), 0);
     let replies = lane(Scanner::replies(plan.limits), 1);
     let protocol = plan.protocol;
@@ -145,7 +137,8 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
                 match read {
                     Ok(true) => self.take_requests(cx),
                     // A client that reset its side is gone, but what it sent before still arrives.
-                    Ok(false) | Err(_) => self.finish_requests(),
+                    Ok(false) | Err(_) if self.requests.wire.half_open => {}
+                    Ok(false) | Err(_) => self.requests.finish(Instant::now()),
                 }
                 self.tell_limit(Side::Request);
             }
@@ -197,18 +190,17 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         if self.version != Some(version) {
             self.version = Some(version);
             let switches = link.switches();
-            let tell = |id, is_struck| {
-                let event = if is_struck { ProxyEvent::Struck(id) } else { ProxyEvent::Spared(id) };
-                if is_struck {
-                    link.note_struck(id);
-                }
-                link.log.note(link.place(*number), event);
-            };
             let [requests, replies] = self.struck.take_over(
                 &switches.effects,
                 Instant::now(),
                 |installed| link.strikes(installed, *number),
-                |installed, is_struck| tell(installed.id, is_struck),
+                |InstalledEffect { id, .. }, is_struck| {
+                    if is_struck {
+                        link.note_struck(*id);
+                    }
+                    let event = if is_struck { ProxyEvent::Struck } else { ProxyEvent::Spared };
+                    link.log.note(link.place(*number), event(*id));
+                },
             );
             self.requests.take_over(switches.cut.requests(), switches.requests, requests);
             self.replies.take_over(switches.cut.replies(), switches.replies, replies);
@@ -227,10 +219,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             && Instant::now() >= at
         {
             self.note(ProxyEvent::EndedBy(id));
-            return Some(match how {
-                ScheduledEnd::Closed => ConnectionEnd::Closed,
-                ScheduledEnd::Reset => ConnectionEnd::Reset,
-            });
+            return Some(how);
         }
         None
     }
@@ -390,16 +379,11 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             }
             lane.forward(run, now);
             run = 0;
+            let late = |span, gate| lane.forward_late(frame.len, instead, now, span, gate);
             match passage {
-                Passage::Deliver => {
-                    lane.forward_late(frame.len, instead, now, Duration::ZERO, None)
-                }
-                Passage::Apply(Action::Delay(_, span)) => {
-                    lane.forward_late(frame.len, instead, now, span, None);
-                }
-                Passage::Apply(Action::Hold(_, gate)) => {
-                    lane.forward_late(frame.len, instead, now, Duration::ZERO, Some(gate));
-                }
+                Passage::Deliver => late(Duration::ZERO, None),
+                Passage::Apply(Action::Delay(_, span)) => late(span, None),
+                Passage::Apply(Action::Hold(_, gate)) => late(Duration::ZERO, Some(gate)),
                 Passage::Apply(Action::Reset(_)) => lane.reset(now),
                 Passage::Apply(Action::Refuse(error)) => {
                     let error = BytesMut::from(format!("-{error}\r\n").as_bytes());
@@ -416,13 +400,6 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         }
         let rest = if self.opaque { self.replies.input.len() } else { run };
         self.replies.forward(rest, now);
-    }
-
-    /// The client has closed its leg, or it broke.
-    fn finish_requests(&mut self) {
-        if !self.requests.wire.half_open {
-            self.requests.finish(Instant::now());
-        }
     }
 
     /// The server has closed its leg, or it broke.

@@ -110,9 +110,9 @@ impl WireState {
     }
 }
 
-/// How an effect ends a connection.
+/// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ScheduledEnd {
+pub(super) enum ConnectionEnd {
     Closed,
     Reset,
 }
@@ -123,7 +123,7 @@ pub(super) struct ActiveEffects {
     /// For each effect: whether it strikes the connection, and since when it is installed.
     seen: BTreeMap<EffectId, (bool, Instant)>,
     /// When the connection is to be ended, by which effect, and how.
-    pub(super) scheduled_end: Option<(Instant, EffectId, ScheduledEnd)>,
+    pub(super) scheduled_end: Option<(Instant, EffectId, ConnectionEnd)>,
 }
 
 impl ActiveEffects {
@@ -134,7 +134,7 @@ impl ActiveEffects {
         installed: &[InstalledEffect],
         now: Instant,
         strikes: impl Fn(&InstalledEffect) -> bool,
-        mut tell: impl FnMut(&InstalledEffect, bool),
+        mut report: impl FnMut(&InstalledEffect, bool),
     ) -> [WireState; 2] {
         self.seen.retain(|id, _| installed.iter().any(|it| it.id == *id));
         self.scheduled_end = None;
@@ -142,23 +142,20 @@ impl ActiveEffects {
         for it in installed {
             let (is_struck, since) = *self.seen.entry(it.id).or_insert_with(|| {
                 let is_struck = strikes(it);
-                tell(it, is_struck);
+                report(it, is_struck);
                 (is_struck, now)
             });
             if !is_struck {
                 continue;
             }
             wires[usize::from(it.side == Side::Reply)].add(it.id, &it.effect);
-            let scheduled_end = match it.effect {
-                Effect::Timeout(after) => {
-                    since.checked_add(after).map(|at| (at, ScheduledEnd::Closed))
-                }
-                Effect::ResetAfter(after) => {
-                    since.checked_add(after).map(|at| (at, ScheduledEnd::Reset))
-                }
-                _ => None,
+            let (after, how) = match it.effect {
+                Effect::Timeout(after) => (after, ConnectionEnd::Closed),
+                Effect::ResetAfter(after) => (after, ConnectionEnd::Reset),
+                _ => continue,
             };
-            if let Some((at, how)) = scheduled_end
+            // An end too far away for the clock never comes.
+            if let Some(at) = since.checked_add(after)
                 && self.scheduled_end.is_none_or(|(sooner, ..)| at < sooner)
             {
                 self.scheduled_end = Some((at, it.id, how));
@@ -211,12 +208,12 @@ mod tests {
             installed(7, Side::Request, Effect::SlowClose(ms(1))),
             installed(8, Side::Reply, Effect::HalfOpen),
         ];
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let mut struck = ActiveEffects::default();
         let now = Instant::now();
         let spare = |it: &InstalledEffect| it.id != EffectId(2);
-        let tell = |it: &InstalledEffect, is_struck| told.push((it.id.0, is_struck));
-        let [requests, replies] = struck.take_over(&all, now, spare, tell);
+        let report = |it: &InstalledEffect, is_struck| reported.push((it.id.0, is_struck));
+        let [requests, replies] = struck.take_over(&all, now, spare, report);
         assert_eq!(replies.latencies, [Latency::Fixed(ms(5))]);
         assert_eq!(
             (requests.bandwidth, requests.limit),
@@ -226,9 +223,9 @@ mod tests {
             (requests.slow_close, requests.half_open, replies.half_open),
             (ms(1), false, true)
         );
-        assert_eq!(told.len(), 8);
-        assert_eq!(told[1], (2, false));
-        // Whatever was decided stays so, and is told once.
+        assert_eq!(reported.len(), 8);
+        assert_eq!(reported[1], (2, false));
+        // Whatever was decided stays so, and is reported once.
         let [_, replies] = struck.take_over(&all, now, |_| true, |it, _| panic!("{it:?}"));
         assert_eq!(replies.latencies.len(), 1);
     }
@@ -243,10 +240,13 @@ mod tests {
         assert!(replies.cut && !requests.cut);
         all.push(installed(2, Side::Reply, Effect::ResetAfter(ms(10))));
         struck.take_over(&all, start + ms(30), |_| true, |_, _| {});
-        assert_eq!(struck.scheduled_end, Some((start + ms(40), EffectId(2), ScheduledEnd::Reset)));
+        assert_eq!(struck.scheduled_end, Some((start + ms(40), EffectId(2), ConnectionEnd::Reset)));
         all.pop();
         struck.take_over(&all, start + ms(35), |_| true, |_, _| {});
-        assert_eq!(struck.scheduled_end, Some((start + ms(50), EffectId(1), ScheduledEnd::Closed)));
+        assert_eq!(
+            struck.scheduled_end,
+            Some((start + ms(50), EffectId(1), ConnectionEnd::Closed))
+        );
         struck.take_over(&[], start + ms(36), |_| true, |_, _| {});
         assert_eq!(struck.scheduled_end, None);
     }

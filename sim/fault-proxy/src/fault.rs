@@ -4,6 +4,8 @@
 
 mod text;
 
+#[cfg(test)]
+pub(crate) use text::tests::shown;
 pub use text::{FaultError, ParsedFault};
 
 use super::effect::{Effect, Toxicity};

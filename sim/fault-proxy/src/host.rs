@@ -24,7 +24,7 @@ use super::effect::Effect;
 use super::ids::{ClientId, Cut};
 use super::link::{Ended, Link, LinkState, Plan};
 use super::log::{Detail, ProxyEvent, ProxyLog};
-use super::rule::{Rule, RuleHandle, RuleId, Rules};
+use super::rule::Rules;
 use super::timer::WakeTimer;
 use super::upstream::{Stream, Upstream};
 use crate::descriptors::is_out_of_files;
@@ -183,19 +183,9 @@ impl Proxy {
         Ok(Link { addr, state: link })
     }
 
-    /// Puts a rule in force for every link, behind those that are.
-    pub fn add_rule(&self, rule: Rule) -> RuleHandle {
-        self.rules.add(rule)
-    }
-
     /// Its rules, to add some while it runs.
-    pub fn rules(&self) -> Arc<Rules> {
-        Arc::clone(&self.rules)
-    }
-
-    /// Removes a rule; false if there is none of this id. Its past decisions stand.
-    pub fn remove_rule(&self, id: RuleId) -> bool {
-        self.rules.remove(id)
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
     }
 
     /// How often there was no file descriptor for a connection that a client had made.
@@ -289,7 +279,7 @@ async fn accept(
     tasks: Arc<AtomicU64>,
     room: ConnectionLimit,
 ) {
-    // Of a series of failures the first is told.
+    // Of a series of failures the first is logged.
     let mut fails = false;
     let _ended = loop {
         let (place, accepted) = tokio::select! {

@@ -1,17 +1,20 @@
 //! What rules, effects and records refer to: clients, connections and directions.
 
 use picklock::env::Node;
+use serde::Serialize;
 
 /// One client of a run, by its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
-/// The request on its way to the server, or the reply on its way back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The request on its way to the server, or the reply on its way back. The log names the direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Side {
     /// Before the server sees the command.
+    #[serde(rename = "requests")]
     Request,
     /// After the server has carried it out.
+    #[serde(rename = "replies")]
     Reply,
 }
 
@@ -22,7 +25,8 @@ pub enum Side {
 /// ends of connections are withheld as well. A new connection is accepted by this machine's kernel,
 /// so the client's connect succeeds, and then nothing happens until the heal. To lose what is in
 /// flight, follow with [`Link::reset_connections`](super::Link::reset_connections).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Cut {
     /// Both directions work.
     #[default]

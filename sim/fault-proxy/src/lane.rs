@@ -85,11 +85,11 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(scanner: Scanner, latency: Latency, draws: Draws) -> Self {
+    pub(super) fn new(scanner: Scanner, draws: Draws) -> Self {
         Self {
             input: BytesMut::new(),
             scanner,
-            latency,
+            latency: Latency::None,
             cut: false,
             wire: WireState::default(),
             deaf: false,
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn a_lane_that_waits_for_more_keeps_no_empty_buffer() {
         let draws = Draws::new(1, [0; 4]);
-        let mut lane = Lane::new(Scanner::requests(Limits::default()), Latency::None, draws);
+        let mut lane = Lane::new(Scanner::requests(Limits::default()), draws);
         let mut cx = Context::from_waker(Waker::noop());
         let (mut client, mut proxy) = duplex(64);
         let mut say = |bytes: &[u8]| {

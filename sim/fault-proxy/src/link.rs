@@ -182,16 +182,6 @@ impl Link {
         self.addr
     }
 
-    /// Whose link this is.
-    pub fn client(&self) -> ClientId {
-        self.state.client
-    }
-
-    /// To which server it leads.
-    pub fn node(&self) -> Node {
-        self.state.node
-    }
-
     /// Cuts the link, or heals it with [`Cut::None`].
     pub fn cut(&self, cut: Cut) {
         self.state.log.note(self.state.place(0), ProxyEvent::Cut(cut));

@@ -4,14 +4,13 @@
 //! the same with and without other rules. Faults of the wire are [`Effect`](super::Effect)s.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use picklock::env::Node;
 use redis_model::first_key::first_key;
 use resp::frame::{CommandName, RequestFrame};
-use tokio::sync::watch;
 
 use super::effect::Toxicity;
 use super::gate::Gate;
@@ -178,25 +177,15 @@ pub struct RuleId(pub u64);
 /// An installed rule. Dropping the handle keeps the rule.
 #[derive(Clone, Debug)]
 pub struct RuleHandle {
-    id: RuleId,
-    fired: watch::Receiver<u64>,
+    /// The rule's name in the log.
+    pub id: RuleId,
+    fired: Arc<AtomicU64>,
 }
 
 impl RuleHandle {
-    /// The rule's name in the log.
-    pub fn id(&self) -> RuleId {
-        self.id
-    }
-
     /// How often the rule has been applied.
     pub fn fired(&self) -> u64 {
-        *self.fired.borrow()
-    }
-
-    /// Waits until the rule has been applied `times` times. False where that can no longer happen:
-    /// the rule was removed or the proxy is gone.
-    pub async fn wait_fired(&mut self, times: u64) -> bool {
-        self.fired.wait_for(|fired| *fired >= times).await.is_ok()
+        self.fired.load(Ordering::Acquire)
     }
 }
 
@@ -219,7 +208,7 @@ struct InstalledRule {
     id: RuleId,
     rule: Rule,
     matched: u64,
-    fired: watch::Sender<u64>,
+    fired: Arc<AtomicU64>,
 }
 
 /// What happens to a request, and to its reply.
@@ -242,8 +231,8 @@ impl Rules {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.next += 1;
         let id = RuleId(inner.next);
-        let (sender, fired) = watch::channel(0);
-        inner.installed.push(InstalledRule { id, rule, matched: 0, fired: sender });
+        let fired = Arc::new(AtomicU64::new(0));
+        inner.installed.push(InstalledRule { id, rule, matched: 0, fired: Arc::clone(&fired) });
         self.count.store(inner.installed.len(), Ordering::Release);
         RuleHandle { id, fired }
     }
@@ -303,7 +292,7 @@ impl Rules {
                 if let Some(StrikeObserver(observe)) = &installed.rule.observer {
                     observe();
                 }
-                installed.fired.send_modify(|fired| *fired += 1);
+                installed.fired.fetch_add(1, Ordering::Release);
             }
         }
         decision
@@ -328,12 +317,12 @@ mod tests {
         let second = rules.add(
             Rule::new(Action::Drop(Side::Request)).command("SET").key("k").when(Occurrence::Nth(2)),
         );
-        assert_eq!(decide(&rules, 0, "SET k 1\r\n"), Some(first.id()));
+        assert_eq!(decide(&rules, 0, "SET k 1\r\n"), Some(first.id));
         assert_eq!(decide(&rules, 0, "GET k\r\n"), None);
-        assert_eq!(decide(&rules, 1, "SET k 1\r\n"), Some(first.id()));
+        assert_eq!(decide(&rules, 1, "SET k 1\r\n"), Some(first.id));
         assert_eq!((first.fired(), second.fired()), (2, 0));
-        assert!(rules.remove(first.id()));
-        assert!(!rules.remove(first.id()));
+        assert!(rules.remove(first.id));
+        assert!(!rules.remove(first.id));
         assert_eq!(decide(&rules, 0, "SET k 1\r\n"), None, "the second has passed");
     }
 
@@ -345,8 +334,8 @@ mod tests {
         assert_eq!(decide(&rules, 1, "EVALSHA abc 1 k\r\n"), None);
         assert_eq!(decide(&rules, 0, "EVALSHA abc 1 k\r\n"), None);
         assert_eq!(decide(&rules, 1, "EVALSHA abd 1 k\r\n"), None);
-        assert_eq!(decide(&rules, 1, "EVALSHA abc 1 k\r\n"), Some(handle.id()));
-        assert_eq!(decide(&rules, 1, "EVALSHA abc 1 k\r\n"), Some(handle.id()));
+        assert_eq!(decide(&rules, 1, "EVALSHA abc 1 k\r\n"), Some(handle.id));
+        assert_eq!(decide(&rules, 1, "EVALSHA abc 1 k\r\n"), Some(handle.id));
     }
 
     #[test]
@@ -369,19 +358,19 @@ mod tests {
     #[test]
     fn a_request_and_its_reply_have_a_rule_each() {
         let rules = Rules::default();
-        let heard = Arc::new(AtomicUsize::new(0));
-        let ear = Arc::clone(&heard);
+        let observed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&observed);
         let first = rules.add(Rule::new(Action::Drop(Side::Reply)).command("SET"));
         let second = rules.add(Rule::new(Action::Reset(Side::Reply)).command("SET"));
         let third =
             rules.add(Rule::new(Action::Delay(Side::Request, Duration::ZERO)).tell(move || {
-                ear.fetch_add(1, Ordering::Relaxed);
+                count.fetch_add(1, Ordering::Relaxed);
             }));
         let request = RequestFrame::new(b"SET k 1\r\n");
         let place = LinkConnection { client: ClientId(0), node: Node(0), connection: 1 };
         let decision = rules.decide(place, 0, request.name(), request);
         let ids: Vec<RuleId> = decision.applied().map(|(id, _)| *id).collect();
-        assert_eq!(ids, [third.id(), first.id()]);
-        assert_eq!((second.fired(), third.fired(), heard.load(Ordering::Relaxed)), (0, 1, 1));
+        assert_eq!(ids, [third.id, first.id]);
+        assert_eq!((second.fired(), third.fired(), observed.load(Ordering::Relaxed)), (0, 1, 1));
     }
 }

@@ -208,9 +208,9 @@ impl ProxySession {
 
     /// What happens to this frame from the server, and the query it answers.
     pub(super) fn received(&mut self, kind: FrameKind, bytes: &[u8]) -> (Passage, AddressQuery) {
-        let told = |passage| (passage, AddressQuery::Other);
+        let unasked = |passage| (passage, AddressQuery::Other);
         if self.silent() {
-            return told(Passage::Silence);
+            return unasked(Passage::Silence);
         }
         let resp2_subscriber = self.subscribed.iter().any(|count| *count > 0);
         let confirming = matches!(
@@ -220,18 +220,19 @@ impl ProxySession {
         if kind == FrameKind::Push || resp2_subscriber || (confirming && kind == FrameKind::Value) {
             match head(bytes) {
                 Some((word, count)) if is_subscription(&upper(word)) => {
-                    return told(self.confirmed(kind, CommandName::new(word), count.unwrap_or(0)));
+                    let verb = CommandName::new(word);
+                    return unasked(self.confirmed(kind, verb, count.unwrap_or(0)));
                 }
                 Some((b"message" | b"pmessage" | b"smessage", _)) => {
                     return (Passage::Deliver, AddressQuery::Message);
                 }
-                _ if kind == FrameKind::Push => return told(Passage::Deliver),
+                _ if kind == FrameKind::Push => return unasked(Passage::Deliver),
                 _ => {}
             }
         }
         // A frame nobody asked for: the server says goodbye (-ERR max number of clients reached).
         let Some(mut expected) = self.outstanding.pop_front() else {
-            return told(Passage::Deliver);
+            return unasked(Passage::Deliver);
         };
         if expected.what == ExpectedReply::Reset && kind != FrameKind::Error {
             self.subscribed = [0; 2];

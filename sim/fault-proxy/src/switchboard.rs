@@ -100,11 +100,6 @@ impl Switchboard {
         Ok(Self { proxy, seed, names, proxies: Mutex::default() })
     }
 
-    /// The seed of latencies and struck connections.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// Every proxy, by name.
     pub fn all(&self) -> Vec<ProxyStatus> {
         let proxies = self.proxies();
@@ -290,8 +285,8 @@ impl Switchboard {
                 (FaultId::Effect(entry.link.add_effects(&sides, &effect, toxicity)), None)
             }
             ProxyFault::Command(rule) => {
-                let rule = self.proxy.add_rule(rule.node(entry.node));
-                (FaultId::Rule(rule.id()), Some(rule))
+                let rule = self.proxy.rules().add(rule.node(entry.node));
+                (FaultId::Rule(rule.id), Some(rule))
             }
         };
         entry.link.note_put(&toxic.name, id);
@@ -302,7 +297,7 @@ impl Switchboard {
         entry.link.note_taken(&put.toxic.name, put.id);
         match put.id {
             FaultId::Effect(id) => drop(entry.link.remove_effect(id)),
-            FaultId::Rule(id) => drop(self.proxy.remove_rule(id)),
+            FaultId::Rule(id) => drop(self.proxy.rules().remove(id)),
         }
         if let Some(gate) = put.gate {
             gate.open();

@@ -5,8 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::thread::JoinHandle;
@@ -26,37 +25,10 @@ struct TimerShared {
 
 #[derive(Debug, Default)]
 struct TimerQueue {
-    entries: BinaryHeap<Reverse<TimerEntry>>,
+    /// By moment, and then in the order of asking.
+    entries: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     closed: bool,
-}
-
-#[derive(Debug)]
-struct TimerEntry {
-    at: Instant,
-    /// Breaks ties, so that an entry can be compared without its waker.
-    order: u64,
-    waker: Waker,
-}
-
-impl PartialEq for TimerEntry {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-
-impl Eq for TimerEntry {}
-
-impl PartialOrd for TimerEntry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for TimerEntry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
-    }
 }
 
 impl WakeTimer {
@@ -74,8 +46,8 @@ impl WakeTimer {
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let order = queue.next;
         queue.next += 1;
-        let sooner = queue.entries.peek().is_none_or(|Reverse(first)| at < first.at);
-        queue.entries.push(Reverse(TimerEntry { at, order, waker: waker.clone() }));
+        let sooner = queue.entries.keys().next().is_none_or(|(first, _)| at < *first);
+        queue.entries.insert((at, order), waker.clone());
         drop(queue);
         if sooner {
             self.shared.changed.notify_one();
@@ -99,8 +71,8 @@ fn run(shared: &TimerShared) {
     let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
     while !queue.closed {
         let now = Instant::now();
-        while queue.entries.peek().is_some_and(|Reverse(first)| first.at <= now) {
-            due.extend(queue.entries.pop().map(|Reverse(entry)| entry.waker));
+        while let Some(first) = queue.entries.first_entry().filter(|it| it.key().0 <= now) {
+            due.push(first.remove());
         }
         if !due.is_empty() {
             drop(queue);
@@ -108,7 +80,7 @@ fn run(shared: &TimerShared) {
             queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
             continue;
         }
-        let next = queue.entries.peek().map(|Reverse(first)| first.at);
+        let next = queue.entries.keys().next().map(|(at, _)| *at);
         queue = match next {
             None => shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
             Some(at) => {

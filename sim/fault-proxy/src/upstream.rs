@@ -101,16 +101,15 @@ impl Upstream {
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Setup)?;
         let config = match trust {
-            Trust::System => builder.with_root_certificates(roots(None)?).with_no_client_auth(),
-            Trust::SystemAnd(path) => {
-                builder.with_root_certificates(roots(Some(path))?).with_no_client_auth()
+            Trust::System => builder.with_root_certificates(roots(None)?),
+            Trust::SystemAnd(path) => builder.with_root_certificates(roots(Some(path))?),
+            Trust::Anyone => {
+                let anyone = Arc::new(Anyone(provider));
+                builder.dangerous().with_custom_certificate_verifier(anyone)
             }
-            Trust::Anyone => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
-                .with_no_client_auth(),
         };
-        Ok(Self::Tls { host: host.to_owned(), port, name, config: Arc::new(config) })
+        let config = Arc::new(config.with_no_client_auth());
+        Ok(Self::Tls { host: host.to_owned(), port, name, config })
     }
 
     /// The server's address, where it is not a name.

@@ -43,15 +43,7 @@ impl Clock {
         if self.rate == MILLION {
             return self.showed_ns + passed_ns;
         }
-        // 64 bits are enough for a schedule of hours, and faster.
-        let shown_ns = match passed_ns.checked_mul(self.rate) {
-            Some(product) => product / MILLION,
-            None => {
-                let product = u128::from(passed_ns) * u128::from(self.rate);
-                u64::try_from(product / u128::from(MILLION)).unwrap_or(u64::MAX)
-            }
-        };
-        self.showed_ns.saturating_add(shown_ns)
+        self.showed_ns.saturating_add(scaled(passed_ns, self.rate, 0, MILLION))
     }
 
     /// What the wall clock shows, in nanoseconds since the epoch.
@@ -72,14 +64,19 @@ impl Clock {
         if self.rate == MILLION {
             return self.since_ns.saturating_add(ahead_ns);
         }
-        let world_ns = match ahead_ns.checked_mul(MILLION) {
-            Some(product) => product.div_ceil(self.rate),
-            None => {
-                let product = u128::from(ahead_ns) * u128::from(MILLION);
-                u64::try_from(product.div_ceil(u128::from(self.rate))).unwrap_or(u64::MAX)
-            }
-        };
-        self.since_ns.saturating_add(world_ns)
+        self.since_ns.saturating_add(scaled(ahead_ns, MILLION, self.rate - 1, self.rate))
+    }
+}
+
+/// So many nanoseconds times `by`, and `plus`, over `over`.
+fn scaled(ns: u64, by: u64, plus: u64, over: u64) -> u64 {
+    // 64 bits are enough for a schedule of hours, and faster.
+    match ns.checked_mul(by).and_then(|product| product.checked_add(plus)) {
+        Some(product) => product / over,
+        None => {
+            let product = u128::from(ns) * u128::from(by) + u128::from(plus);
+            u64::try_from(product / u128::from(over)).unwrap_or(u64::MAX)
+        }
     }
 }
 

@@ -19,8 +19,8 @@ pub struct Cues<H> {
     pub(crate) holders: Vec<bool>,
     /// Faults that wait for somebody to hold the lock.
     pub(crate) awaiting_holder: Vec<u32>,
-    /// What lasts until somebody comes to a phase.
-    lasting: Vec<Lasting<H>>,
+    /// What lasts until somebody comes to a phase, with the client that it has struck.
+    lasting: Vec<(u32, Until, Recovery<H>)>,
     /// The cue whose fault is striking, and the client that came to its place.
     striking: Option<(u32, u32)>,
 }
@@ -34,14 +34,6 @@ pub enum Recovery<H> {
     Mend(u32),
     /// These messages are delivered.
     Deliver(H),
-}
-
-/// A fault that lasts until somebody comes to a phase.
-#[derive(Clone, Copy, Debug)]
-struct Lasting<H> {
-    client: u32,
-    until: Until,
-    end: Recovery<H>,
 }
 
 impl<H> Default for Cues<H> {
@@ -92,7 +84,7 @@ impl<H: Copy> Cues<H> {
     /// Nothing strikes any more. Gives what lasts, which the caller is to end.
     pub fn close(&mut self) -> Vec<Recovery<H>> {
         self.on = false;
-        std::mem::take(&mut self.lasting).into_iter().map(|it| it.end).collect()
+        std::mem::take(&mut self.lasting).into_iter().map(|(_, _, end)| end).collect()
     }
 
     /// All cues.
@@ -134,22 +126,22 @@ impl<H: Copy> Cues<H> {
     /// A fault that strikes this client lasts until what its cue says, if it says so.
     pub fn lasts(&mut self, cue: &Staged, client: u32, end: Recovery<H>) {
         if let Some(until) = cue.until {
-            self.lasting.push(Lasting { client, until, end });
+            self.lasting.push((client, until, end));
         }
     }
 
     /// What ends now that this client has come to this phase; to be called until it gives nothing.
     pub(crate) fn ended_by(&mut self, client: u32, phase: Phase) -> Option<Recovery<H>> {
-        let ends = |it: &Lasting<H>| {
-            let is_theirs = match it.until.by {
-                By::Another => it.client != client,
+        let ends = |(struck, until, _): &(u32, Until, Recovery<H>)| {
+            let is_theirs = match until.by {
+                By::Another => *struck != client,
                 By::Any => true,
-                By::Itself => it.client == client,
+                By::Itself => *struck == client,
             };
-            it.until.phase == phase && is_theirs
+            until.phase == phase && is_theirs
         };
         let place = self.lasting.iter().position(ends)?;
-        Some(self.lasting.remove(place).end)
+        Some(self.lasting.remove(place).2)
     }
 
     /// Whether a place counts if this client comes to it.

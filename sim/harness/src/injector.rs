@@ -46,24 +46,32 @@ pub trait Injector {
     fn arm(&mut self, client: u32, cue: u32);
     /// What was held back is delivered, in order.
     fn deliver(&mut self, held: Self::Held);
-    /// From now on clocks run faster by so many parts per million, or slower.
-    fn set_drift(&mut self, whose: Clocks, ppm: i32);
-    /// A wall clock jumps.
-    fn step_clock(&mut self, whose: Clocks, by_ns: i64);
-    /// A server forgets its scripts; `None` for the primary.
-    fn flush_scripts(&mut self, server: Option<u32>);
-    /// Ends a server, as this fault does; `None` for the primary. After so many nanoseconds it is there again or
-    /// has been replaced, by `to` if it is a failover that names somebody.
-    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64);
+    /// From now on a client's clocks run faster by so many parts per million, or slower.
+    fn set_drift(&mut self, client: u32, ppm: i32);
+    /// A client's wall clock jumps.
+    fn step_clock(&mut self, client: u32, by_ns: i64);
+    /// Does this to a server; `None` for the primary.
+    fn strike_server(&mut self, server: Option<u32>, with: ServerFault);
 }
 
-/// Whose clocks.
+/// What can be done to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clocks {
-    /// A client's.
-    Client(u32),
-    /// A server's; `None` for the primary.
-    Server(Option<u32>),
+pub enum ServerFault {
+    /// It forgets its scripts.
+    FlushScripts,
+    /// Its wall clock jumps by so many nanoseconds.
+    StepClock(i64),
+    /// From now on its clocks run faster by so many parts per million, or slower.
+    Drift(i32),
+    /// It ends, and is there again later, or has been replaced.
+    End {
+        /// How it ends.
+        fault: Fault,
+        /// Who replaces it, if it is a failover that names somebody.
+        to: Option<u32>,
+        /// When, in nanoseconds from its end.
+        for_ns: u64,
+    },
 }
 
 /// A client has said where its locking has come to.
@@ -175,10 +183,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
         Whom::Any if staged.kind.loses_keys() => world.any_server(),
         _ => None,
     };
-    let clocks = match staged.whom().is_server() {
-        true => Clocks::Server(server),
-        false => Clocks::Client(client),
-    };
+    let of_server = staged.whom().is_server();
     match staged.kind {
         Fault::Pause => {
             if world.pause(client, staged) {
@@ -193,15 +198,22 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
         Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset => {
             world.arm(client, cue)
         }
-        Fault::Drift => world.set_drift(clocks, staged.ppm.unwrap_or(0)),
-        Fault::ClockStep => world.step_clock(clocks, staged.by_ns()),
-        Fault::ScriptFlush => world.flush_scripts(server),
+        Fault::Drift => match staged.ppm.unwrap_or(0) {
+            ppm if of_server => world.strike_server(server, ServerFault::Drift(ppm)),
+            ppm => world.set_drift(client, ppm),
+        },
+        Fault::ClockStep => match staged.by_ns() {
+            by_ns if of_server => world.strike_server(server, ServerFault::StepClock(by_ns)),
+            by_ns => world.step_clock(client, by_ns),
+        },
+        Fault::ScriptFlush => world.strike_server(server, ServerFault::FlushScripts),
         Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
             let to = match staged.to {
                 Some(Whom::Server(to)) => Some(to),
                 _ => None,
             };
-            world.end_server(staged.kind, server, to, staged.lasts_ns().unwrap_or(0));
+            let (fault, for_ns) = (staged.kind, staged.lasts_ns().unwrap_or(0));
+            world.strike_server(server, ServerFault::End { fault, to, for_ns });
         }
     }
 }

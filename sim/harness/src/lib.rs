@@ -4,6 +4,5 @@ pub mod clock;
 pub mod cues;
 pub mod injector;
 pub mod matrix;
-pub mod progress;
 pub mod sweep;
 pub mod world;

@@ -12,7 +12,7 @@ use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 use scenarios::verdict::Outcome;
 
-use crate::progress::BatchProgress;
+use crate::sweep::BatchProgress;
 use crate::world::{RunError, RunRequest, World};
 
 /// The default seeds of a scenario whose faults are staged: it shows the same each time.

@@ -3,14 +3,13 @@
 //! Invariant: what is found depends on the scenario and the seeds, not on the number of threads or their order.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use scenarios::history::{self, History};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::{Digest, Facts, Sweep};
 
-use crate::progress::BatchProgress;
 use crate::world::{RunError, RunRequest, World};
 
 /// What to sweep, and how.
@@ -24,6 +23,15 @@ pub struct SweepPlan {
     pub keep: usize,
     /// Whether every history is written and digested, too, which takes longer than running it.
     pub digest: bool,
+}
+
+/// How far many runs in a row have come, and how to end them early: shared between those who run and those who watch.
+#[derive(Debug, Default)]
+pub struct BatchProgress {
+    /// How many schedules of a sweep, or pairs of a matrix, have been run.
+    pub done: AtomicU64,
+    /// Once true, no further schedule is begun.
+    pub stop: AtomicBool,
 }
 
 /// Runs every seed, on each thread in a world of its own.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use scenarios::checker;
 use scenarios::history::History;
@@ -49,30 +49,14 @@ pub struct RunRequest {
     pub seed: u64,
     /// Whether it is reported, with what the server can do and has logged.
     pub reported: bool,
-    /// How far it has come.
-    pub gauge: Gauge,
+    /// How many clients have finished.
+    pub done: Arc<AtomicU32>,
 }
 
 impl RunRequest {
     /// This scenario with this seed, of which only the verdict is wanted.
     pub fn new(scenario: Arc<Scenario>, seed: u64) -> Self {
-        Self { scenario, seed, reported: false, gauge: Gauge::default() }
-    }
-}
-
-/// How many clients of a run have finished.
-#[derive(Clone, Debug, Default)]
-pub struct Gauge(Arc<AtomicU32>);
-
-impl Gauge {
-    /// So many.
-    pub fn done(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// One more.
-    pub fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        Self { scenario, seed, reported: false, done: Arc::default() }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use harness::world::{Run, RunError, RunRequest, World};
-use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
 use tokio::runtime::Handle;
@@ -13,7 +12,7 @@ use super::capability;
 use super::deployment::Deployment;
 use super::endpoint::{Choice, KeySpace, Settings};
 use super::env::LiveEnv;
-use super::run::{self, NotRun};
+use super::run;
 
 /// A live world. Each run opens its servers and ends them.
 #[derive(Clone)]
@@ -52,13 +51,13 @@ impl LiveWorld {
     }
 
     async fn on(&self, deployment: &Deployment, request: &RunRequest) -> Result<Run, RunError> {
-        let mut server = ServerFacts::from(deployment.server());
+        let mut server = deployment.server();
         if request.reported {
             server.capabilities = capability::facts(&capability::of(deployment.first()).await);
         }
         let run = run::run(deployment, request, self.name(), self.interrupted.clone()).await?;
         let logs = if request.reported { deployment.logs().await } else { Vec::new() };
-        Ok(Run { server, logs, is_private: deployment.is_private(), ..run })
+        Ok(Run { server, logs, is_private: deployment.first().is_private(), ..run })
     }
 }
 
@@ -96,17 +95,5 @@ impl World for LiveWorld {
             deployment.close().await;
             run
         })
-    }
-}
-
-impl From<NotRun> for RunError {
-    fn from(error: NotRun) -> Self {
-        match error {
-            NotRun::Build(build) => Self::Build(build),
-            NotRun::Interrupted => Self::Interrupted,
-            NotRun::NotOurs(_) => Self::NotOurs(error.to_string()),
-            NotRun::Panicked(_) => Self::Bug(error.to_string()),
-            error => Self::Unavailable(Box::new(error)),
-        }
     }
 }

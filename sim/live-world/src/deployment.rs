@@ -16,31 +16,25 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use picklock::command::Command;
 use picklock::env::{CallError, Node};
-use picklock::reply::{Reply, ServerError};
+use picklock::reply::Reply;
 use scenarios::fault::{Fault, Staged};
+use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
 use scenarios::topology::{AppendOnly, Topology};
 use tokio::task::JoinSet;
 
-pub use self::cluster::FormError;
-pub use self::replication::FollowError;
 use self::replication::ReplicationLinks;
 pub(crate) use self::sentinels::SERVICE;
-pub use self::sentinels::WatchError;
-use super::endpoint::{
-    Choice, CommandCounts, Endpoint, EndpointError, KeySpace, ServerInfo, Settings,
-};
+use super::endpoint::{Choice, CommandCounts, Endpoint, EndpointError, KeySpace, Settings};
 use super::server::{Password, ServerBinary, ServerSpec};
 use super::supervisor::{LOG_FILE, Supervisor};
-use fault_proxy::Upstream;
+use fault_proxy::{ProxyError, Upstream};
 
 /// The servers of a run. Dropping it ends what was started for it, in the background.
-pub struct Deployment {
+pub(crate) struct Deployment {
     endpoints: Vec<Endpoint>,
     topology: Topology,
-    info: ServerInfo,
     state: Mutex<DeploymentState>,
     /// What watches the primary, once it is watched.
     sentinels: OnceLock<Vec<Endpoint>>,
@@ -49,6 +43,7 @@ pub struct Deployment {
 }
 
 /// How servers are started.
+#[derive(Clone)]
 struct Launcher {
     binary: ServerBinary,
     supervisor: Supervisor,
@@ -71,34 +66,29 @@ struct DeploymentState {
     replication: ReplicationLinks,
 }
 
-/// Why there are no servers to run against.
+/// Why there are no servers to run against, or why they do not do what the run needs.
 #[derive(Debug, thiserror::Error)]
-pub enum DeploymentError {
-    /// One cannot be used.
+pub(crate) enum DeploymentError {
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
-    /// They do not become a cluster.
     #[error(transparent)]
-    Form(#[from] FormError),
-    /// A scenario has several servers, and one was named.
+    Proxy(#[from] ProxyError),
+    /// A scenario has several servers, and one was named, here without its password.
     #[error(
         "{place} is one server, but the scenario needs {topology}; leave out --redis, and picklock starts them"
     )]
-    OnlyOne {
-        /// Which server, without its password.
-        place: String,
-        /// What the scenario has.
-        topology: Topology,
-    },
+    OnlyOne { place: String, topology: Topology },
+    #[error("server {server} cannot {what}: {source}")]
+    Refuses { server: usize, what: &'static str, source: CallError },
+    /// They had so long to do something together.
+    #[error("{0}")]
+    Late(String),
 }
 
 impl Deployment {
     /// Starts or finds the servers of this scenario, and tries each out. Belongs to the tokio runtime it is
-    /// called on.
-    ///
-    /// # Errors
-    /// [`DeploymentError`], which says what to do. What had been started is ended.
-    pub async fn open(
+    /// called on. After an error, what had been started is ended.
+    pub(crate) async fn open(
         choice: Choice,
         keys: KeySpace,
         settings: &Settings,
@@ -131,50 +121,36 @@ impl Deployment {
                 endpoints
             }
         };
-        let mut info = endpoints[0].server().clone();
-        if servers > 1 {
-            info.how = format!("{servers} of them: {}", info.how);
-        }
         let down = vec![false; endpoints.len()];
         let state = DeploymentState { paged: down.clone(), down, ..DeploymentState::default() };
         let (state, sentinels) = (Mutex::new(state), OnceLock::new());
-        let deployment = Self { endpoints, topology, info, state, sentinels, launcher };
+        let deployment = Self { endpoints, topology, state, sentinels, launcher };
         deployment.verify_pages().await;
         Ok(deployment)
     }
 
     /// What they are; of several the first stands for all.
-    pub fn server(&self) -> &ServerInfo {
-        &self.info
+    pub(crate) fn server(&self) -> ServerFacts {
+        let mut facts = self.first().server().clone();
+        let servers = self.endpoints.len();
+        if servers > 1 {
+            facts.origin = format!("{servers} of them: {}", facts.origin);
+        }
+        facts
     }
 
-    /// The first of them.
-    pub fn first(&self) -> &Endpoint {
+    /// The first of them, which stands for all in what all have alike: login, keys, and whose they are.
+    pub(crate) fn first(&self) -> &Endpoint {
         &self.endpoints[0]
     }
 
-    /// True where nobody else can be using the servers.
-    pub fn is_private(&self) -> bool {
-        self.endpoints[0].is_private()
-    }
-
-    /// Whether they are within this process.
-    pub(crate) fn is_embedded(&self) -> bool {
-        self.endpoints[0].is_embedded()
-    }
-
-    /// Where the run's keys lie.
-    pub fn keys(&self) -> &KeySpace {
-        self.endpoints[0].keys()
-    }
-
     /// The nodes that lock code can connect to.
-    pub fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> + use<> {
         (0..self.topology.nodes()).map(|node| Node(u16::try_from(node).unwrap_or(u16::MAX)))
     }
 
     /// Where the proxy's links to a node lead at this moment.
-    pub fn upstream(&self, node: Node) -> Upstream {
+    pub(crate) fn upstream(&self, node: Node) -> Upstream {
         self.endpoints[self.server_of(node)].upstream()
     }
 
@@ -185,20 +161,12 @@ impl Deployment {
 
     /// Every server: where the proxy's links to it lead, and how others name it.
     pub(crate) fn servers(&self) -> impl Iterator<Item = (Upstream, SocketAddr)> {
-        self.endpoints.iter().map(|it| (it.upstream(), it.server().addr))
-    }
-
-    /// A client that connects to a link of the proxy at `link`, as [`Endpoint::client`] makes it.
-    pub fn client(&self, link: SocketAddr) -> redis::Client {
-        self.endpoints[0].client(link)
+        self.endpoints.iter().map(|it| (it.upstream(), it.addr()))
     }
 
     /// How often the servers behind the nodes have carried out each command, as
     /// [`Endpoint::command_stats`] has it; none where one of them has ended meanwhile.
-    ///
-    /// # Errors
-    /// [`CallError`] where there is no answer.
-    pub async fn command_stats(&self) -> Result<Option<CommandCounts>, CallError> {
+    pub(crate) async fn command_stats(&self) -> Result<Option<CommandCounts>, CallError> {
         let mut all = CommandCounts::default();
         for node in self.nodes() {
             let counted = self.endpoints[self.server_of(node)].command_stats().await?;
@@ -225,23 +193,15 @@ impl Deployment {
     }
 
     /// Deletes what is left of the run, behind every node.
-    ///
-    /// # Errors
-    /// [`CallError`] where a server does not answer, or lets nothing be deleted.
-    pub async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<(), CallError> {
+    pub(crate) async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<(), CallError> {
         for node in self.nodes() {
             self.endpoints[self.server_of(node)].remove_keys(known).await?;
         }
         Ok(())
     }
 
-    /// The error for these commands of clients having been refused, the first of them with this answer.
-    pub fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
-        self.endpoints[0].refused(commands, said)
-    }
-
     /// What the servers that were started have written into their logs, each with a name for it.
-    pub async fn logs(&self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) async fn logs(&self) -> Vec<(String, Vec<u8>)> {
         let servers =
             self.endpoints.iter().enumerate().map(|(nth, it)| (format!("server-{nth}"), it));
         let sentinels = self.sentinels.get().into_iter().flatten().enumerate();
@@ -258,7 +218,7 @@ impl Deployment {
     }
 
     /// Ends what was started, and waits until nothing of it is left.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         let Self { endpoints, sentinels, launcher, .. } = self;
         // Only the last handle of a supervisor waits for its end.
         drop(launcher);
@@ -277,18 +237,24 @@ impl Deployment {
 
     /// Writes a key that expires at once.
     async fn write_probe(&self, server: usize) -> Result<(), CallError> {
-        let probe = String::from_utf8_lossy(&self.keys().key("probe")).into_owned();
+        let probe = String::from_utf8_lossy(&self.first().keys().key("probe")).into_owned();
         self.command(server, &["SET", &probe, "x", "PX", "10"]).await.map(drop)
     }
 
-    async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
-        let (name, arguments) = words.split_first().expect("a command has a name");
-        let command = arguments.iter().fold(Command::new(name), |it, word| it.arg(*word));
-        self.endpoints[server].command(&command).await
+    /// Sends a command on the server's control connection.
+    pub(crate) async fn command(&self, server: usize, words: &[&str]) -> Result<Reply, CallError> {
+        self.endpoints[server].ask(words).await
     }
 
     fn state(&self) -> MutexGuard<'_, DeploymentState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Launcher {
+    async fn start(&self, spec: ServerSpec, keys: KeySpace) -> Result<Endpoint, EndpointError> {
+        let Self { binary, supervisor, settings, .. } = self;
+        Endpoint::start_unverified(binary, spec, supervisor, keys, settings).await
     }
 }
 
@@ -300,14 +266,8 @@ async fn start(
 ) -> Result<Vec<Endpoint>, DeploymentError> {
     let mut starting = JoinSet::new();
     for server in 0..scenario.topology().servers() {
-        let (binary, spec) = (with.binary.clone(), spec(with, scenario));
-        let (supervisor, settings) = (with.supervisor.clone(), with.settings.clone());
-        let keys = keys.clone();
-        starting.spawn(async move {
-            let started =
-                Endpoint::start_unverified(&binary, spec, &supervisor, keys, &settings).await;
-            (server, started)
-        });
+        let (launcher, spec, keys) = (with.clone(), spec(with, scenario), keys.clone());
+        starting.spawn(async move { (server, launcher.start(spec, keys).await) });
     }
     let mut started = BTreeMap::new();
     while let Some(ended) = starting.join_next().await {

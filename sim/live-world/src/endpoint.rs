@@ -7,7 +7,6 @@
 //! database that the run's clients will use. What picklock has started ends with it, closed or dropped.
 
 mod control;
-mod error;
 mod info;
 mod keys;
 mod open;
@@ -15,7 +14,6 @@ mod preflight;
 mod reach;
 mod refusal;
 mod url;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,41 +29,20 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 
 use self::control::{CallFailure, Cause, ControlConnection};
-pub use self::error::EndpointError;
 pub use self::info::CommandCounts;
 pub use self::keys::{KeySpace, Removal};
-pub use self::open::{Choice, Settings};
+pub use self::open::{Choice, EndpointError, Settings};
 pub use self::refusal::Refusal;
 use self::url::Login;
 pub use self::url::{RedisUrl, UrlError};
 use super::embedded::EmbeddedServer;
 use super::server::{Password, PrivateServer};
 use super::supervisor::Supervisor;
+use super::wire::command_of;
 use fault_proxy::Upstream;
 
 /// How long servers of our own may take to end before they are left to the supervisor.
 const CLOSE_WITHIN: Duration = Duration::from_secs(10);
-
-/// What a run was made against, for its report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerInfo {
-    /// `redis`, `valkey` or `picklock model`.
-    pub software: String,
-    /// What it reports in INFO, such as `7.0.15`; `of unknown version` if it does not.
-    pub version: String,
-    /// Where it comes from: `embedded Redis model`, `private server /usr/bin/redis-server, found on
-    /// PATH`, or the URL without its password.
-    pub how: String,
-    /// Where it listens.
-    pub addr: SocketAddr,
-}
-
-impl From<&ServerInfo> for ServerFacts {
-    fn from(info: &ServerInfo) -> Self {
-        let ServerInfo { software, version, how, .. } = info.clone();
-        Self { software, version, origin: how, ..Self::default() }
-    }
-}
 
 /// A server that a run can be made against. Dropping it ends what was started for it, in the background.
 pub struct Endpoint {
@@ -73,7 +50,8 @@ pub struct Endpoint {
     control: ControlConnection,
     owned: Owned,
     keys: KeySpace,
-    info: ServerInfo,
+    addr: SocketAddr,
+    facts: ServerFacts,
 }
 
 /// What ends with the endpoint.
@@ -85,8 +63,13 @@ enum Owned {
 
 impl Endpoint {
     /// What it is.
-    pub fn server(&self) -> &ServerInfo {
-        &self.info
+    pub fn server(&self) -> &ServerFacts {
+        &self.facts
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
     }
 
     /// The process that was started for the run, to be paused, killed and started again.
@@ -114,7 +97,7 @@ impl Endpoint {
 
     /// Where the proxy's links lead.
     pub fn upstream(&self) -> Upstream {
-        self.control.upstream().clone()
+        self.control.upstream.clone()
     }
 
     /// A client that connects to a link of the proxy at `link`, with this endpoint's login and
@@ -126,12 +109,12 @@ impl Endpoint {
     /// switched off. A server that does not know user names (before Redis 6) is sent the whole
     /// handshake a second time, without the name.
     pub fn client(&self, link: SocketAddr) -> redis::Client {
-        client(link, self.control.login())
+        client(link, &self.control.login)
     }
 
     /// The password of its clients, if it asks for one: for programs that log in by themselves.
     pub fn password(&self) -> Option<&str> {
-        self.control.login().password.as_deref()
+        self.control.login.password.as_deref()
     }
 
     /// Sends a command on the control connection, on which there are no faults.
@@ -140,6 +123,11 @@ impl Endpoint {
     /// [`CallError`]; after an error other than *refused* the next call makes a new connection.
     pub async fn command(&self, command: &Command) -> Result<Reply, CallError> {
         self.control.call(command).await.map_err(|failure| self.call_error(failure))
+    }
+
+    /// The same with the command of these words.
+    pub(crate) async fn ask(&self, words: &[&str]) -> Result<Reply, CallError> {
+        self.command(&command_of(words)).await
     }
 
     /// The raw replies to these commands, sent in one go on a connection of their own; fewer if
@@ -225,12 +213,12 @@ impl Endpoint {
 
     /// The error for these commands of clients having been refused, the first of them with this answer.
     pub fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
-        let refusal = Refusal::of_clients(commands, said, self.control.login(), &self.keys);
-        EndpointError::Refused { place: self.info.how.clone(), refusal }
+        let refusal = Refusal::of_clients(commands, said, &self.control.login, &self.keys);
+        EndpointError::Refused { place: self.facts.origin.clone(), refusal }
     }
 
     fn call_error(&self, failure: CallFailure) -> CallError {
-        failure.into_call_error(self.control.login())
+        failure.into_call_error(&self.control.login)
     }
 }
 

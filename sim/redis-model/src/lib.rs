@@ -11,6 +11,7 @@ pub(crate) mod scored;
 pub(crate) mod script;
 pub(crate) mod server;
 pub(crate) mod stats;
+#[cfg(test)]
+mod test_model;
 pub(crate) mod value;
-pub(crate) mod watch;
 pub mod witness;

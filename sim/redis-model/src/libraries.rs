@@ -37,48 +37,21 @@ pub(crate) struct Library {
 }
 
 /// All libraries by name.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Libraries {
-    by_name: BTreeMap<Blob, Library>,
+pub(crate) type Libraries = BTreeMap<Blob, Library>;
+
+/// A function and its library; libraries of the name `except` are passed over.
+pub(crate) fn find<'l>(
+    libraries: &'l Libraries,
+    name: &[u8],
+    except: Option<&[u8]>,
+) -> Option<(&'l Library, &'l Function)> {
+    let libraries = libraries.iter().filter(|(library, _)| except != Some(&library[..]));
+    let mut all = libraries
+        .flat_map(|(_, library)| library.functions.iter().map(move |function| (library, function)));
+    all.find(|(_, function)| function.name.eq_ignore_ascii_case(name))
 }
 
-impl Libraries {
-    pub(crate) fn len(&self) -> usize {
-        self.by_name.len()
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.by_name.clear();
-    }
-
-    pub(crate) fn contains(&self, name: &[u8]) -> bool {
-        self.by_name.contains_key(name)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Blob, &Library)> {
-        self.by_name.iter()
-    }
-
-    pub(crate) fn functions(&self) -> impl Iterator<Item = &Function> {
-        self.by_name.values().flat_map(|library| &library.functions)
-    }
-
-    /// Puts a library in the place of one of this name.
-    pub(crate) fn put(&mut self, name: Blob, library: Library) {
-        self.by_name.insert(name, library);
-    }
-
-    /// Whether there was one.
-    pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
-        self.by_name.remove(name).is_some()
-    }
-
-    /// A function and its library; libraries of the name `except` are passed over.
-    pub(crate) fn find(&self, name: &[u8], except: Option<&[u8]>) -> Option<(&Library, &Function)> {
-        let libraries = self.by_name.iter().filter(|(library, _)| except != Some(&library[..]));
-        let mut all = libraries.flat_map(|(_, library)| {
-            library.functions.iter().map(move |function| (library, function))
-        });
-        all.find(|(_, function)| function.name.eq_ignore_ascii_case(name))
-    }
+/// How many functions they have together.
+pub(crate) fn function_count(libraries: &Libraries) -> usize {
+    libraries.values().map(|library| library.functions.len()).sum()
 }

@@ -31,7 +31,7 @@ pub use crate::server::persistence::Termination;
 pub use crate::server::replication::{ReplicaId, Snapshot};
 pub use crate::server::session::ConnectionId;
 use crate::server::session::Session;
-use resp::{Blob, ProtocolVersion, Reply, blob};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, blob};
 
 /// What comes of a request at once.
 #[derive(Clone, Debug, PartialEq)]
@@ -266,7 +266,7 @@ impl Model {
         by_digest: bool,
         read_only: bool,
     ) -> (Reply, ErrorCount) {
-        let (keys, args) = match keys_and_args(request.args) {
+        let (keys, args) = match keys_and_args(request.args, ErrorReply::NOT_AN_INTEGER) {
             Ok(split) => split,
             Err(fail) => return refused(fail),
         };

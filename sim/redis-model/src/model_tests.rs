@@ -2,40 +2,13 @@
 
 use resp::{ErrorReply, Parsed, RequestParser};
 
+use scenarios::topology::AppendOnly;
+
 use super::*;
-use crate::server::refusal::WriteRefusal;
+use crate::server::admission::WriteRefusal;
+use crate::test_model::{TestModel, at};
 
-fn at(ms: u64) -> WallTime {
-    WallTime::from_unix_ns(ms * 1_000_000)
-}
-
-struct Bench {
-    model: Model,
-    client: ConnectionId,
-    now_ms: u64,
-}
-
-impl Bench {
-    fn new() -> Self {
-        Self::with(ModelOptions::default())
-    }
-
-    fn with(options: ModelOptions) -> Self {
-        let mut model = Model::new(options);
-        let client = model.connect(at(1_000), "127.0.0.1:1");
-        Self { model, client, now_ms: 1_000 }
-    }
-
-    fn run(&mut self, line: &str) -> Reply {
-        let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-        self.model.execute(at(self.now_ms), self.client, &args)
-    }
-
-    fn eval(&mut self, script: &str) -> Reply {
-        let args = [&b"EVAL"[..], script.as_bytes(), b"0"];
-        self.model.execute(at(self.now_ms), self.client, &args)
-    }
-
+impl TestModel {
     /// What a request has added to the stream, as words; every group begins by naming its database.
     fn streamed(&mut self, line: &str) -> Vec<String> {
         let before = self.model.offset();
@@ -65,7 +38,7 @@ fn error(text: &str) -> Reply {
 
 #[test]
 fn a_key_lives_through_its_last_millisecond_and_no_longer() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.model.attach_replica("127.0.0.1", 7001);
     assert_eq!(bench.run("SET k v NX PX 10"), Reply::Ok);
     bench.now_ms = 1_010;
@@ -77,7 +50,7 @@ fn a_key_lives_through_its_last_millisecond_and_no_longer() {
 
 #[test]
 fn every_change_of_a_key_goes_into_the_stream_once() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.model.attach_replica("127.0.0.1", 7001);
     for (line, streamed) in [
         ("SET k 1", Some("SET k 1")),
@@ -97,7 +70,7 @@ fn every_change_of_a_key_goes_into_the_stream_once() {
 
 #[test]
 fn active_expiry_takes_the_earliest_first_and_no_more_than_asked() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.model.attach_replica("127.0.0.1", 7001);
     for line in ["SET late v PX 9", "SET early v PX 3", "SET never v", "SET after v PX 500"] {
         bench.run(line);
@@ -113,9 +86,9 @@ fn active_expiry_takes_the_earliest_first_and_no_more_than_asked() {
 
 #[test]
 fn a_watched_key_that_is_touched_or_expires_undoes_the_transaction() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     let other = bench.model.connect(at(1_000), "127.0.0.1:2");
-    let transact = |bench: &mut Bench| {
+    let transact = |bench: &mut TestModel| {
         bench.run("MULTI");
         assert_eq!(bench.run("SET k mine"), Reply::status("QUEUED"));
         bench.run("EXEC")
@@ -134,7 +107,7 @@ fn a_watched_key_that_is_touched_or_expires_undoes_the_transaction() {
 
 #[test]
 fn a_refused_command_undoes_the_transaction() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.run("MULTI");
     assert!(bench.run("GET").is_error());
     let text = "EXECABORT Transaction discarded because of previous errors.";
@@ -148,7 +121,7 @@ fn a_server_refuses_by_the_flags_of_the_command() {
         (WriteRefusal::ReadOnly, &["SET k v", "DEL k"][..], &["GET k", "PING"][..]),
         (WriteRefusal::OutOfMemory, &["SET k v", "APPEND k v"], &["DEL nokey", "GET k"]),
     ] {
-        let mut bench = Bench::new();
+        let mut bench = TestModel::default();
         bench.run("SET k v");
         match refusal {
             WriteRefusal::ReadOnly => {
@@ -173,7 +146,7 @@ fn a_server_refuses_by_the_flags_of_the_command() {
 
 #[test]
 fn a_password_is_asked_for_and_checked() {
-    let mut bench = Bench::with(ModelOptions {
+    let mut bench = TestModel::new(ModelOptions {
         password: Some("secret".to_owned()),
         ..ModelOptions::default()
     });
@@ -189,7 +162,7 @@ fn a_password_is_asked_for_and_checked() {
 #[test]
 fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
     let options = ModelOptions { script_budget_instructions: 100_000, ..ModelOptions::default() };
-    let mut bench = Bench::with(options);
+    let mut bench = TestModel::new(options);
     for script in [
         "while true do end",
         "while true do pcall(function() while true do end end) end",
@@ -228,7 +201,7 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
     let script = "return redis.call('incr', 'n')";
     let digest = sha1_smol::Sha1::from(script).digest().to_string();
     let known = picklock::scripts::COMPARE_AND_DELETE.sha1();
-    let story = |bench: &mut Bench| {
+    let story = |bench: &mut TestModel| {
         let mut seen = Vec::new();
         for line in lines {
             let reply = bench.run(line);
@@ -245,16 +218,14 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
         seen
     };
-    for append_only in [None, Some(crate::options::Fsync::Everysec)] {
+    for append_only in [AppendOnly::Off, AppendOnly::Everysec] {
         let fresh =
-            story(&mut Bench::with(ModelOptions { append_only, ..ModelOptions::default() }));
-        let mut bench = Bench::with(ModelOptions { append_only, ..ModelOptions::default() });
+            story(&mut TestModel::new(ModelOptions { append_only, ..ModelOptions::default() }));
+        let mut bench = TestModel::new(ModelOptions { append_only, ..ModelOptions::default() });
         story(&mut bench);
         bench.eval(script);
         bench.run("SCRIPT LOAD return");
-        let waiting = bench.model.connect(at(1_000), "127.0.0.1:2");
-        let pop: [&[u8]; 3] = [b"BLPOP", b"nothing", b"5"];
-        assert_eq!(bench.model.submit(at(1_000), waiting, &pop), Submitted::Blocked);
+        bench.waiter("BLPOP nothing 5");
         for line in ["SUBSCRIBE c", "PUBLISH c m", "WATCH k", "MULTI", "GET k"] {
             bench.run(line);
         }
@@ -263,7 +234,7 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         bench.model.follow("127.0.0.1", 7000, &snapshot);
         bench.run("CONFIG SET requirepass x");
         bench.model.reset();
-        bench.model.drain_outbox(|_, reply| panic!("{reply:?} is left"));
+        assert_eq!(bench.heard(), []);
         bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
         assert_eq!(story(&mut bench), fresh);
     }
@@ -271,18 +242,12 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
 
 #[test]
 fn of_those_that_wait_the_longest_waiting_is_served_first_and_after_the_whole_transaction() {
-    let mut bench = Bench::new();
-    let [first, second] = [2, 3].map(|port| {
-        let client = bench.model.connect(at(1_000), &format!("127.0.0.1:{port}"));
-        let pop: [&[u8]; 4] = [b"BLPOP", b"other", b"l", b"0"];
-        assert_eq!(bench.model.submit(at(1_000), client, &pop), Submitted::Blocked);
-        client
-    });
+    let mut bench = TestModel::default();
+    let [first, second] = ["BLPOP other l 0"; 2].map(|line| bench.waiter(line));
     for line in ["MULTI", "RPUSH l a", "RPUSH l b c", "LPOP l", "EXEC"] {
         bench.run(line);
     }
-    let mut heard = Vec::new();
-    bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+    let heard = bench.heard();
     let popped = |element: &str| Reply::Array(vec![Reply::bulk("l"), Reply::bulk(element)]);
     assert_eq!(heard, [(first, popped("b")), (second, popped("c"))]);
     assert_eq!(bench.run("EXISTS l"), Reply::Int(0));
@@ -291,21 +256,19 @@ fn of_those_that_wait_the_longest_waiting_is_served_first_and_after_the_whole_tr
 
 #[test]
 fn a_client_that_goes_away_while_it_waits_takes_nothing() {
-    let mut bench = Bench::new();
-    let gone = bench.model.connect(at(1_000), "127.0.0.1:2");
-    let pop: [&[u8]; 3] = [b"BRPOP", b"l", b"1"];
-    assert_eq!(bench.model.submit(at(1_000), gone, &pop), Submitted::Blocked);
+    let mut bench = TestModel::default();
+    let gone = bench.waiter("BRPOP l 1");
     assert_eq!(bench.model.next_deadline(), Some(at(2_001)));
     bench.model.disconnect(gone);
     assert_eq!(bench.model.next_deadline(), None);
     bench.run("RPUSH l a");
-    bench.model.drain_outbox(|_, reply| panic!("{reply:?} for nobody"));
+    assert_eq!(bench.heard(), []);
     assert_eq!(bench.run("LLEN l"), Reply::Int(1));
 }
 
 #[test]
 fn scan_answers_every_lasting_key_exactly_once_while_others_come_and_go() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     for key in 0..50 {
         bench.run(&format!("SET key{key} v"));
     }
@@ -332,7 +295,7 @@ fn scan_answers_every_lasting_key_exactly_once_while_others_come_and_go() {
 
 #[test]
 fn a_script_is_counted_with_its_commands_and_an_error_once() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.run("SET k a");
     bench.eval("redis.call('get', 'k') return redis.call('incr', 'k')");
     let Reply::Verbatim(text) = bench.run("INFO commandstats") else { panic!() };
@@ -348,7 +311,7 @@ fn a_script_is_counted_with_its_commands_and_an_error_once() {
 
 #[test]
 fn time_stands_still_in_a_script() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.run("SET k v PX 0");
     let reply = bench.eval(
         "redis.call('set', 'k', 'v', 'px', 5) for i = 1, 9 do redis.call('get', 'k') end \
@@ -359,7 +322,7 @@ fn time_stands_still_in_a_script() {
 
 #[test]
 fn subscribers_hear_of_a_key_that_has_expired() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.run("CONFIG SET notify-keyspace-events Ex");
     bench.run("SET k v PX 10");
     bench.run("SET l v PX 10");
@@ -369,8 +332,7 @@ fn subscribers_hear_of_a_key_that_has_expired() {
     bench.now_ms = 1_011;
     assert_eq!(bench.run("GET k"), Reply::Nil);
     assert_eq!(bench.model.expire_due(at(1_011), 10), 1);
-    let mut heard = Vec::new();
-    bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+    let heard = bench.heard();
     let message = |key: &str| {
         let parts = ["message", "__keyevent@0__:expired", key].map(Reply::bulk);
         (waiter, Reply::Push(parts.into()))
@@ -380,27 +342,24 @@ fn subscribers_hear_of_a_key_that_has_expired() {
 
 #[test]
 fn a_client_that_waits_is_unblocked_by_another() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     let unblocked = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     for (line, expected) in [
         ("CLIENT UNBLOCK 2", Reply::NilArray),
         ("CLIENT UNBLOCK 3 TIMEOUT", Reply::NilArray),
         ("CLIENT UNBLOCK 4 ERROR", error(unblocked)),
     ] {
-        let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
-        let outcome = bench.model.submit(at(1_000), waiter, &[b"BLPOP", b"l", b"0"]);
-        assert_eq!(outcome, Submitted::Blocked);
+        let waiter = bench.waiter("BLPOP l 0");
         assert_eq!(bench.run(line), Reply::Int(1));
         assert_eq!(bench.run(line), Reply::Int(0), "{line}: it waits no more");
-        let mut heard = Vec::new();
-        bench.model.drain_outbox(|client, reply| heard.push((client, reply)));
+        let heard = bench.heard();
         assert_eq!(heard, [(waiter, expected)], "{line}");
     }
 }
 
 #[test]
 fn a_key_under_a_new_name_keeps_its_time_and_takes_the_place_of_another() {
-    let mut bench = Bench::new();
+    let mut bench = TestModel::default();
     bench.run("SET k v PX 10");
     assert_eq!(bench.run("RENAME k l"), Reply::Ok);
     assert_eq!(bench.run("PTTL l"), Reply::Int(10));

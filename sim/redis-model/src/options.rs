@@ -5,22 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use scenarios::topology::Software;
+use scenarios::topology::{AppendOnly, Software};
 
 /// The redis-server that the model is held to.
 pub const VERSION: &str = "7.0.15";
-
-/// When the file is synced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fsync {
-    /// Before every answer.
-    Always,
-    /// Once a second, when the world says that the second is over.
-    #[default]
-    Everysec,
-    /// When the operating system pleases, which the world says.
-    No,
-}
 
 /// How a server starts.
 #[derive(Clone, Debug)]
@@ -34,11 +22,12 @@ pub struct ModelOptions {
     /// After so many Lua instructions (in steps of 1,000) a script is ended with an error.
     pub script_budget_instructions: u64,
     /// Whether an append-only file is kept, and when it is synced.
-    pub append_only: Option<Fsync>,
+    pub append_only: AppendOnly,
     /// Whether known scripts run without Lua. A test that compares the two turns it off.
     pub native_scripts: bool,
-    /// Which server it is: commands of other ones are unknown to it.
-    pub profile: Profile,
+    /// Which server it is: commands of other ones are unknown to it. What Redis 7.0 has, all have; the
+    /// words of its errors are used for all.
+    pub software: Software,
 }
 
 impl Default for ModelOptions {
@@ -48,32 +37,9 @@ impl Default for ModelOptions {
             databases: 16,
             port: 6379,
             script_budget_instructions: 50_000_000,
-            append_only: None,
+            append_only: AppendOnly::Off,
             native_scripts: true,
-            profile: Profile::Redis70,
-        }
-    }
-}
-
-/// Which server is modelled. What 7.0.15 has, all have; the words of its errors are used for all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Profile {
-    /// Redis 7.0.15, to which the model is held by its differential test.
-    #[default]
-    Redis70,
-    /// Redis 8.4 as far as locks go: SET with IFEQ, DELEX.
-    Redis84,
-    /// Valkey 9 as far as locks go: SET with IFEQ, DELIFEQ.
-    Valkey9,
-}
-
-impl From<Software> for Profile {
-    /// The one that models this server.
-    fn from(software: Software) -> Self {
-        match software {
-            Software::Redis70 => Self::Redis70,
-            Software::Redis84 => Self::Redis84,
-            Software::Valkey9 => Self::Valkey9,
+            software: Software::Redis70,
         }
     }
 }
@@ -127,12 +93,13 @@ impl Parameters {
     pub(crate) fn new(options: &ModelOptions) -> Self {
         let fixed = PARAMETERS.iter().map(|&(name, _, value)| (name, value.as_bytes().to_vec()));
         let mut values: BTreeMap<_, _> = fixed.collect();
-        if let Some(fsync) = options.append_only {
-            let policy: &[u8] = match fsync {
-                Fsync::Always => b"always",
-                Fsync::Everysec => b"everysec",
-                Fsync::No => b"no",
-            };
+        let policy: Option<&[u8]> = match options.append_only {
+            AppendOnly::Off => None,
+            AppendOnly::Always => Some(b"always"),
+            AppendOnly::Everysec => Some(b"everysec"),
+            AppendOnly::Unsynced => Some(b"no"),
+        };
+        if let Some(policy) = policy {
             values.insert("appendonly", b"yes".to_vec());
             values.insert("appendfsync", policy.to_vec());
         }

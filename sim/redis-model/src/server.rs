@@ -10,13 +10,12 @@ pub(crate) mod notify;
 pub(crate) mod persistence;
 pub(crate) mod propagate;
 pub(crate) mod pubsub;
-pub(crate) mod refusal;
 pub(crate) mod replication;
 pub(crate) mod session;
 mod table;
 pub(crate) mod touch;
 
-use resp::{ErrorReply, Reply};
+use resp::{Blob, ErrorReply, Reply};
 use rustc_hash::FxHashSet;
 
 use self::blocking::Blocking;
@@ -25,14 +24,14 @@ use self::pubsub::Subscriptions;
 use self::replication::{Following, Replica};
 use self::session::Session;
 pub(crate) use self::table::{
-    CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow, flag,
+    CommandGroup, CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow,
+    flag, group,
 };
 use crate::journal::WriteJournal;
 use crate::keyspace::Db;
 use crate::libraries::Libraries;
 use crate::options::{ModelOptions, Parameters};
 use crate::stats::ServerStats;
-use crate::watch::Watchers;
 
 /// One command on its way through the server.
 #[derive(Clone, Copy)]
@@ -49,6 +48,11 @@ impl Request<'_> {
     /// Milliseconds since the epoch.
     pub(crate) fn now_ms(&self) -> i64 {
         self.now_us / 1000
+    }
+
+    /// The command's name, as errors show it.
+    pub(crate) fn name(&self) -> String {
+        String::from_utf8_lossy(&self.args[0].to_ascii_lowercase()).into_owned()
     }
 }
 
@@ -91,7 +95,9 @@ pub(crate) struct Server {
     pub(crate) max_memory_bytes: u64,
     /// The limit was not kept when the request under way came, whatever was evicted.
     pub(crate) out_of_memory: bool,
-    pub(crate) watchers: Watchers,
+    /// The keys under WATCH, with their databases and the sessions that watch them. They are few, so the
+    /// list is asked from end to end.
+    pub(crate) watchers: Vec<(u16, Blob, u32)>,
     /// The digests that EVALSHA knows.
     pub(crate) scripts: FxHashSet<[u8; 40]>,
     /// SCRIPT FLUSH or FUNCTION FLUSH has come: what is compiled need not be kept.
@@ -137,7 +143,7 @@ impl Server {
             stats: ServerStats::new(table.len()),
             max_memory_bytes: 0,
             out_of_memory: false,
-            watchers: Watchers::default(),
+            watchers: Vec::new(),
             scripts: FxHashSet::default(),
             compiled_is_stale: false,
             libraries: Libraries::default(),
@@ -162,33 +168,38 @@ impl Server {
 
     /// As after `new`, the memory kept.
     pub(crate) fn reset(&mut self) {
+        self.end_process();
         self.parameters = Parameters::new(&self.options);
+        self.next_id = 1;
+        self.compiled_is_stale = false;
+        self.dirty = 0;
+        self.rewritten = false;
+        self.journal.reset();
+        self.file = AppendOnlyFile::default();
+        self.start_file();
+    }
+
+    /// Takes away what a process loses when it ends: all but its parameters, its stream and its file.
+    pub(crate) fn end_process(&mut self) {
         self.dbs.iter_mut().for_each(Db::clear);
         self.sessions.truncate(FIRST_CLIENT);
         self.sessions.fill(Session::internal());
         self.free_places.clear();
-        self.next_id = 1;
         self.started_us = None;
         self.stats.reset();
         self.max_memory_bytes = 0;
         self.out_of_memory = false;
         self.watchers.clear();
         self.scripts.clear();
-        self.compiled_is_stale = false;
         self.libraries.clear();
-        self.dirty = 0;
-        self.rewritten = false;
-        self.journal.reset();
         self.applying = false;
         self.in_exec = false;
         self.following = None;
         self.replicas.clear();
-        self.file = AppendOnlyFile::default();
         self.blocking.clear();
         self.subscriptions.clear();
         self.monitors.clear();
         self.outbox.clear();
-        self.start_file();
     }
 
     pub(crate) fn session(&mut self, request: &Request<'_>) -> &mut Session {

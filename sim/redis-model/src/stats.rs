@@ -16,12 +16,6 @@ pub(crate) struct CommandCounters {
     pub(crate) failed_calls: u64,
 }
 
-impl CommandCounters {
-    pub(crate) fn is_zero(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// The errors in a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorCount {

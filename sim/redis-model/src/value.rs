@@ -10,37 +10,62 @@ use resp::{Blob, ErrorReply};
 
 use super::scored::Scored;
 
+/// Fields in the order of their first writing, which is what a small hash of Redis answers.
+pub(crate) type Fields = Vec<(Blob, Blob)>;
+
+/// Elements from left to right.
+pub(crate) type Elements = VecDeque<Blob>;
+
+/// Members in the order of their bytes; Redis promises none.
+pub(crate) type SetMembers = BTreeSet<Blob>;
+
 /// A value, by type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StoredValue {
     /// A byte string.
     Str(Blob),
-    /// Fields in the order of their first writing, which is what a small hash of Redis answers.
-    Hash(Vec<(Blob, Blob)>),
-    /// Elements from left to right.
-    List(VecDeque<Blob>),
-    /// Members in the order of their bytes; Redis promises none.
-    Set(BTreeSet<Blob>),
+    Hash(Fields),
+    List(Elements),
+    Set(SetMembers),
     /// Members by score.
     Scored(Scored),
 }
 
-/// The accessors of one type: shared, and to change in place; both say WRONGTYPE of another type.
-macro_rules! accessors {
-    ($variant:ident, $type:ty, $shared:ident, $unique:ident) => {
-        /// The value of this type, or WRONGTYPE.
-        pub(crate) fn $shared(&self) -> Result<&$type, ErrorReply> {
-            if let Self::$variant(value) = self { Ok(value) } else { Err(ErrorReply::WRONG_TYPE) }
-        }
-
-        /// The value of this type to change in place, or WRONGTYPE.
-        pub(crate) fn $unique(&mut self) -> Result<&mut $type, ErrorReply> {
-            if let Self::$variant(value) = self { Ok(value) } else { Err(ErrorReply::WRONG_TYPE) }
-        }
-    };
+/// A type of value. Both ways to see a value as one say WRONGTYPE of another.
+pub(crate) trait ValueType: Default {
+    fn of(value: &StoredValue) -> Result<&Self, ErrorReply>;
+    fn of_mut(value: &mut StoredValue) -> Result<&mut Self, ErrorReply>;
+    fn stored(self) -> StoredValue;
 }
 
+macro_rules! value_types {
+    ($($variant:ident: $type:ty),*) => {$(
+        impl ValueType for $type {
+            fn of(value: &StoredValue) -> Result<&Self, ErrorReply> {
+                let StoredValue::$variant(value) = value else { return Err(ErrorReply::WRONG_TYPE) };
+                Ok(value)
+            }
+
+            fn of_mut(value: &mut StoredValue) -> Result<&mut Self, ErrorReply> {
+                let StoredValue::$variant(value) = value else { return Err(ErrorReply::WRONG_TYPE) };
+                Ok(value)
+            }
+
+            fn stored(self) -> StoredValue {
+                StoredValue::$variant(self)
+            }
+        }
+    )*};
+}
+
+value_types!(Str: Blob, Hash: Fields, List: Elements, Set: SetMembers, Scored: Scored);
+
 impl StoredValue {
+    /// The value as one of this type, or WRONGTYPE.
+    pub(crate) fn get<T: ValueType>(&self) -> Result<&T, ErrorReply> {
+        T::of(self)
+    }
+
     /// What TYPE answers.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
@@ -62,10 +87,4 @@ impl StoredValue {
             Self::Scored(set) => set.is_empty(),
         }
     }
-
-    accessors!(Str, Blob, as_str, as_str_mut);
-    accessors!(Hash, Vec<(Blob, Blob)>, as_hash, as_hash_mut);
-    accessors!(List, VecDeque<Blob>, as_list, as_list_mut);
-    accessors!(Set, BTreeSet<Blob>, as_set, as_set_mut);
-    accessors!(Scored, Scored, as_scored, as_scored_mut);
 }

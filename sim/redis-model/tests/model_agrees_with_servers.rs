@@ -17,18 +17,18 @@ use model_support::conditional::CONDITIONAL;
 use model_support::explore::{explore, setting};
 use model_support::pair::{Pair, Tamper};
 use model_support::server::RealServer;
-use redis_model::options::Profile;
 use resp::{ErrorReply, Reply};
+use scenarios::topology::Software;
 
 const SEQUENCES: u64 = 500;
 
 /// The model that is like this server; none where there is none. It is what it can do.
-fn profile(server: &RealServer) -> Option<Profile> {
+fn software(server: &RealServer) -> Option<Software> {
     let mut connection = server.connect();
     let mut knows = |words: &[&[u8]]| connection.call(words) == b":0\r\n";
     match () {
-        () if knows(&[b"DELEX", b"nokey", b"IFEQ", b"x"]) => Some(Profile::Redis84),
-        () if knows(&[b"DELIFEQ", b"nokey", b"x"]) => Some(Profile::Valkey9),
+        () if knows(&[b"DELEX", b"nokey", b"IFEQ", b"x"]) => Some(Software::Redis84),
+        () if knows(&[b"DELIFEQ", b"nokey", b"x"]) => Some(Software::Valkey9),
         () => None,
     }
 }
@@ -60,25 +60,22 @@ fn in_words_of_valkey(reply: Reply) -> Reply {
 #[test]
 fn conditions_are_as_on_the_servers_that_have_them() {
     let servers = servers_support::all();
-    if servers.is_empty() {
-        println!("not compared: there are no further servers; ci/servers brings them");
-    }
     let seed = setting("PICKLOCK_DIFF_SEED", 1);
     let count = setting("PICKLOCK_DIFF_SEQUENCES", SEQUENCES);
     for (name, path) in servers {
-        let Some(profile) = profile(&RealServer::start(&path)) else {
+        let Some(software) = software(&RealServer::start(&path)) else {
             println!("not compared: {name}, which no model is like");
             continue;
         };
-        let (words, other, own): (Tamper, _, _) = match profile {
-            Profile::Valkey9 => (words_of_valkey, Profile::Redis84, "delifeq"),
-            Profile::Redis70 | Profile::Redis84 => (words_of_redis, Profile::Valkey9, "delex"),
+        let (words, other, own): (Tamper, _, _) = match software {
+            Software::Valkey9 => (words_of_valkey, Software::Redis84, "delifeq"),
+            Software::Redis70 | Software::Redis84 => (words_of_redis, Software::Valkey9, "delex"),
         };
-        let mut pair = Pair::of(path.clone(), profile, Some(words));
+        let mut pair = Pair::of(path.clone(), software, Some(words));
         let run = |draws: &[_], protocol: u8| pair.run(draws, &protocol.to_string());
         let outcome = explore(CONDITIONAL, seed, count, run);
-        outcome.unwrap_or_else(|why| panic!("{name}, as {profile:?}: {why}"));
-        println!("{name} and its model, {profile:?}: {count} sequences alike");
+        outcome.unwrap_or_else(|why| panic!("{name}, as {software:?}: {why}"));
+        println!("{name} and its model, {software:?}: {count} sequences alike");
         println!("{:<20}{:>9}{:>9}", "command", "ok", "error");
         let tally = pair.tally.into_inner();
         for (command, (succeeded, failed)) in &tally {

@@ -7,46 +7,16 @@ use crate::text::{Blob, blob};
 
 /// A decimal integer as Redis reads one: no plus sign, no leading zero, no blank.
 pub fn decimal(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits == b"0" && !negative {
-        return Some(0);
-    }
-    if !matches!(digits.first(), Some(b'1'..=b'9')) || digits.len() > 19 {
-        return None;
-    }
-    let mut value: i64 = 0;
-    for digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        let digit = i64::from(digit - b'0');
-        // Downwards, for the range of i64 reaches one further on that side.
-        value = value.checked_mul(10)?.checked_sub(digit)?;
-    }
-    if negative { Some(value) } else { value.checked_neg() }
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    // Rust would take a plus sign and leading zeros too.
+    let is_strict = matches!(digits, [b'1'..=b'9', ..]) && digits.len() <= 19 || text == b"0";
+    let text = std::str::from_utf8(text).ok().filter(|_| is_strict)?;
+    text.parse().ok()
 }
 
 /// The integer in decimal.
 pub fn integer(value: i64) -> Blob {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    let mut rest = value.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b"0123456789"[(rest % 10) as usize];
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if value < 0 {
-        start -= 1;
-        digits[start] = b'-';
-    }
-    blob(&digits[start..])
+    blob(itoa::Buffer::new().format(value).as_bytes())
 }
 
 /// A floating-point number that is all of the text; NaN is none, and nothing is rounded to infinity.

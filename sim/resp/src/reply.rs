@@ -59,13 +59,18 @@ impl Reply {
     }
 
     /// A byte string, or no value.
-    pub fn bulk_or_nil(bytes: Option<&[u8]>) -> Self {
+    pub fn bulk_or_nil(bytes: Option<impl AsRef<[u8]>>) -> Self {
         bytes.map_or(Self::Nil, Self::bulk)
     }
 
     /// How many there are of something.
     pub fn count(count: usize) -> Self {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+
+    /// A map with texts for keys.
+    pub fn map(pairs: impl IntoIterator<Item = (&'static str, Self)>) -> Self {
+        Self::Map(pairs.into_iter().flat_map(|(key, value)| [Self::bulk(key), value]).collect())
     }
 
     /// True for an error.

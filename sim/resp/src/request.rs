@@ -4,6 +4,7 @@
 //! redis-server's words; nothing panics, and no length a client merely *claims* is allocated.
 
 use crate::number::decimal;
+use crate::strtod::is_space;
 
 /// A line (a length, or a whole inline command) may be this long.
 const INLINE_MAX_BYTES: usize = 64 * 1024;
@@ -135,10 +136,8 @@ impl RequestParser {
         buffer: &[u8],
         authenticated: bool,
     ) -> Result<Option<usize>, ProtocolError> {
-        let Some((line, next)) = line(buffer, 0).map_err(|TooLong| ProtocolError::CountTooLong)?
-        else {
-            return Ok(None);
-        };
+        let line = line(buffer, 0, ProtocolError::CountTooLong)?;
+        let Some((line, next)) = line else { return Ok(None) };
         let count = decimal(&line[1..])
             .filter(|&count| count <= ARGS_MAX)
             .ok_or(ProtocolError::InvalidCount)?;
@@ -154,11 +153,8 @@ impl RequestParser {
 
     /// Reads one argument; false where more bytes are needed.
     fn read_bulk(&mut self, buffer: &[u8], authenticated: bool) -> Result<bool, ProtocolError> {
-        let Some((line, start)) =
-            line(buffer, self.position).map_err(|TooLong| ProtocolError::LengthTooLong)?
-        else {
-            return Ok(false);
-        };
+        let line = line(buffer, self.position, ProtocolError::LengthTooLong)?;
+        let Some((line, start)) = line else { return Ok(false) };
         match line.first() {
             Some(b'$') => {}
             // Redis looks at the byte where `$` should be, which is then the end of the line.
@@ -208,13 +204,15 @@ pub fn is_http(args: &[&[u8]]) -> bool {
     })
 }
 
-struct TooLong;
-
 /// The line at `from` without its end, and where the next one begins; nothing while it is incomplete.
-fn line(buffer: &[u8], from: usize) -> Result<Option<(&[u8], usize)>, TooLong> {
+fn line(
+    buffer: &[u8],
+    from: usize,
+    too_long: ProtocolError,
+) -> Result<Option<(&[u8], usize)>, ProtocolError> {
     let rest = buffer.get(from..).unwrap_or_default();
     let Some(end) = rest.iter().position(|&byte| byte == b'\r') else {
-        return if rest.len() > INLINE_MAX_BYTES { Err(TooLong) } else { Ok(None) };
+        return if rest.len() > INLINE_MAX_BYTES { Err(too_long) } else { Ok(None) };
     };
     // The byte after `\r` is skipped unseen, but it must have come.
     if rest.len() < end + 2 {
@@ -228,7 +226,7 @@ fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
     loop {
-        let start = rest.iter().position(|&byte| !is_blank(byte)).unwrap_or(rest.len());
+        let start = rest.iter().position(|&byte| !is_space(byte)).unwrap_or(rest.len());
         rest = &rest[start..];
         // A NUL ends the line, for Redis reads it as a C string.
         if matches!(rest.first(), None | Some(0)) {
@@ -245,7 +243,7 @@ fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     loop {
         match rest {
             [] | [0, ..] => return Some((word, &[])),
-            [byte, after @ ..] if is_blank(*byte) => return Some((word, after)),
+            [byte, after @ ..] if is_space(*byte) => return Some((word, after)),
             [b'"', after @ ..] => return quoted(word, after, true),
             [b'\'', after @ ..] => return quoted(word, after, false),
             [byte, after @ ..] => {
@@ -286,7 +284,7 @@ fn quoted(mut word: Vec<u8>, mut rest: &[u8], double: bool) -> Option<(Vec<u8>, 
             [byte, after @ ..] if *byte == quote => {
                 return match after.first() {
                     None | Some(0) => Some((word, after)),
-                    Some(&byte) if is_blank(byte) => Some((word, after)),
+                    Some(&byte) if is_space(byte) => Some((word, after)),
                     Some(_) => None,
                 };
             }
@@ -299,15 +297,7 @@ fn quoted(mut word: Vec<u8>, mut rest: &[u8], double: bool) -> Option<(Vec<u8>, 
 }
 
 fn hex(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        _ => digit - b'A' + 10,
-    }
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::encode_request;
 
 fn parse(bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, String> {
     let mut parser = RequestParser::new();
@@ -102,12 +103,8 @@ proptest! {
         args in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 1..6),
         cut in any::<proptest::sample::Index>(),
     ) {
-        let mut wire = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in &args {
-            wire.extend(format!("${}\r\n", arg.len()).bytes());
-            wire.extend(arg);
-            wire.extend(b"\r\n");
-        }
+        let mut wire = Vec::new();
+        encode_request(&args.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut wire);
         let mut parser = RequestParser::new();
         let cut = cut.index(wire.len());
         prop_assert_eq!(parser.parse(&wire[..cut], true), Ok(Parsed::Incomplete));

@@ -34,12 +34,15 @@ pub(crate) struct AttackArgs {
     /// Run each plan so often, and say how often it shows
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN")]
     pub(crate) again: u32,
-    /// Plans to run at a time; default: twice the cores
+    /// Plans to run at a time; default: four for each core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), env = "PICKLOCK_JOBS")]
     pub(crate) jobs: Option<u16>,
     /// List the plans for this worker, and run none
     #[arg(long, env = "PICKLOCK_LIST", value_parser = BoolishValueParser::new())]
     pub(crate) list: bool,
+    /// How long a worker may take to say `ready`
+    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_START_WITHIN")]
+    pub(crate) start_within: Span,
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,

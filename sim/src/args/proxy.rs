@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-use super::run::seed;
+use super::run::{TlsArgs, seed};
 
 /// Options of `proxy`.
 #[derive(Clone, Debug, Args)]
@@ -39,10 +39,7 @@ pub(crate) struct ProxyArgs {
     /// Log every request as well
     #[arg(long, env = "PICKLOCK_LOG_REQUESTS", value_parser = BoolishValueParser::new())]
     pub(crate) log_requests: bool,
-    /// Trust the certificates in this PEM file (rediss://)
-    #[arg(long, value_name = "FILE", env = "PICKLOCK_TLS_CA")]
-    pub(crate) tls_ca: Option<PathBuf>,
-    /// Trust any certificate (rediss://)
-    #[arg(long, env = "PICKLOCK_TLS_INSECURE", value_parser = BoolishValueParser::new(), conflicts_with = "tls_ca")]
-    pub(crate) tls_insecure: bool,
+    /// Whom to trust.
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
 }

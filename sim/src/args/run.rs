@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
+use fault_proxy::Trust;
 use scenarios::span::Span;
 
 use super::output::{Output, outputs};
@@ -113,12 +114,30 @@ pub(crate) struct ServerArgs {
     /// redis-server to start instead of the one on PATH; matrix and doctor accept several
     #[arg(long, value_name = "PATH", env = "PICKLOCK_REDIS_SERVER")]
     pub(crate) server_bin: Vec<PathBuf>,
+    /// Whom to trust.
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+}
+
+/// Whom to trust on the way to a server.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TlsArgs {
     /// Trust the certificates in this PEM file (rediss://)
     #[arg(long, value_name = "FILE", env = "PICKLOCK_TLS_CA")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Trust any certificate (rediss://)
     #[arg(long, env = "PICKLOCK_TLS_INSECURE", value_parser = BoolishValueParser::new(), conflicts_with = "tls_ca")]
     pub(crate) tls_insecure: bool,
+}
+
+impl TlsArgs {
+    pub(crate) fn trust(&self) -> Trust {
+        match &self.tls_ca {
+            _ if self.tls_insecure => Trust::Anyone,
+            Some(path) => Trust::SystemAnd(path.clone()),
+            None => Trust::System,
+        }
+    }
 }
 
 /// Where to run.

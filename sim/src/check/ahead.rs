@@ -85,7 +85,7 @@ impl BufRead for Ahead {
 mod tests {
     use super::*;
 
-    /// Gives as many bytes at a time as it was told, then fails or ends.
+    /// Gives as many bytes at a time as its steps say, then fails or ends.
     struct Steps(Vec<usize>, bool);
 
     impl Read for Steps {

@@ -11,7 +11,7 @@ use super::ahead::Ahead;
 use crate::failure::Failure;
 
 pub(super) struct HistorySource {
-    name: String,
+    pub(super) name: String,
     from: From,
 }
 
@@ -50,10 +50,6 @@ impl HistorySource {
             false => From::Pipe { input: Some(Box::new(file)), kept: spool()? },
         };
         Ok(Self { name, from })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
     }
 
     pub(super) fn first(&mut self) -> io::Result<Ahead> {

@@ -47,8 +47,7 @@ pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
     let request = RunRequest::new(Arc::clone(&scenario), manifest.seed);
     let again = VirtualWorld::default().run(&request).map_err(failed)?;
     let mut bytes = Vec::new();
-    history::write(&again.history, &mut bytes)
-        .map_err(|error| Failure::internal(error.to_string()))?;
+    history::write(&again.history, &mut bytes).map_err(Failure::internal)?;
     if let Some(line) = first_difference(recorded.as_bytes(), &bytes) {
         return Err(Failure::usage_text(
             format!("the replay differs from the recorded history, first in line {line}"),

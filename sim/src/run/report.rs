@@ -68,7 +68,7 @@ impl<'a> Report<'a> {
 
     /// Judges, writes and prints.
     pub(super) fn write(self, run: Run, terminal: &Terminal) -> Result<Exit, Failure> {
-        if run.cut_short == Some(CutShort::Interrupted) && !terminal.is_quiet() {
+        if run.cut_short == Some(CutShort::Interrupted) && !terminal.options.quiet {
             print::note("interrupted: writing what there is");
         }
         let (args, cut_short) = (self.args, run.cut_short.clone());
@@ -84,7 +84,7 @@ impl<'a> Report<'a> {
         terminal: &Terminal,
     ) -> Result<(RunResult, PathBuf), Failure> {
         let Self { args, world, scenario, seed, started, directory } = self;
-        if terminal.is_quiet()
+        if terminal.options.quiet
             && let Some(trouble) = run.cut_short.as_ref().and_then(CutShort::trouble)
         {
             // The summary says so too, unless it is to be short.
@@ -124,10 +124,10 @@ impl<'a> Report<'a> {
         {
             // What was found is not lost with the place it should have gone to.
             print(&args.format, &result, None, terminal)?;
-            return Err(Failure::unavailable(&error));
+            return Err(Failure::unavailable(error));
         }
         match directory.finish() {
-            Ok(Latest::Set(_) | Latest::Unsupported) => {}
+            Ok(Latest::Set(_)) => {}
             Ok(Latest::Taken(place)) => {
                 let place = place.display();
                 print::note(&format!(
@@ -144,7 +144,7 @@ impl<'a> Report<'a> {
 /// tomorrow.
 fn no_directory(error: &WriteError) -> Failure {
     match error {
-        WriteError::Create { source, .. } if source.kind() == ErrorKind::StorageFull => {
+        WriteError::Create(_, source) if source.kind() == ErrorKind::StorageFull => {
             Failure::unavailable(error)
         }
         _ => Failure::usage_error(error),
@@ -189,18 +189,18 @@ pub(crate) fn print_with(
 /// As JSON, with an end.
 pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string_pretty(value);
-    Ok(json.map_err(|error| Failure::internal(error.to_string()))? + "\n")
+    Ok(json.map_err(Failure::internal)? + "\n")
 }
 
-pub(super) fn junit(told: &InvariantTable) -> Result<String, Failure> {
-    told.junit().map_err(|error| Failure::internal(error.to_string()))
+pub(super) fn junit(table: &InvariantTable) -> Result<String, Failure> {
+    table.junit().map_err(Failure::internal)
 }
 
 /// How stdout is written to.
 pub(in super::super) fn style(terminal: &Terminal) -> Style {
     let verbosity = match () {
-        () if terminal.is_quiet() => Verbosity::Quiet,
-        () if terminal.is_verbose() => Verbosity::Verbose,
+        () if terminal.options.quiet => Verbosity::Quiet,
+        () if terminal.options.verbose => Verbosity::Verbose,
         () => Verbosity::Normal,
     };
     Style { colour: terminal.colour_on_stdout(), width: Some(terminal.width()), verbosity }
@@ -216,8 +216,8 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
         ("lock", json!(args.lock)),
         ("world", json!(args.world.name())),
         ("server_bin", json!(path(world::named(&args.server)))),
-        ("tls_ca", json!(path(args.server.tls_ca.as_deref()))),
-        ("tls_insecure", json!(args.server.tls_insecure)),
+        ("tls_ca", json!(path(args.server.tls.tls_ca.as_deref()))),
+        ("tls_insecure", json!(args.server.tls.tls_insecure)),
         ("clients", json!(args.clients)),
         ("ttl", json!(text(args.ttl))),
         ("hold", json!(text(args.hold))),

@@ -9,16 +9,15 @@
 )]
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use harness::progress::BatchProgress;
 use harness::sweep;
+use harness::sweep::BatchProgress;
 use harness::world::World as _;
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
 use reports::invariant_table::InvariantTable;
-use reports::terminal::{Swept, sweep as told};
+use reports::terminal::{self, Swept};
 use scenarios::matrix::expected;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
@@ -26,14 +25,14 @@ use scenarios::sweep::Sweep;
 use super::super::args::{OutputFormat, RunArgs, Seeds, World};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
-use super::super::progress::Progress;
+use super::super::progress::run_batch;
 use super::super::terminal::Terminal;
-use super::super::{load, output, signal, world};
+use super::super::{load, output, world};
 use super::report::{self, Report};
 use super::{failed, request};
 use virtual_world::{VirtualWorld, WORLD};
 
-/// So many failing seeds are told.
+/// So many failing seeds are kept.
 const KEEP: usize = 5;
 
 /// Runs many schedules, and reports the first that violated something, or else the first.
@@ -54,80 +53,57 @@ pub(super) fn main(
     // Looked at before anything is made.
     world.check(scenario).map_err(failed)?;
     let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
-    let found = look(args, scenario, seeds, terminal)?;
-    let reported = found.sweep.failing.keys().next().copied().unwrap_or(seeds.0.start);
+    let (sweep, swept) = look(args, scenario, seeds, terminal)?;
+    let reported = sweep.failing.keys().next().copied().unwrap_or(seeds.0.start);
     report
         .directory()
         .write("sweep.json", |out| {
-            serde_json::to_writer_pretty(&mut *out, &found.sweep)?;
+            serde_json::to_writer_pretty(&mut *out, &sweep)?;
             out.write_all(b"\n")
         })
-        .map_err(|error| Failure::unavailable(&error))?;
+        .map_err(Failure::unavailable)?;
     let run = world.run(&request(scenario, reported)).map_err(failed)?;
     let (first, path) = report.of_seed(reported).files(run, terminal)?;
     let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
-    let Swept { headline, remarks, .. } = &found.told;
-    let swept = || InvariantTable::sweep(&found.sweep, &first, headline, remarks, again);
+    let Swept { headline, remarks, .. } = &swept;
+    let table = || InvariantTable::sweep(&sweep, &first, headline, remarks, again);
     output::write(&args.format, |format| match format {
-        OutputFormat::Json => report::json_text(&found.sweep),
-        OutputFormat::Junit => report::junit(&swept()),
-        OutputFormat::Markdown => Ok(swept().markdown()),
+        OutputFormat::Json => report::json_text(&sweep),
+        OutputFormat::Junit => report::junit(&table()),
+        OutputFormat::Markdown => Ok(table().markdown()),
         OutputFormat::Human => {
-            let summary = told(&found.told, &found.sweep, one, report::style(terminal));
+            let summary = terminal::sweep(&swept, &sweep, one, report::style(terminal));
             let path = path.display();
             Ok(format!(
                 "{summary}report: {path}/report.html (seed {reported}), {path}/sweep.json\n"
             ))
         }
     })?;
-    Ok(Exit::of_sweep(&found.sweep))
+    Ok(Exit::of_sweep(&sweep))
 }
 
-/// What a sweep has found, and how.
-struct Found {
-    sweep: Sweep,
-    told: Swept,
-}
-
+/// What the sweep has found, and how.
 fn look(
     args: &RunArgs,
     scenario: &Arc<Scenario>,
     seeds: &Seeds,
     terminal: &Terminal,
-) -> Result<Found, Failure> {
+) -> Result<(Sweep, Swept), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or(cores, usize::from);
     let runtime = world::runtime()?;
     let (wall, cpu_ns) = (Instant::now(), cpu_ns());
     let total = seeds.0.end - seeds.0.start;
-    let sweep = runtime.block_on(async {
-        let mut signals = signal::watch().map_err(|error| Failure::unavailable(&error))?;
-        let watched = Arc::new(BatchProgress::default());
-        let shown = Arc::clone(&watched);
-        let done = move || shown.done.load(Ordering::Relaxed);
-        let progress = Progress::show(terminal, done, total, "schedules");
-        let (theirs, watch) = (Arc::clone(scenario), Arc::clone(&watched));
-        let order =
-            sweep::SweepPlan { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
-        let mut work = tokio::task::spawn_blocking(move || {
-            sweep::sweep(VirtualWorld::default, &theirs, &order, &watch)
-        });
-        let swept = tokio::select! {
-            biased;
-            swept = &mut work => swept,
-            Ok(_) = signals.wait_for(|interrupted| *interrupted) => {
-                watched.stop.store(true, Ordering::Relaxed);
-                work.await
-            }
-        };
-        drop(progress);
-        let swept = swept.map_err(|error| Failure::internal(error.to_string()))?;
-        let mut sweep = swept.map_err(failed)?;
-        sweep.interrupted = sweep.schedules < total;
-        Ok::<_, Failure>(sweep)
-    })?;
+    let theirs = Arc::clone(scenario);
+    let plan =
+        sweep::SweepPlan { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
+    let work =
+        move |batch: &BatchProgress| sweep::sweep(VirtualWorld::default, &theirs, &plan, batch);
+    let (swept, _) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
+    let mut sweep = swept.map_err(failed)?;
+    sweep.interrupted = sweep.schedules < total;
     let headline = format!(
         "{}: {} clients, lock {}, world {WORLD}, {}seeds {seeds}, {threads} threads",
         scenario.name,
@@ -145,8 +121,8 @@ fn look(
         remarks.extend(expected::remark(scenario, true, |level| sweep.level(level)));
     }
     let wall_ns = span_ns(wall.elapsed());
-    let told = Swept { headline, wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, remarks };
-    Ok(Found { sweep, told })
+    let swept = Swept { headline, wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, remarks };
+    Ok((sweep, swept))
 }
 
 /// Processor time of this process so far, in nanoseconds.

@@ -26,12 +26,12 @@ pub(super) async fn open(
 ) -> Result<Endpoint, Failure> {
     world::refuse_several(&args.server)?;
     let chosen = world::choose(world, &args.server)?;
-    if !terminal.is_quiet() {
+    if !terminal.options.quiet {
         print::note(&chosen.why);
     }
     let keys = KeySpace::of_run(&format!("tune-{:016x}", draw()?));
     let target = Endpoint::open(chosen.choice, keys, &Settings::default()).await;
-    target.map_err(|error| Failure::unavailable(&error))
+    target.map_err(Failure::unavailable)
 }
 
 /// A server on which the model is to be tried.
@@ -57,8 +57,7 @@ impl Confirm {
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
         let links = Links { external: u64::from(CLIENTS), each: 1, ..Links::default() };
-        ensure_open_files(links.needed() + BESIDES)
-            .map_err(|error| Failure::unavailable(&error))?;
+        ensure_open_files(links.needed() + BESIDES).map_err(Failure::unavailable)?;
         let target = open(args, World::Redis, terminal).await?;
         Ok(Self { target, conditions: study.conditions.clone(), grid: study.grid.clone() })
     }
@@ -77,19 +76,19 @@ impl Confirm {
         tuning: &mut Tuning,
     ) -> Option<Aborted> {
         let info = self.target.server();
-        let server = format!("{} {} ({})", info.software, info.version, info.how);
+        let server = format!("{} {} ({})", info.software, info.version, info.origin);
         let mut tried = Vec::new();
         let cut = tokio::select! {
             biased;
             Ok(_) = signals.wait_for(|interrupted| *interrupted) => Some(Aborted::Interrupted),
             ended = self.try_all(args, terminal, &mut tried) => {
-                ended.err().map(|error| Aborted::Failed(Failure::unavailable(&error)))
+                ended.err().map(|error| Aborted::Failed(Failure::unavailable(error)))
             }
         };
         // The leases end by themselves, but who waits for that?
         let removed = self.target.remove_keys(&[]).await;
         self.target.close().await;
-        let removed = removed.err().map(|error| Aborted::Failed(Failure::unavailable(&error)));
+        let removed = removed.err().map(|error| Aborted::Failed(Failure::unavailable(error)));
         let cut = cut.or(removed);
         let cut_short = cut.as_ref().map(|cut| match cut {
             Aborted::Interrupted => "interrupted".to_owned(),
@@ -114,7 +113,7 @@ impl Confirm {
         let experiments =
             searched.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         let playable = experiments.iter().filter(|it| it.is_ok()).count();
-        if !terminal.is_quiet() && playable > 0 {
+        if !terminal.options.quiet && playable > 0 {
             print::note(&format!("{CLIENTS} clients take leases there, for {}", args.confirm_for));
         }
         let length = length / u32::try_from(playable.max(1)).unwrap_or(1);

@@ -29,7 +29,7 @@ const GIVEN: &str = "given";
 pub(super) struct Inputs {
     pub(super) conditions: Conditions,
     pub(super) traffic: Traffic,
-    pub(super) told: Vec<Input>,
+    pub(super) reported: Vec<Input>,
     /// The measurements, and how long they took in nanoseconds.
     pub(super) log: Option<(Latencies, u64)>,
 }
@@ -43,9 +43,9 @@ pub(super) fn gather(
         true => Some(runtime.block_on(measured(args, terminal))?),
         false => None,
     };
-    let mut told = Vec::new();
-    let mut tell = |name: &str, value: String, source: &str| {
-        told.push(Input { name: name.to_owned(), value, source: source.to_owned() });
+    let mut reported = Vec::new();
+    let mut report = |name: &str, value: String, source: &str| {
+        reported.push(Input { name: name.to_owned(), value, source: source.to_owned() });
     };
     let (hold, source) = match (&args.hold, &args.from) {
         (Some(hold), _) => (read("--hold", hold.clone())?, GIVEN.to_owned()),
@@ -57,7 +57,7 @@ pub(super) fn gather(
             ));
         }
     };
-    tell("work under the lock", hold.to_string(), &source);
+    report("work under the lock", hold.to_string(), &source);
     let (trip, source) = match (&args.rtt, &args.from, &measured) {
         (Some(trip), ..) => (read("--rtt", trip.clone())?, GIVEN.to_owned()),
         (None, Some(run), _) => (of_run(run, "SET")?, from(run)),
@@ -67,12 +67,12 @@ pub(super) fn gather(
         }
         (None, None, None) => (text(ROUND_TRIP)?, ASSUMED.to_owned()),
     };
-    tell("round trip", trip.to_string(), &source);
+    report("round trip", trip.to_string(), &source);
     let pause = match (&args.pause, &args.pauses, &args.preset) {
         _ if measured.is_some() => None,
         (Some(length), Some(rate), _) => {
             let length = read("--pause", length.clone())?;
-            tell("pauses", format!("{length}, {rate}"), GIVEN);
+            report("pauses", format!("{length}, {rate}"), GIVEN);
             Some((rate.clone(), length))
         }
         (Some(_), None, _) => {
@@ -95,8 +95,8 @@ pub(super) fn gather(
                     format!("the presets are: {}", names.join(", ")),
                 ));
             };
-            tell("pauses", format!("{}, {}", preset.length, preset.rate), preset.source);
-            let rate: Rate = preset.rate.parse().map_err(|error| Failure::usage_error(&error))?;
+            report("pauses", format!("{}, {}", preset.length, preset.rate), preset.source);
+            let rate: Rate = preset.rate.parse().map_err(Failure::usage_error)?;
             Some((rate, text(preset.length)?))
         }
         (None, None, None) => {
@@ -109,10 +109,10 @@ pub(super) fn gather(
     if let Some((it, _)) = &measured {
         let rate = it.pauses_per_ns * 1e9;
         let source = format!("{} measured here, of 1 ms or longer", it.counts.1);
-        tell("pauses", format!("{}, {rate:.2} per second", it.pause), &source);
+        report("pauses", format!("{}, {rate:.2} per second", it.pause), &source);
     }
-    tell("crashes", format!("{} per client", args.crashes), "given or by default");
-    tell("clock drift", format!("up to {} ppm", args.drift), "given or by default");
+    report("crashes", format!("{} per client", args.crashes), "given or by default");
+    report("clock drift", format!("up to {} ppm", args.drift), "given or by default");
     let taken = match args.if_taken {
         Taken::Wait => format!("a waiting client tries every {}", args.poll),
         Taken::Skip => {
@@ -122,8 +122,8 @@ pub(super) fn gather(
     let (clients, every, locks) = (args.clients, args.every, args.locks);
     let over = if locks == 1 { "one lock".to_owned() } else { format!("{locks} locks") };
     let traffic = format!("{clients} clients, each every {every}, on {over}; {taken}");
-    tell("traffic", traffic, "given or by default");
-    tell("from the last check to the write", args.write.to_string(), "given or by default");
+    report("traffic", traffic, "given or by default");
+    report("from the last check to the write", args.write.to_string(), "given or by default");
     let pause = pause.map(|(rate, length)| (rate.per_second() / 1e9, Law::new(&length)));
     let by_measure = measured.as_ref().map(|(it, _)| (it.pauses_per_ns, Law::new(&it.pause)));
     let conditions = Conditions {
@@ -142,7 +142,7 @@ pub(super) fn gather(
         waiting: 0.0,
     };
     let log = measured.map(|(it, _)| (it.latencies, span_ns(args.measure_for.0)));
-    Ok(Inputs { conditions, traffic, told, log })
+    Ok(Inputs { conditions, traffic, reported, log })
 }
 
 /// Measures, and says where.
@@ -157,13 +157,13 @@ async fn measured(
         ));
     }
     let target = open(args, World::Auto, terminal).await?;
-    if !terminal.is_quiet() {
+    if !terminal.options.quiet {
         print::note(&format!("measuring for {}", args.measure_for));
     }
-    let server = target.server().how.clone();
+    let server = target.server().origin.clone();
     let found = measure(&target, args.measure_for.0).await;
     target.close().await;
-    Ok((found.map_err(|error| Failure::unavailable(&error))?, server))
+    Ok((found.map_err(Failure::unavailable)?, server))
 }
 
 fn from(run: &Path) -> String {
@@ -171,9 +171,8 @@ fn from(run: &Path) -> String {
 }
 
 fn text(text: &str) -> Result<Distribution, Failure> {
-    text.parse().map_err(|error: scenarios::distribution::DistributionError| {
-        Failure::internal(error.to_string())
-    })
+    text.parse()
+        .map_err(|error: scenarios::distribution::DistributionError| Failure::internal(error))
 }
 
 /// Reads the file of the distribution, if it has one.

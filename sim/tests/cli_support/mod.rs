@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -20,33 +20,22 @@ use scenarios::result::RunResult;
 /// Longer than anything picklock does in these tests, on the slowest machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A short run of the shipped scenario.
-pub(crate) const SHORT: [&str; 8] = [
-    "--scenario",
-    "bonus-pool",
-    "--clients",
-    "20",
-    "--set",
-    "lock.pause=5ms",
-    "--set",
-    "lock.retries=200",
-];
+/// The words of a command line without quotes.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
 
-/// A run that lasts until it is ended.
-pub(crate) const LONG: [&str; 12] = [
-    "--scenario",
-    "bonus-pool",
-    "--clients",
-    "10",
-    "--lock",
-    "polling",
-    "--ttl",
-    "10m",
-    "--hold",
-    "5m",
-    "--set",
-    "lock.retries=100000",
-];
+/// A short run of the shipped scenario, with these options.
+pub(crate) fn short<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    let short = "--scenario bonus-pool --clients 20 --set lock.pause=5ms --set lock.retries=200";
+    [&words(short)[..], options].concat()
+}
+
+/// A run that lasts until it is ended, with these options, of which none is given twice.
+pub(crate) fn long<'a>(lock: &'a str, hold: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    let long = "--scenario bonus-pool --clients 10 --ttl 10m --set lock.retries=100000";
+    [&words(long)[..], &["--lock", lock, "--hold", hold], options].concat()
+}
 
 /// Waits for something with a deadline; looks often.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -68,6 +57,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    pub(crate) fn of(output: Output) -> Self {
+        let Output { status, stdout, stderr } = output;
+        let [stdout, stderr] = [stdout, stderr].map(|it| String::from_utf8(it).unwrap());
+        Self { code: status.code(), stdout, stderr }
+    }
+
     /// Checks the exit code, and what holds for every run.
     #[track_caller]
     pub(crate) fn ended(self, code: i32) -> Self {
@@ -82,6 +77,11 @@ impl Said {
     pub(crate) fn message(&self) -> String {
         let words = self.stderr.split_whitespace().filter(|word| *word != "│");
         words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// What is on stdout, without the breaks of its layout.
+    pub(crate) fn results(&self) -> String {
+        words(&self.stdout).join(" ")
     }
 }
 
@@ -213,16 +213,20 @@ impl Room {
         eventually("the temporary files are gone", || is_empty().then_some(()));
     }
 
-    /// The redis-server that was started here: its process and its port.
+    /// The redis-servers that were started here: their processes and ports.
+    pub(crate) fn servers(&self) -> Vec<(i32, u16)> {
+        let server = |pid: i32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+            let port = line.split_once("redis-server")?.1.split("127.0.0.1:").nth(1)?;
+            let digits = port.find(|c: char| !c.is_ascii_digit()).unwrap_or(port.len());
+            Some((pid, port[..digits].parse().ok()?))
+        };
+        self.processes().into_iter().filter_map(server).collect()
+    }
+
+    /// The first of them.
     pub(crate) fn server(&self) -> (i32, u16) {
-        eventually("the server runs", || {
-            self.processes().into_iter().find_map(|pid| {
-                let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
-                let port = line.split_once("redis-server")?.1.split("127.0.0.1:").nth(1)?;
-                let digits = port.find(|c: char| !c.is_ascii_digit()).unwrap_or(port.len());
-                Some((pid, port[..digits].parse().ok()?))
-            })
-        })
+        eventually("the server runs", || self.servers().first().copied())
     }
 }
 

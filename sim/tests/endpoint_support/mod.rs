@@ -2,55 +2,39 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-use std::net::SocketAddr;
-use std::path::Path;
-
 use fault_proxy::Trust;
 use live_world::endpoint::{
     Choice, Endpoint, EndpointError, KeySpace, RedisUrl, Refusal, Settings,
 };
-use live_world::server::{PrivateServer, ServerSpec, find_server};
-use live_world::supervisor::Supervisor;
-use tokio::net::TcpStream;
+use test_server::RedisServer;
 
-use crate::proxy_support::{Raw, command};
+use crate::proxy_support::{Raw, addr, command, connect};
 
 /// Stands in every URL as password, and may stand in no message.
 pub(crate) const PASSWORD: &str = "hunter2";
 
 /// A server that somebody else runs.
 pub(crate) struct Theirs {
-    pub(crate) server: PrivateServer,
-    pub(crate) supervisor: Supervisor,
+    pub(crate) server: RedisServer,
     admin: Raw,
 }
 
 impl Theirs {
     pub(crate) async fn start(args: &[&str]) -> Self {
-        let picklock = Path::new(env!("CARGO_BIN_EXE_picklock"));
-        let supervisor = Supervisor::spawn(Some(picklock)).unwrap();
-        let binary = find_server(None, None).unwrap().path;
-        let args = args.iter().map(ToString::to_string).collect();
-        let spec = ServerSpec { args, ..ServerSpec::new(binary) };
-        let server = PrivateServer::start(&supervisor, spec).await.unwrap();
-        let admin = Raw(TcpStream::connect(server.addr()).await.unwrap());
-        Self { server, supervisor, admin }
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.server.addr()
+        let server = RedisServer::start(args);
+        let admin = connect(addr(&server)).await;
+        Self { server, admin }
     }
 
     /// Sends a command as its administrator, and reads exactly this answer.
     pub(crate) async fn admin(&mut self, words: &[&str], answer: &str) {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        self.admin.send(command(&words)).await;
-        self.admin.expect(answer).await;
+        self.admin.exchange(command(&words), answer).await;
     }
 
     /// A URL of it, with a user and a password, or neither.
     pub(crate) fn url(&self, login: &str, rest: &str) -> String {
-        format!("redis://{login}{}{rest}", self.addr())
+        format!("redis://{login}{}{rest}", addr(&self.server))
     }
 }
 
@@ -83,10 +67,10 @@ pub(crate) async fn refusal(url: &str) -> Refusal {
 
 pub(crate) async fn refusal_with(url: &str, trust: Trust, settings: &Settings) -> Refusal {
     let error = open_with(url, trust, settings).await.err().expect("this server is of no use");
-    let told = error.to_string();
-    assert!(!format!("{told} {error:?}").contains(PASSWORD), "{told}");
-    let EndpointError::Refused { place, refusal } = error else { panic!("{told}") };
-    assert!(told.starts_with("redis"), "it says which server: {told}");
-    assert_eq!(told, format!("{place}: {refusal}"));
+    let message = error.to_string();
+    assert!(!format!("{message} {error:?}").contains(PASSWORD), "{message}");
+    let EndpointError::Refused { place, refusal } = error else { panic!("{message}") };
+    assert!(message.starts_with("redis"), "it says which server: {message}");
+    assert_eq!(message, format!("{place}: {refusal}"));
     refusal
 }

@@ -11,10 +11,33 @@ use scenarios::history::{History, What};
 use scenarios::matrix::Pair;
 use scenarios::verdict::{Level, Outcome, worst};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Runs these pairs, so many side by side, and looks at what each shows.
+pub(crate) async fn play_all<T: Copy + Send + 'static>(
+    choice: &Choice,
+    at_once: usize,
+    pairs: &[(&'static str, &'static str, T)],
+    look: impl Fn(&str, &str, T, &Run),
+) {
+    let (mut runs, at_once) = (JoinSet::new(), Arc::new(Semaphore::new(at_once)));
+    for (scenario, lock, expected) in pairs.iter().copied() {
+        let (choice, at_once) = (choice.clone(), Arc::clone(&at_once));
+        runs.spawn(async move {
+            let _place = at_once.acquire().await;
+            (scenario, lock, expected, play(choice, scenario, lock).await)
+        });
+    }
+    while let Some(ended) = runs.join_next().await {
+        let (scenario, lock, expected, run) = ended.unwrap();
+        look(scenario, lock, expected, &run);
+        shows_what_is_claimed(scenario, lock, &run.history);
+    }
+}
 
 /// Runs a lock in a scenario, to the end.
-pub(crate) async fn play(choice: Choice, scenario: &str, lock: &str) -> Run {
+async fn play(choice: Choice, scenario: &str, lock: &str) -> Run {
     let scenario = Arc::new(Pair::scenario(scenario, lock).unwrap());
     let (_interrupt, interrupted) = watch::channel(false);
     let world = LiveWorld::new(choice, Handle::current(), interrupted);
@@ -37,13 +60,13 @@ pub(crate) fn struck(history: &History) -> Vec<(Fault, bool, Option<u16>)> {
 /// What is claimed of a pair is found. A machine that is busy can keep a promise of progress waiting, so of
 /// progress only what is surely broken is compared.
 #[track_caller]
-pub(crate) fn shows_what_is_claimed(scenario: &str, lock: &str, history: &History) {
+fn shows_what_is_claimed(scenario: &str, lock: &str, history: &History) {
     let findings = checker::judge(history, true);
-    let told = Pair::scenario(scenario, lock).unwrap();
+    let pair = Pair::scenario(scenario, lock).unwrap();
     for level in Level::ALL {
         let of_level = findings.iter().filter(|it| it.level == level);
         let found = worst(of_level.map(|it| it.verdict.outcome()));
-        let claimed = told.expected(lock, level);
+        let claimed = pair.expected(lock, level);
         let shown = format!("{scenario} {lock} {level:?}: {findings:#?}");
         if claimed == Outcome::Violated {
             assert_eq!(found, claimed, "{shown}");

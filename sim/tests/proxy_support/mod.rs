@@ -1,56 +1,89 @@
-//! A real server behind a proxy, for the tests named `proxy_*`.
+//! A server behind a proxy, real or played by the test, for the tests named `proxy_*`.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
-mod pipe;
 mod tls;
 
-use std::path::Path;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use fault_proxy::{ClientId, Detail, Link, Plan, Proxy, Upstream};
-use live_world::server::{PrivateServer, ServerSpec, find_server};
-use live_world::supervisor::Supervisor;
+use fault_proxy::{ClientId, Detail, Latency, Link, Plan, Protocol, Proxy, Upstream};
 use picklock::env::Node;
+use test_server::RedisServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+
+#[allow(unused_imports, reason = "every test file uses a part of it")]
+pub(crate) use tls::{file, terminator};
 
 /// Long enough for anything that does happen, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-#[allow(unused_imports, reason = "every test file uses a part of it")]
-pub(crate) use pipe::{Pipe, accept, connect};
-#[allow(unused_imports, reason = "every test file uses a part of it")]
-pub(crate) use tls::{file, terminator};
-
+/// A redis-server behind a proxy.
 pub(crate) struct Bed {
     pub(crate) proxy: Proxy,
     pub(crate) link: Link,
-    pub(crate) server: PrivateServer,
-    pub(crate) supervisor: Supervisor,
+    pub(crate) server: RedisServer,
 }
 
 impl Bed {
     pub(crate) async fn new(plan: Plan) -> Self {
-        let supervisor =
-            Supervisor::spawn(Some(Path::new(env!("CARGO_BIN_EXE_picklock")))).unwrap();
-        let binary = find_server(None, None).unwrap().path;
-        let server = PrivateServer::start(&supervisor, ServerSpec::new(binary)).await.unwrap();
+        let server = RedisServer::start(&[]);
         let proxy = Proxy::start(Detail::Faults).unwrap();
-        let upstream = Upstream::Tcp(server.addr());
+        let upstream = Upstream::Tcp(addr(&server));
         let link = proxy.listen(ClientId(0), Node(0), upstream, plan).unwrap();
-        Self { proxy, link, server, supervisor }
+        Self { proxy, link, server }
     }
 
     /// A client through the proxy.
     pub(crate) async fn client(&self) -> Raw {
-        Raw(TcpStream::connect(self.link.addr()).await.unwrap())
+        connect(self.link.addr()).await
     }
 
     /// A client beside it.
     pub(crate) async fn direct(&self) -> Raw {
-        Raw(TcpStream::connect(self.server.addr()).await.unwrap())
+        connect(addr(&self.server)).await
     }
+}
+
+pub(crate) fn addr(server: &RedisServer) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, server.port()).into()
+}
+
+/// A link whose bytes are not looked at, to a server that the test plays itself.
+pub(crate) struct Pipe {
+    pub(crate) proxy: Proxy,
+    pub(crate) link: Link,
+    pub(crate) server: TcpListener,
+}
+
+impl Pipe {
+    pub(crate) async fn new(requests: Latency, replies: Latency) -> Self {
+        let plan = Plan { protocol: Protocol::Opaque, requests, replies, ..Plan::default() };
+        Self::with(Detail::Requests, plan).await
+    }
+
+    pub(crate) async fn with(detail: Detail, plan: Plan) -> Self {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Proxy::start(detail).unwrap();
+        let upstream = Upstream::Tcp(server.local_addr().unwrap());
+        let link = proxy.listen(ClientId(3), Node(1), upstream, plan).unwrap();
+        Self { proxy, link, server }
+    }
+
+    /// Both ends of a new connection.
+    pub(crate) async fn connect(&self) -> (Raw, Raw) {
+        (connect(self.link.addr()).await, accept(&self.server).await)
+    }
+}
+
+pub(crate) async fn connect(addr: SocketAddr) -> Raw {
+    Raw(TcpStream::connect(addr).await.unwrap())
+}
+
+pub(crate) async fn accept(server: &TcpListener) -> Raw {
+    let accepted = tokio::time::timeout(DEADLINE, server.accept()).await;
+    Raw(accepted.expect("a connection in time").unwrap().0)
 }
 
 /// A client that sees bytes.
@@ -67,6 +100,12 @@ impl Raw {
         let read = tokio::time::timeout(DEADLINE, self.0.read_exact(&mut got)).await;
         read.expect("an answer in time").unwrap();
         assert_eq!(got.escape_ascii().to_string(), bytes.as_ref().escape_ascii().to_string());
+    }
+
+    /// Sends a request, and reads exactly this answer.
+    pub(crate) async fn exchange(&mut self, request: impl AsRef<[u8]>, answer: impl AsRef<[u8]>) {
+        self.send(request).await;
+        self.expect(answer).await;
     }
 
     /// What comes up to these bytes, which end it.
@@ -87,35 +126,19 @@ impl Raw {
         String::from_utf8_lossy(&answer[..answer.len() - 13]).into_owned()
     }
 
-    /// Asks with an inline command until the answer is this one.
-    pub(crate) async fn until(&mut self, command: &str, answer: &str) {
+    /// Asks until the answer is one of these.
+    pub(crate) async fn ask_until(&mut self, command: &str, holds: impl Fn(&str) -> bool) {
         let asked = async {
-            loop {
-                self.send(format!("{command}\r\n")).await;
-                let mut got = vec![0; 256];
-                let count = self.0.read(&mut got).await.unwrap();
-                if got[..count] == *answer.as_bytes() {
-                    return;
-                }
+            while !holds(&self.ask(command).await) {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(DEADLINE, asked).await.expect("the answer in time");
+        tokio::time::timeout(DEADLINE, asked).await.expect(command);
     }
 
-    /// Asks for INFO until it holds this line.
-    pub(crate) async fn until_info(&mut self, line: &str) {
-        let asked = async {
-            loop {
-                self.send("INFO clients\r\n").await;
-                let mut got = vec![0; 4096];
-                let count = self.0.read(&mut got).await.unwrap();
-                if String::from_utf8_lossy(&got[..count]).lines().any(|told| told == line) {
-                    return;
-                }
-            }
-        };
-        tokio::time::timeout(DEADLINE, asked).await.expect("the line in time");
+    /// Asks until the answer is this one.
+    pub(crate) async fn until(&mut self, command: &str, answer: &str) {
+        self.ask_until(command, |given| given == answer).await;
     }
 
     /// Nothing readable at this moment.

@@ -57,12 +57,8 @@ pub fn advise(points: &[Point], targets: &Targets, keeping: Protection) -> Advic
         let cost = cost.then(a.1.renewals_per_second.total_cmp(&b.1.renewals_per_second));
         cost.then(delay(a.1).cmp(&delay(b.1))).then(a.0.cmp(&b.0))
     };
-    let skips = points.iter().any(|it| it.skips.is_some());
-    let objective = if skips { OBJECTIVE_OF_SKIPS } else { OBJECTIVE };
     match all.iter().filter(|it| it.1.meets()).min_by(cheapest) {
-        Some(&(place, point)) => {
-            Advice { objective: objective.to_owned(), ..met(&all, place, point, targets) }
-        }
+        Some(&(place, point)) => met(&all, place, point, targets),
         None if points.iter().any(|it| it.unfinished) => unfinished(),
         None => unmet(points, &all, targets, keeping),
     }
@@ -194,7 +190,7 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
         answer: TargetStatus::Met,
         point: Some(place),
         says: format!("take {}", setting(point)),
-        objective: String::new(),
+        objective: if point.skips.is_some() { OBJECTIVE_OF_SKIPS } else { OBJECTIVE }.to_owned(),
         because,
     }
 }

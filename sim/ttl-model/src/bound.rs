@@ -103,28 +103,15 @@ fn pauses(lease: &LeaseModel<'_>, run_ns: u64, room_ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::closed_form::unrenewed as formula;
-    use crate::law::Law;
     use crate::lease::{Conditions, Setting};
     use crate::monte_carlo::shares;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    fn law(text: &str) -> Law {
-        Law::new(&text.parse().expect("a distribution"))
-    }
+    use crate::testing::{self, MS, law};
 
     fn conditions(hold: &str, per_s: f64, pause: &str) -> Conditions {
-        Conditions {
-            hold: law(hold),
-            round_trip: law("lognormal:500us,p99=3ms"),
-            pause: Some((per_s / 1e9, law(pause))),
-            drift_ppm: 0,
-            write_ns: 1_000_000,
-        }
+        let round_trip = law("lognormal:500us,p99=3ms");
+        Conditions { round_trip, ..testing::conditions(hold, Some((per_s, pause))) }
     }
 
     fn most(conditions: &Conditions, ttl_ms: u32, renew_ms: Option<u32>) -> f64 {

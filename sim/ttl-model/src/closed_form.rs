@@ -50,10 +50,7 @@ pub fn unrenewed(
 ) -> Option<f64> {
     let trips = nodes(&conditions.round_trip, PARTS_OF_TRIPS);
     let work = nodes(&conditions.hold, PARTS_OF_WORK);
-    let (per_ns, pauses) = match &conditions.pause {
-        Some((per_ns, pauses)) => (*per_ns, Some(pauses)),
-        None => (0.0, None),
-    };
+    let (per_ns, pauses) = (conditions.pauses_per_ns(), conditions.pause.as_ref().map(|it| &it.1));
     if per_ns * conditions.hold.mean_ns() > FEW {
         return None;
     }
@@ -128,20 +125,7 @@ fn ln_factorial(number: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn law(text: &str) -> Law {
-        Law::new(&text.parse().expect("a distribution"))
-    }
-
-    fn conditions(hold: &str, pause: Option<(f64, &str)>) -> Conditions {
-        Conditions {
-            hold: law(hold),
-            round_trip: law("2ms"),
-            pause: pause.map(|(per_s, text)| (per_s / 1e9, law(text))),
-            drift_ppm: 0,
-            write_ns: 0,
-        }
-    }
+    use crate::testing::conditions;
 
     #[test]
     fn without_pauses_it_is_the_tail_of_the_work() {

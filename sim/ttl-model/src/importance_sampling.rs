@@ -49,7 +49,7 @@ impl ImportanceSampling {
         for _ in 0..holds {
             let (start, weight) = start(lease, random);
             let mut sums = [0.0; SUMS];
-            let per_ns = lease.conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
+            let per_ns = lease.conditions.pauses_per_ns();
             let paused = -(-per_ns * float(start.work_ns)).exp_m1();
             let calm = HoldStart { pauses: false, ..start };
             let mut renewals = story(lease, traffic, calm, 1.0 - paused, &mut sums, random);
@@ -92,16 +92,9 @@ fn start(lease: &LeaseModel<'_>, random: &mut Random) -> (HoldStart, f64) {
     let plain = 1.0 - LONG_WORK - SLOW_TRIP;
     let density = plain + LONG_WORK * tilted(work) + SLOW_TRIP * tilted(trip);
     let (hold, round_trip) = (&conditions.hold.tail, &conditions.round_trip.tail);
-    let (work_ns, round_trip_ns) = (hold.with_share(work), round_trip.with_share(trip));
-    let start = HoldStart {
-        work_ns,
-        round_trip_ns,
-        first_pause_ns: None,
-        pauses: true,
-        crash_ns: u64::MAX,
-    };
+    let start = HoldStart::new(round_trip.with_share(trip), hold.with_share(work));
     // A reply that comes too late is no hold.
-    (start, if lease.is_granted(round_trip_ns) { 1.0 / density } else { 0.0 })
+    (start, if lease.is_granted(start.round_trip_ns) { 1.0 / density } else { 0.0 })
 }
 
 /// Simulates one hold and adds its failure probabilities; returns its weighted renewals.
@@ -113,16 +106,10 @@ fn story(
     sums: &mut [f64; SUMS],
     random: &mut Random,
 ) -> f64 {
-    let pause = lease.conditions.pause.as_ref();
-    let mut watch = RiskObserver {
-        lease,
-        traffic,
-        pauses: pause.map(|(_, law)| &law.tail),
-        sums: [0.0; SUMS],
-        asked: false,
-    };
+    let pauses = lease.conditions.pause.as_ref().map(|(_, law)| &law.tail);
+    let mut watch = RiskObserver { lease, traffic, pauses, sums: [0.0; SUMS], asked: false };
     let end = lease.walk(start, &mut watch, random);
-    watch.finish(&end, pause.map_or(0.0, |(per_ns, _)| *per_ns), random);
+    watch.finish(&end, random);
     for (sum, found) in sums.iter_mut().zip(watch.sums) {
         *sum += weight * found;
     }
@@ -157,7 +144,7 @@ impl RiskObserver<'_> {
     }
 
     /// The end of the work: failures without anything to evaluate, and the last command.
-    fn finish(&mut self, end: &HoldEnd, pauses_per_ns: f64, random: &mut Random) {
+    fn finish(&mut self, end: &HoldEnd, random: &mut Random) {
         let (hold, conditions) = (&end.state, self.lease.conditions);
         if hold.over {
             // There was nothing to evaluate: the work alone was too long.
@@ -169,21 +156,18 @@ impl RiskObserver<'_> {
         if end.done_ns >= hold.lease_end_ns {
             return self.note(hold, 1.0, 1.0, end.overrun_ns);
         }
-        let left_ns = hold.lease_end_ns - end.done_ns;
-        if !self.lease.setting.tracked {
-            // The write is sent when the work is done.
-            let late = conditions.round_trip.tail.at_least(2 * left_ns);
-            let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, random) / 2;
-            self.note(hold, late, late, overrun_ns);
-            return;
-        }
-        // The client checks its validity, and writes a moment later.
-        let left_ns = left_ns.saturating_sub(conditions.write_ns);
+        let tracked = self.lease.setting.tracked;
+        // The write is sent when the work is done; a client that checks its validity writes a moment later.
+        let writes_after_ns = if tracked { conditions.write_ns } else { 0 };
+        let left_ns = (hold.lease_end_ns - end.done_ns).saturating_sub(writes_after_ns);
         let late = conditions.round_trip.tail.at_least((2 * left_ns).max(1));
         let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, random) / 2;
+        if !tracked {
+            return self.note(hold, late, late, overrun_ns);
+        }
         self.overlap(hold, late, late, overrun_ns);
         if let Some(pauses) = self.pauses {
-            let strikes = -(-pauses_per_ns * float(conditions.write_ns)).exp_m1();
+            let strikes = -(-conditions.pauses_per_ns() * float(conditions.write_ns)).exp_m1();
             let way_ns = conditions.round_trip.draw(random) / 2;
             let fatal_ns = left_ns.saturating_sub(way_ns).max(1);
             let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
@@ -216,14 +200,7 @@ impl HoldObserver for RiskObserver<'_> {
         }
     }
 
-    fn message(
-        &mut self,
-        hold: &SimulatedHold,
-        stands_for: u64,
-        fatal_ns: u64,
-        overrun_ns: u64,
-        _: &mut Random,
-    ) {
+    fn message(&mut self, hold: &SimulatedHold, stands_for: u64, fatal_ns: u64, overrun_ns: u64) {
         self.asked = true;
         let each = self.lease.conditions.round_trip.tail.at_least(fatal_ns);
         let share = each * float(stands_for);

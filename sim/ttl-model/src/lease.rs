@@ -75,9 +75,7 @@ impl<'a> LeaseModel<'a> {
             }
             round_trip_ns = conditions.round_trip.draw(random);
         }
-        let work_ns = conditions.hold.draw(random);
-        let crash_ns = u64::MAX;
-        HoldStart { round_trip_ns, work_ns, first_pause_ns: None, pauses: true, crash_ns }
+        HoldStart::new(round_trip_ns, conditions.hold.draw(random))
     }
 
     /// The ratio of the server's clock to the client's, drawn within the drift.
@@ -239,7 +237,7 @@ impl<'a> LeaseModel<'a> {
             }
             _ => self.conditions.round_trip.draw(random),
         };
-        let fatal_ns = self.ask(it, 1, (at_ns, end_ns), watch, random);
+        let fatal_ns = self.ask(it, 1, (at_ns, end_ns), watch);
         it.renewals += 1;
         it.over |= trip_ns >= fatal_ns;
         // A connection is a queue: nothing overtakes what was sent before.
@@ -257,9 +255,7 @@ impl<'a> LeaseModel<'a> {
             granted,
         });
     }
-}
 
-impl LeaseModel<'_> {
     /// Reports a renewal sent at `at_ns` to the observer; returns the round trip that is too long. If the work ends
     /// before the lease, a late renewal does no harm.
     #[inline]
@@ -269,7 +265,6 @@ impl LeaseModel<'_> {
         stands_for: u64,
         (at_ns, end_ns): (u64, u64),
         watch: &mut W,
-        random: &mut Random,
     ) -> u64 {
         let fatal_ns = match self.setting.tracked {
             true if end_ns >= it.valid_end_ns => it.valid_end_ns - at_ns,
@@ -277,7 +272,7 @@ impl LeaseModel<'_> {
             _ => return u64::MAX,
         };
         let overrun_ns = end_ns.saturating_sub(it.lease_end_ns);
-        watch.message(it, stands_for, fatal_ns, overrun_ns, random);
+        watch.message(it, stands_for, fatal_ns, overrun_ns);
         fatal_ns
     }
 }

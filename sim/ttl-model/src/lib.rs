@@ -12,6 +12,8 @@ pub mod presets;
 mod rate;
 pub mod stat;
 pub mod study;
+#[cfg(test)]
+mod testing;
 mod traffic;
 pub mod tuning;
 pub mod validate;

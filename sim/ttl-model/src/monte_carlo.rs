@@ -75,7 +75,7 @@ impl MonteCarlo {
             let crash_ns = if asked { whole(share * float(start.work_ns)) } else { u64::MAX };
             let end = lease.walk(HoldStart { crash_ns, ..start }, &mut NoObserver, random);
             self.lost += u64::from(lease.setting.tracked && end.state.over);
-            self.outlived += u64::from(end.outlived());
+            self.outlived += u64::from(end.overrun_ns > 0);
             let overrun_ns = if lease.setting.tracked { 0 } else { end.overrun_ns };
             self.overlap.add(traffic.takes_over(end.state.lease_end_ns, overrun_ns));
             self.renewals.add(f64::from(end.state.renewals));

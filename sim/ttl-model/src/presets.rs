@@ -86,7 +86,6 @@ mod tests {
             assert!(preset.source.contains("https://"), "{}", preset.name);
             assert_eq!(named(preset.name).copied(), Some(preset));
         }
-        assert_eq!(named("go").map(|it| it.name), Some("go"));
         assert_eq!(named("erlang"), None);
     }
 }

@@ -106,7 +106,7 @@ impl Study {
         let conditions = &self.conditions;
         let work_ns = conditions.hold.mean_ns();
         let renewals = setting.renew.map_or(0.0, |every| work_ns / float(span_ns(every)));
-        let pauses = conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| work_ns * per_ns);
+        let pauses = work_ns * conditions.pauses_per_ns();
         let renewals = renewals.min(STEPS_OF_A_PAUSE * (1.0 + pauses));
         let steps = 1.0 + (renewals + pauses) / 4.0;
         whole(float(self.holds) / steps).max(self.holds.min(FEWEST))
@@ -127,10 +127,11 @@ impl Study {
     /// [`OptionsError`] if the lock refuses a setting.
     pub fn run(&self, progress: &StudyProgress) -> Result<Vec<Point>, OptionsError> {
         let settings = self.settings();
-        let leases: Result<Vec<LeaseModel<'_>>, OptionsError> =
-            settings.iter().map(|it| LeaseModel::new(&self.conditions, *it)).collect();
-        let leases = leases?;
-        let mut found: Vec<Option<SettingEstimates>> = leases.iter().map(|_| None).collect();
+        let leases = settings
+            .into_iter()
+            .map(|it| LeaseModel::new(&self.conditions, it))
+            .collect::<Result<Vec<LeaseModel<'_>>, OptionsError>>()?;
+        let mut found = vec![None; leases.len()];
         // A few settings at a time, each for all locks, so that an early stop leaves finished ones.
         let mut order: Vec<usize> = (0..leases.len()).collect();
         order.sort_by_key(|place| place % self.grid.len().max(1));
@@ -151,7 +152,11 @@ impl Study {
                 if lease.setting.tracked == keeping.is_tracked() {
                     points.push(match (&mut found[place], most[place]) {
                         (Some(found), Some(most)) => self.point(*keeping, lease, found, most),
-                        _ => unfinished(*keeping, lease),
+                        _ => {
+                            let Setting { ttl, renew, .. } = lease.setting;
+                            let unknown = Point::unknown(Span(ttl), renew.map(Span), *keeping);
+                            Point { unfinished: true, ..unknown }
+                        }
                     });
                 }
             }
@@ -167,67 +172,54 @@ impl Study {
         progress: &StudyProgress,
     ) -> Vec<Option<SettingEstimates>> {
         let (mut counting, mut asking) = (Vec::new(), Vec::new());
-        for place in places {
+        for (nth, place) in places.iter().enumerate() {
             let (counted, asked) = self.parts_of(&leases[*place].setting);
-            counting.extend(counted.into_iter().map(|part| (*place, part)));
-            asking.extend(asked.into_iter().map(|part| (*place, part)));
+            counting.extend(counted.into_iter().map(|part| (nth, part)));
+            asking.extend(asked.into_iter().map(|part| (nth, part)));
         }
-        let mut found: Vec<Option<SettingEstimates>> =
-            places.iter().map(|_| Some(SettingEstimates::default())).collect();
-        let at = |place: usize| places.iter().position(|it| *it == place).unwrap_or_default();
-        let parts = self.each(&counting, progress, |&(place, (part, holds))| {
-            let mut random = Random::new(self.seed, (place as u64) << 32 | part);
+        let mut found = vec![Some(SettingEstimates::default()); places.len()];
+        let count = |nth: usize, &(part, holds): &WorkPart| {
+            let mut random = Random::new(self.seed, (places[nth] as u64) << 32 | part);
             let mut counted = MonteCarlo::default();
-            counted.add(&leases[place], &self.traffic, holds, &mut random);
+            counted.add(&leases[places[nth]], &self.traffic, holds, &mut random);
             progress.add(counted.holds);
             counted
-        });
-        for (&(place, _), part) in counting.iter().zip(parts) {
-            let found = &mut found[at(place)];
-            match (part, found.as_mut()) {
-                (Some(part), Some(found)) => found.monte_carlo.merge(part),
-                _ => *found = None,
-            }
-        }
-        let traffic =
-            |it: &Option<SettingEstimates>| it.as_ref().map(|it| self.crowd(&it.monte_carlo));
-        let traffics: Vec<Option<Traffic>> = found.iter().map(traffic).collect();
-        let parts = self.each(&asking, progress, |&(place, (part, holds))| {
-            let mut random = Random::new(self.seed ^ 0xa5a5, (place as u64) << 32 | part);
+        };
+        self.each(&counting, &mut found, progress, count, |it, part| it.monte_carlo.merge(part));
+        let crowd = |it: &SettingEstimates| self.crowd(&it.monte_carlo);
+        let traffics: Vec<Option<Traffic>> =
+            found.iter().map(|it| it.as_ref().map(crowd)).collect();
+        let ask = |nth: usize, &(part, holds): &WorkPart| {
+            let mut random = Random::new(self.seed ^ 0xa5a5, (places[nth] as u64) << 32 | part);
             let mut rare = ImportanceSampling::default();
-            let traffic = traffics[at(place)].as_ref()?;
-            rare.add(&leases[place], traffic, holds, &mut random);
-            progress.add(rare.wrong.count);
-            Some(rare)
-        });
-        for (&(place, _), part) in asking.iter().zip(parts) {
-            let found = &mut found[at(place)];
-            match (part.flatten(), found.as_mut()) {
-                (Some(part), Some(found)) => found.importance.merge(part),
-                _ => *found = None,
+            // Without its traffic the setting is unfinished already, whatever is added.
+            if let Some(traffic) = &traffics[nth] {
+                rare.add(&leases[places[nth]], traffic, holds, &mut random);
             }
-        }
-        let formulas = self.each(places, progress, |place| {
+            progress.add(rare.wrong.count);
+            rare
+        };
+        self.each(&asking, &mut found, progress, ask, |it, part| it.importance.merge(part));
+        let formula = |_, place: &usize| {
             let formula = self.formula(&leases[*place]);
             progress.add(0);
             formula
-        });
-        for (found, formula) in found.iter_mut().zip(formulas) {
-            match (formula, found.as_mut()) {
-                (Some(formula), Some(found)) => found.closed_form = formula,
-                _ => *found = None,
-            }
-        }
+        };
+        let places: Vec<(usize, usize)> = places.iter().copied().enumerate().collect();
+        self.each(&places, &mut found, progress, formula, |it, part| it.closed_form = part);
         found
     }
 
-    /// Runs each job on some thread; the results are in order of the jobs.
+    /// Runs each job on some thread and adds the results to the settings that the jobs name, in order of the jobs. A
+    /// setting whose job was not run is unfinished.
     fn each<J: Sync, D: Send>(
         &self,
-        jobs: &[J],
+        jobs: &[(usize, J)],
+        found: &mut [Option<SettingEstimates>],
         progress: &StudyProgress,
-        work: impl Fn(&J) -> D + Sync,
-    ) -> Vec<Option<D>> {
+        work: impl Fn(usize, &J) -> D + Sync,
+        add: impl Fn(&mut SettingEstimates, D),
+    ) {
         let next = AtomicU64::new(0);
         let done: Mutex<Vec<Option<D>>> = Mutex::new(jobs.iter().map(|_| None).collect());
         std::thread::scope(|scope| {
@@ -236,14 +228,20 @@ impl Study {
                     while !progress.stop.load(Ordering::Relaxed) {
                         let place = next.fetch_add(1, Ordering::Relaxed);
                         let place = usize::try_from(place).unwrap_or(usize::MAX);
-                        let Some(job) = jobs.get(place) else { break };
-                        let part = work(job);
+                        let Some((nth, job)) = jobs.get(place) else { break };
+                        let part = work(*nth, job);
                         done.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(part);
                     }
                 });
             }
         });
-        done.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for ((nth, _), part) in jobs.iter().zip(done) {
+            match (part, &mut found[*nth]) {
+                (Some(part), Some(found)) => add(found, part),
+                (_, found) => *found = None,
+            }
+        }
     }
 
     /// The traffic with its mean queue length (Pollaczek-Khinchine); clients that skip do not queue.
@@ -333,9 +331,6 @@ impl Study {
             p99_high: span(p99),
         });
         Point {
-            ttl: Span(setting.ttl),
-            renew: setting.renew.map(Span),
-            keeping,
             wrong,
             belief,
             effect,
@@ -349,8 +344,7 @@ impl Study {
             }),
             renewals_per_second: renewals.middle * rates.0 * 1e9,
             renewals_per_second_high: renewals.high * rates.1 * 1e9,
-            unfinished: false,
-            misses: Vec::new(),
+            ..Point::unknown(Span(setting.ttl), setting.renew.map(Span), keeping)
         }
     }
 
@@ -366,14 +360,10 @@ impl Study {
 
     /// The probability that a hold goes wrong in closed form, if there is one.
     fn formula(&self, lease: &LeaseModel<'_>) -> Option<f64> {
-        let (ttl_ns, validity_ns) =
-            (span_ns(lease.options.ttl()), span_ns(lease.options.validity()));
-        match lease.setting.renew {
-            None => {
-                closed_form::unrenewed(&self.conditions, ttl_ns, validity_ns, lease.setting.tracked)
-            }
-            Some(_) => None,
-        }
+        let [ttl_ns, validity_ns] = [lease.options.ttl(), lease.options.validity()].map(span_ns);
+        let Setting { renew, tracked, .. } = lease.setting;
+        let formula = || closed_form::unrenewed(&self.conditions, ttl_ns, validity_ns, tracked);
+        renew.is_none().then(formula).flatten()
     }
 }
 
@@ -382,27 +372,6 @@ struct SettingEstimates {
     monte_carlo: MonteCarlo,
     importance: ImportanceSampling,
     closed_form: Option<f64>,
-}
-
-fn unfinished(keeping: Protection, lease: &LeaseModel<'_>) -> Point {
-    let unknown = share((0.0, f64::INFINITY), wilson(0, 0), How::Counted { hits: 0, of: 0 });
-    let unknown = Share { per_day_high: f64::MAX, ..unknown };
-    Point {
-        ttl: Span(lease.setting.ttl),
-        renew: lease.setting.renew.map(Span),
-        keeping,
-        wrong: unknown,
-        belief: unknown,
-        effect: unknown,
-        closed_form: None,
-        takeover: Delay::default(),
-        wait: Delay::default(),
-        skips: None,
-        renewals_per_second: 0.0,
-        renewals_per_second_high: 0.0,
-        unfinished: true,
-        misses: Vec::new(),
-    }
 }
 
 /// A share by importance sampling, capped by `high`; only the bound if nothing could go wrong in any hold.

@@ -41,18 +41,14 @@ impl Traffic {
         self.asks_per_ns() / f64::from(self.locks.max(1)) * others
     }
 
-    /// Locks requested at each tick, if clients skip.
-    fn locks_asked_for(&self) -> f64 {
-        f64::from(self.locks.min(self.clients).max(1))
-    }
-
     /// Acquisitions per nanosecond and their upper bound, given the mean ticks and time for which a lock is kept.
     pub(super) fn runs_per_ns(&self, ticks: f64, kept_ns: f64) -> (f64, f64) {
         let asks = self.asks_per_ns();
         match self.if_taken {
             IfTaken::Wait => (asks, asks),
             IfTaken::Skip => {
-                let locks = self.locks_asked_for();
+                // So many locks are requested at each tick.
+                let locks = f64::from(self.locks.min(self.clients).max(1));
                 let runs = (locks / float(self.every_ns.max(1)) / ticks.max(1.0)).min(asks);
                 // If clocks differ, a free lock may be taken again before the next tick.
                 (runs, (locks / kept_ns.max(1.0)).clamp(runs, asks))
@@ -86,17 +82,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn traffic(clients: u32) -> Traffic {
-        Traffic {
-            clients,
-            every_ns: 1_000_000_000,
-            locks: 10,
-            poll_ns: 50_000_000,
-            if_taken: IfTaken::Wait,
-            waiting: 0.0,
-        }
-    }
+    use crate::testing::traffic;
 
     #[test]
     fn nobody_takes_over_from_the_only_client() {

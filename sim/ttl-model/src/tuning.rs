@@ -248,6 +248,29 @@ pub struct Point {
 }
 
 impl Point {
+    /// A setting of which nothing is known yet.
+    pub fn unknown(ttl: Span, renew: Option<Span>, keeping: Protection) -> Self {
+        let how = How::Counted { hits: 0, of: 0 };
+        let (per_hold, high, per_day, per_day_high) = (0.0, 1.0, 0.0, f64::MAX);
+        let unknown = Share { per_hold, low: 0.0, high, per_day, per_day_high, how };
+        Self {
+            ttl,
+            renew,
+            keeping,
+            wrong: unknown,
+            belief: unknown,
+            effect: unknown,
+            closed_form: None,
+            takeover: Delay::default(),
+            wait: Delay::default(),
+            skips: None,
+            renewals_per_second: 0.0,
+            renewals_per_second_high: 0.0,
+            unfinished: false,
+            misses: Vec::new(),
+        }
+    }
+
     /// Whether it meets every target.
     pub fn meets(&self) -> bool {
         self.misses.is_empty()

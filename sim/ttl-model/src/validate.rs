@@ -99,7 +99,7 @@ async fn work<E: Pausable>(
     conditions: &Conditions,
     random: &mut Random,
 ) -> (u64, Vec<u64>) {
-    let per_ns = conditions.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns);
+    let per_ns = conditions.pauses_per_ns();
     let mut left_ns = conditions.hold.draw(random);
     let (mut worked_ns, mut pauses) = (0, Vec::new());
     loop {

@@ -59,7 +59,7 @@ pub(super) struct PendingCalls {
     vacant: Vec<u32>,
     /// Connections and requests that have arrived behind a blocked command: the server reads them when
     /// that is answered.
-    unread: Vec<(u32, u32)>,
+    pub(super) unread: Vec<(u32, u32)>,
 }
 
 impl PendingCall {
@@ -188,11 +188,6 @@ impl PendingCalls {
             }
         }
         woken
-    }
-
-    /// Keeps a request that the server does not read yet.
-    pub(super) fn keep_unread(&mut self, conn: u32, call: u32) {
-        self.unread.push((conn, call));
     }
 
     /// Whether the server has not read all that has arrived on this connection.

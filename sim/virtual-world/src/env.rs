@@ -3,26 +3,21 @@
 //! Invariant: a process sees only its own clocks, connections and random numbers. A handle is a number, and
 //! means the simulation of the thread on which it is used.
 
-mod call;
-mod connect;
-mod sleep;
-mod subscription;
-
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use picklock::command::Command;
-use picklock::env::{CallError, Conn, Env, Mark, Node};
+use picklock::env::{CallError, Conn, Env, Mark, Node, Subscription};
 use picklock::reply::Reply;
 use picklock::time::{Instant, WallTime, span_ns};
 use scenarios::record::Observed;
 
-use self::call::CallFuture;
-use self::connect::ConnectFuture;
-use self::sleep::SleepFuture;
-pub use self::subscription::VirtualSubscription;
+use super::executor::ProcessState;
 use super::network::Purpose;
-use super::simulation::with;
+use super::queue::SimEvent;
+use super::simulation::{with, with_if_open};
 use super::time::now_ns;
 
 /// A process's environment.
@@ -52,7 +47,8 @@ impl Env for VirtualEnv {
     }
 
     fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send {
-        SleepFuture::until(self.process, self.now().as_ns().saturating_add(span_ns(span)))
+        let deadline_ns = self.now().as_ns().saturating_add(span_ns(span));
+        SleepFuture { process: self.process, deadline_ns, timer: None }
     }
 
     fn random(&self) -> u64 {
@@ -66,21 +62,28 @@ impl Env for VirtualEnv {
     }
 
     async fn connect(&self, node: Node) -> Result<VirtualConn, CallError> {
-        let conn = ConnectFuture::new(self.process, node, Purpose::Commands).await?;
+        let conn = connect(self.process, node, Purpose::Commands).await?;
         Ok(VirtualConn { conn })
     }
 
-    fn subscribe(
+    /// It resolves once the server has confirmed it; every message published from then on arrives, or the
+    /// subscription says that its connection broke.
+    async fn subscribe(
         &self,
         node: Node,
         channel: &[u8],
-    ) -> impl Future<Output = Result<VirtualSubscription, CallError>> + Send {
-        VirtualSubscription::begin(self.process, node, channel)
+    ) -> Result<VirtualSubscription, CallError> {
+        let conn = connect(self.process, node, Purpose::Subscriptions).await?;
+        // The inbox is there before the server knows of it: no message falls in between.
+        let subscription = with(|sim| sim.pubsub.subscribe(conn, channel));
+        let it = VirtualSubscription { subscription };
+        VirtualConn { conn }.call(Command::new("SUBSCRIBE").arg(channel)).await?;
+        Ok(it)
     }
 
     fn mark(&self, mark: Mark) {
         with(|sim| {
-            if !sim.executor.is_closed() {
+            if !sim.executor.closed {
                 sim.marked(self.process, mark);
             }
         });
@@ -109,6 +112,152 @@ impl Conn for VirtualConn {
     }
 
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send {
-        CallFuture::new(self.conn, command)
+        CallFuture { conn: self.conn, command: Some(command), call: None, stopped: false }
+    }
+}
+
+/// A process's subscription to a channel.
+#[derive(Debug)]
+pub struct VirtualSubscription {
+    subscription: u32,
+}
+
+impl Subscription for VirtualSubscription {
+    fn next(&mut self) -> impl Future<Output = Result<Box<[u8]>, CallError>> + Send {
+        poll_fn(|_| {
+            with(|sim| {
+                let Some(inbox) = sim.pubsub.inbox(self.subscription) else { return Poll::Pending };
+                if let Some(message) = inbox.messages.pop_front() {
+                    return Poll::Ready(Ok(message));
+                }
+                if !sim.network.conn(inbox.conn).open {
+                    let broken = "the connection broke while listening";
+                    return Poll::Ready(Err(CallError::Indeterminate(broken.into())));
+                }
+                inbox.waiter = Some(sim.executor.current);
+                Poll::Pending
+            })
+        })
+    }
+}
+
+impl Drop for VirtualSubscription {
+    fn drop(&mut self) {
+        with_if_open(|sim| sim.unsubscribe(self.subscription));
+    }
+}
+
+/// A connection to the server that a node leads to: the one in use, unless it has broken or been silent for a second,
+/// or a new one.
+async fn connect(process: u32, node: Node, purpose: Purpose) -> Result<u32, CallError> {
+    let mut attempt = None;
+    poll_fn(|_| {
+        with(|sim| {
+            let Some(server) = sim.servers.of_node(node.0.into()) else {
+                let why = format!("no server is configured as {}", node.0);
+                return Poll::Ready(Err(CallError::NotSent(why.into())));
+            };
+            let task = sim.executor.current;
+            if sim.executor.state(process) != ProcessState::Running {
+                // Where the process is paused, the task is polled again when it goes on.
+                sim.executor.wake(task);
+                return Poll::Pending;
+            }
+            let Some(attempt) = attempt else {
+                if let Some(conn) = sim.usable_conn(process, server, purpose) {
+                    return Poll::Ready(Ok(conn));
+                }
+                attempt = Some(sim.connect(process, server, purpose));
+                return Poll::Pending;
+            };
+            let attempt = sim.network.attempt(attempt);
+            attempt.task = task;
+            attempt.outcome.take().map_or(Poll::Pending, Poll::Ready)
+        })
+    })
+    .await
+}
+
+/// A command, and how its call ends. A call that is dropped is not recalled; what has been sent goes its way.
+#[derive(Debug)]
+struct CallFuture {
+    conn: u32,
+    command: Option<Command>,
+    call: Option<u32>,
+    /// Its client has been stopped before it could send.
+    stopped: bool,
+}
+
+impl Future for CallFuture {
+    type Output = Result<Reply, CallError>;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        with(|sim| {
+            let task = sim.executor.current;
+            let call = match (this.call, this.command.take()) {
+                (Some(call), _) => call,
+                (None, Some(command)) => {
+                    let process = sim.network.conn(this.conn).process;
+                    if sim.before_send(process, &command, this.stopped) {
+                        this.stopped = true;
+                        this.command = Some(command);
+                        // Where the process is paused, the task is polled again when it goes on.
+                        sim.executor.wake(task);
+                        return Poll::Pending;
+                    }
+                    *this.call.insert(sim.send_request(this.conn, command))
+                }
+                (None, None) => return Poll::Pending,
+            };
+            let outcome = sim.calls.poll(call, task);
+            if outcome.is_some() {
+                this.call = None;
+            }
+            outcome.map_or(Poll::Pending, Poll::Ready)
+        })
+    }
+}
+
+impl Drop for CallFuture {
+    fn drop(&mut self) {
+        if let Some(call) = self.call {
+            with_if_open(|sim| sim.calls.abandon(call));
+        }
+    }
+}
+
+/// A wait until the process's monotonic clock shows this.
+#[derive(Debug)]
+struct SleepFuture {
+    process: u32,
+    deadline_ns: u64,
+    timer: Option<u32>,
+}
+
+impl Future for SleepFuture {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        with(|sim| {
+            let clock = sim.processes[this.process].clock;
+            if clock.local(sim.time.now_ns()) >= this.deadline_ns {
+                return Poll::Ready(());
+            }
+            let timer = *this.timer.get_or_insert_with(|| sim.timers.add());
+            sim.timers.arm(timer, sim.executor.current, || {
+                sim.time.plan(clock.moment(this.deadline_ns), SimEvent::Timer(timer))
+            });
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for SleepFuture {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            with_if_open(|sim| sim.timers.remove(timer));
+        }
     }
 }

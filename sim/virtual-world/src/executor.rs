@@ -30,17 +30,17 @@ struct ProcessTasks {
 /// The tasks of all processes.
 #[derive(Default)]
 pub(super) struct Executor {
-    tasks: Tasks,
+    pub(super) tasks: Tasks,
     processes: Vec<ProcessTasks>,
     /// Tasks to be polled.
     ready: VecDeque<u32>,
     /// Futures of ended tasks, to be dropped.
     ended: VecDeque<TaskFuture>,
     /// The task that is being polled, or was last.
-    current: u32,
+    pub(super) current: u32,
     polling: bool,
     /// The schedule is over: no task is taken in, and what futures do when dropped has no effect.
-    closed: bool,
+    pub(super) closed: bool,
 }
 
 impl Executor {
@@ -61,11 +61,6 @@ impl Executor {
         self.closed = true;
         let tasks = self.tasks.all();
         tasks.into_iter().filter_map(|(task, _)| self.tasks.end(task)).collect()
-    }
-
-    /// Whether the schedule is over.
-    pub(super) const fn is_closed(&self) -> bool {
-        self.closed
     }
 
     /// Takes a task in, and queues it; returns it where its process is gone.
@@ -140,24 +135,9 @@ impl Executor {
         }
     }
 
-    /// The task that is being polled.
-    pub(super) const fn current(&self) -> u32 {
-        self.current
-    }
-
     /// Whether a task of this process is being polled.
     pub(super) fn is_polling(&self, process: u32) -> bool {
         self.polling && self.tasks.process(self.current) == Some(process)
-    }
-
-    /// How many tasks there are.
-    pub(super) fn live(&self) -> usize {
-        self.tasks.live()
-    }
-
-    /// All tasks with their processes.
-    pub(super) fn all(&self) -> Vec<(u32, u32)> {
-        self.tasks.all()
     }
 
     /// Whether a process runs.
@@ -188,7 +168,7 @@ impl Executor {
         let it = &mut self.processes[process as usize];
         it.state = ProcessState::Crashed;
         it.deferred.clear();
-        for task in self.tasks.of_process(process) {
+        for (task, _) in self.tasks.all().into_iter().filter(|(_, of)| *of == process) {
             let left = self.tasks.end(task);
             self.ended.extend(left);
         }

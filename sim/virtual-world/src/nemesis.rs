@@ -7,7 +7,7 @@
 mod swarm;
 
 use harness::cues::{Cues, Recovery};
-use harness::injector::Clocks;
+use harness::injector::ServerFault;
 use scenarios::fault::Fault;
 use scenarios::history::{Journal, What};
 
@@ -24,12 +24,10 @@ pub(super) enum PlannedFault {
     Over(Recovery<StalledDirection>),
     /// A process is cut off from the servers.
     Cut { process: u32, directions: [bool; 2], for_ns: u64 },
-    /// A wall clock jumps.
-    StepClock { whose: Clocks, by_ns: i64 },
-    /// The primary forgets its scripts.
-    FlushScripts,
-    /// A server ends: this one, or the primary.
-    EndServer { fault: Fault, server: Option<u32>, for_ns: u64 },
+    /// A client's wall clock jumps.
+    StepClock { client: u32, by_ns: i64 },
+    /// Something is done to a server: this one, or the primary.
+    StrikeServer { server: Option<u32>, with: ServerFault },
     /// A server that has ended starts again.
     StartServer(u32),
     /// A replica takes the primary's place, which starts again so much later.
@@ -51,7 +49,7 @@ pub(super) struct StalledDirection {
 /// Faults: staged, planned, and those that strike by chance.
 #[derive(Debug, Default)]
 pub(super) struct VirtualNemesis {
-    rates: Rates,
+    pub(super) rates: Rates,
     planned: Vec<PlannedFault>,
     pub(super) cues: Cues<StalledDirection>,
     /// Clients (0: any) and the cues whose faults strike their next request.
@@ -60,7 +58,7 @@ pub(super) struct VirtualNemesis {
     /// to say when it came to the cue's place it still says.
     pub(super) pending_crash: Option<(u32, Option<u16>)>,
     /// Whether each process holds the lock, as its marks tell.
-    holders: Vec<bool>,
+    pub(super) holders: Vec<bool>,
     pub(super) journal: Option<Journal>,
 }
 
@@ -74,11 +72,6 @@ impl VirtualNemesis {
         self.pending_crash = None;
         self.holders.clear();
         self.holders.resize(processes, false);
-    }
-
-    /// From now on faults strike so often.
-    pub(super) fn set_rates(&mut self, rates: Rates) {
-        self.rates = rates;
     }
 
     /// Keeps a planned fault; its number.
@@ -96,16 +89,6 @@ impl VirtualNemesis {
     pub(super) fn close(&mut self) -> u32 {
         self.rates = Rates::default();
         u32::try_from(self.planned.len()).expect("fewer than 2^32 plans")
-    }
-
-    /// Whether tasks that are ready at once go in any order.
-    pub(super) const fn shuffles(&self) -> bool {
-        self.rates.shuffles
-    }
-
-    /// Whether a client that is about to send crashes instead.
-    pub(super) fn crashes(&self, choices: &mut Choices) -> bool {
-        choices.strikes(self.rates.crash)
     }
 
     /// How long a client is paused that sends or is answered, if it is.
@@ -141,11 +124,6 @@ impl VirtualNemesis {
         choices.strikes(self.rates.reset).then_some(Fault::Reset)
     }
 
-    /// Says whether a process holds the lock.
-    pub(super) fn set_holds(&mut self, process: u32, holds: bool) {
-        self.holders[process as usize] = holds;
-    }
-
     /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.
     pub(super) fn meets_hold(&self, client: u32) -> bool {
         match client {
@@ -175,6 +153,3 @@ impl VirtualNemesis {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

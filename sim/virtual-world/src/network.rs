@@ -44,7 +44,7 @@ pub(super) struct NetworkConn {
     /// A message was lost: nothing gets through this direction any more.
     dead: [bool; 2],
     /// Messages of this direction wait until the direction is let go on.
-    stalled: [bool; 2],
+    pub(super) stalled: [bool; 2],
     /// The call whose command blocks at the server.
     pub(super) blocked: Option<u32>,
     /// The server knows that the connection has ended.
@@ -57,10 +57,11 @@ pub(super) struct NetworkConn {
 
 /// A process's link to a server.
 #[derive(Debug, Default)]
-struct NetworkLink {
-    cut: [bool; 2],
+pub(super) struct NetworkLink {
+    /// Which directions are cut.
+    pub(super) cut: [bool; 2],
     /// Calls whose request, or reply, has met the cut, in order.
-    withheld: [Vec<u32>; 2],
+    pub(super) withheld: [Vec<u32>; 2],
 }
 
 /// A connection that a client is making.
@@ -88,7 +89,7 @@ pub(super) struct Network {
 }
 
 impl NetworkConn {
-    fn new(
+    pub(super) fn new(
         process: u32,
         server: u32,
         session: ConnectionId,
@@ -150,15 +151,8 @@ impl Network {
     }
 
     /// Opens a connection; its number.
-    pub(super) fn open(
-        &mut self,
-        process: u32,
-        server: u32,
-        session: ConnectionId,
-        purpose: Purpose,
-        now_ns: u64,
-    ) -> u32 {
-        self.conns.push(NetworkConn::new(process, server, session, purpose, now_ns));
+    pub(super) fn open(&mut self, conn: NetworkConn) -> u32 {
+        self.conns.push(conn);
         u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections")
     }
 
@@ -177,34 +171,13 @@ impl Network {
     }
 
     /// Begins to connect; the attempt's number.
-    pub(super) fn begin_connect(
-        &mut self,
-        process: u32,
-        server: u32,
-        purpose: Purpose,
-        task: u32,
-    ) -> u32 {
-        self.attempts.push(ConnectAttempt { process, server, purpose, task, outcome: None });
+    pub(super) fn begin_connect(&mut self, attempt: ConnectAttempt) -> u32 {
+        self.attempts.push(attempt);
         u32::try_from(self.attempts.len() - 1).expect("fewer than 2^32 attempts")
     }
 
     pub(super) fn attempt(&mut self, attempt: u32) -> &mut ConnectAttempt {
         &mut self.attempts[attempt as usize]
-    }
-
-    /// Cuts these directions of a link, and mends the others.
-    pub(super) fn cut(&mut self, process: u32, server: u32, directions: [bool; 2]) {
-        self.link(process, server).cut = directions;
-    }
-
-    /// Whether a link is cut in any direction.
-    pub(super) fn is_cut(&mut self, process: u32, server: u32) -> bool {
-        self.link(process, server).cut != [false; 2]
-    }
-
-    /// Stalls a direction of a connection.
-    pub(super) fn stall(&mut self, conn: u32, direction: Direction) {
-        self.conns[conn as usize].stalled[direction as usize] = true;
     }
 
     /// Keeps a message that meets a cut or a stalled connection; false where it meets none.
@@ -229,17 +202,7 @@ impl Network {
         self.stalled.extract_if(.., theirs).map(|(_, _, call)| call).collect()
     }
 
-    /// The messages that have met a cut, in order, to be sent on.
-    pub(super) fn take_withheld(
-        &mut self,
-        process: u32,
-        server: u32,
-        direction: Direction,
-    ) -> Vec<u32> {
-        std::mem::take(&mut self.link(process, server).withheld[direction as usize])
-    }
-
-    fn link(&mut self, process: u32, server: u32) -> &mut NetworkLink {
+    pub(super) fn link(&mut self, process: u32, server: u32) -> &mut NetworkLink {
         &mut self.links[process as usize * self.servers + server as usize]
     }
 }

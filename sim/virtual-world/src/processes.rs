@@ -24,7 +24,8 @@ pub(super) struct VirtualProcess {
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     all: Vec<VirtualProcess>,
-    seed: u64,
+    /// What their numbers follow from.
+    pub(super) seed: u64,
 }
 
 impl Default for VirtualProcess {
@@ -61,11 +62,6 @@ impl Processes {
     /// How many there are, the run itself included.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
-    }
-
-    /// The seed that their numbers follow from.
-    pub(super) const fn seed(&self) -> u64 {
-        self.seed
     }
 
     /// The process's next number.

@@ -120,13 +120,13 @@ impl Runner {
         // Nothing strikes any more, so a task that takes longer than any client can is stuck.
         let life_ns = span_ns(self.scenario.longest_life());
         drive(now_ns().saturating_add(life_ns.max(patience_ns)));
-        let stuck = with(|sim| sim.executor.live());
+        let stuck = with(|sim| sim.executor.tasks.live);
 
         let trial = Arc::clone(&self.trial);
         spawn(RUN, Box::pin(async move { drop(trial.look_back(run).await) }));
         drive(now_ns().saturating_add(patience_ns));
         with(|sim| Schedule {
-            facts: Facts { virtual_ns: now_ns(), events: sim.time.events(), stuck, digest: None },
+            facts: Facts { virtual_ns: now_ns(), events: sim.time.events, stuck, digest: None },
             taken: sim.choices.taken().to_vec(),
         })
     }

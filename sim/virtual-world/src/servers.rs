@@ -12,7 +12,7 @@ use harness::clock::Clock;
 use picklock::command::Command;
 use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model, Submitted, Termination};
-use redis_model::options::{Fsync, ModelOptions, Profile};
+use redis_model::options::ModelOptions;
 use resp::Reply;
 use scenarios::distribution::Sampler;
 use scenarios::topology::{AppendOnly, Software, Topology};
@@ -52,7 +52,7 @@ pub(super) struct VirtualServer {
     pub(super) liveness: Liveness,
     /// What its model was made from.
     append_only: AppendOnly,
-    profile: Profile,
+    software: Software,
     /// An fsync is planned.
     sync_planned: bool,
 }
@@ -63,7 +63,8 @@ pub(super) struct VirtualServers {
     all: Vec<VirtualServer>,
     /// How many nodes clients can connect to.
     nodes: u32,
-    primary: u32,
+    /// The server that `Node(0)` leads to.
+    pub(super) primary: u32,
     /// The server of the protected resource, where it has one of its own: no fault strikes it.
     resource: Option<u32>,
     replicated: bool,
@@ -86,7 +87,7 @@ impl Default for VirtualServer {
             clock: Clock::exact(EPOCH_NS),
             liveness: Liveness::Up,
             append_only: AppendOnly::Off,
-            profile: Profile::default(),
+            software: Software::default(),
             sync_planned: false,
         }
     }
@@ -102,18 +103,12 @@ impl VirtualServer {
     }
 
     /// Makes its model anew where it is to be another.
-    fn configure(&mut self, profile: Profile, append_only: AppendOnly) {
-        if (self.append_only, self.profile) != (append_only, profile) {
-            let append_only = match append_only {
-                AppendOnly::Off => None,
-                AppendOnly::Always => Some(Fsync::Always),
-                AppendOnly::Everysec => Some(Fsync::Everysec),
-                AppendOnly::Unsynced => Some(Fsync::No),
-            };
+    fn configure(&mut self, software: Software, append_only: AppendOnly) {
+        if (self.append_only, self.software) != (append_only, software) {
             self.model =
-                Model::new(ModelOptions { append_only, profile, ..ModelOptions::default() });
+                Model::new(ModelOptions { append_only, software, ..ModelOptions::default() });
         }
-        (self.append_only, self.profile) = (append_only, profile);
+        (self.append_only, self.software) = (append_only, software);
     }
 
     /// Its wall clock.
@@ -241,7 +236,7 @@ impl VirtualServers {
         self.resource = Some(of_lock).filter(|it| (*it as usize) < self.all.len());
         for (server, it) in (0..).zip(&mut self.all) {
             let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
-            it.configure(software.into(), append_only);
+            it.configure(software, append_only);
         }
     }
 
@@ -273,11 +268,6 @@ impl VirtualServers {
     /// How many servers the lock has: those that a fault can strike. The resource's own is behind them.
     pub(super) fn of_lock(&self) -> u32 {
         self.resource.unwrap_or(self.count())
-    }
-
-    /// The server that `Node(0)` leads to.
-    pub(super) const fn primary(&self) -> u32 {
-        self.primary
     }
 
     /// The server that a node leads to at this moment.

@@ -9,7 +9,6 @@ mod connections;
 mod delivery;
 mod faults;
 mod injector;
-mod lifecycle;
 mod plans;
 
 use std::cell::RefCell;
@@ -41,7 +40,7 @@ pub(super) fn with<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
 pub(super) fn with_if_open(act: impl FnOnce(&mut Simulation)) {
     let _ = SIMULATION.try_with(|it| {
         it.try_borrow_mut().map(|mut it| {
-            if !it.executor.is_closed() {
+            if !it.executor.closed {
                 act(&mut it);
             }
         })
@@ -104,12 +103,12 @@ impl Simulation {
             if let Some(future) = self.executor.next_ended() {
                 return NextStep::Drop(future);
             }
-            let shuffles = self.nemesis.shuffles();
+            let shuffles = self.nemesis.rates.shuffles;
             if let Some((task, future)) = self.executor.next_ready(shuffles, &mut self.choices) {
                 self.count_event();
                 return NextStep::Poll(task, future);
             }
-            if self.executor.live() == 0 || !self.next_event(end_ns) {
+            if self.executor.tasks.live == 0 || !self.next_event(end_ns) {
                 return NextStep::Done;
             }
         }
@@ -123,7 +122,7 @@ impl Simulation {
                 SimEvent::Timer(timer) => timers.is_set(timer, number),
                 _ => true,
             };
-            let Some((at_ns, number, event)) = self.time.next_event(end_ns, live) else {
+            let Some((at_ns, number, event)) = self.time.queue.pop(end_ns, live) else {
                 return false;
             };
             if let SimEvent::Timer(timer) = event {
@@ -171,8 +170,8 @@ impl Simulation {
         panic!(
             "livelock: {BUDGET_PER_INSTANT} events at {} ns with seed {}; tasks (number, process): {:?}",
             self.time.now_ns(),
-            self.processes.seed(),
-            self.executor.all()
+            self.processes.seed,
+            self.executor.tasks.all()
         );
     }
 }

@@ -69,7 +69,8 @@ struct TaskSlot {
 pub(super) struct Tasks {
     slots: Vec<TaskSlot>,
     vacant: Vec<u32>,
-    live: usize,
+    /// How many there are.
+    pub(super) live: usize,
 }
 
 struct TaskWaker(u32);
@@ -98,11 +99,6 @@ impl Tasks {
         slot.taken = true;
         self.live += 1;
         number
-    }
-
-    /// How many there are.
-    pub(super) fn live(&self) -> usize {
-        self.live
     }
 
     /// The process of a task; none where the slot is vacant.
@@ -148,12 +144,6 @@ impl Tasks {
         self.vacant.push(task);
         self.live -= 1;
         future
-    }
-
-    /// All tasks of a process.
-    pub(super) fn of_process(&self, process: u32) -> Vec<u32> {
-        let all = (0_u32..).zip(&self.slots);
-        all.filter(|(_, slot)| slot.taken && slot.process == process).map(|(it, _)| it).collect()
     }
 
     /// All tasks with their processes.

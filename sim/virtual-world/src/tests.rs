@@ -5,7 +5,8 @@ mod clocks;
 mod faults;
 mod leases;
 
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use picklock::command::Command;
@@ -25,8 +26,19 @@ use super::time::now_ns;
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const MS_NS: u64 = 1_000_000;
 
+/// The simulation of a test, which is closed when this is dropped.
+#[must_use]
+pub(super) struct TestWorld;
+
+impl Drop for TestWorld {
+    fn drop(&mut self) {
+        close();
+        drop(said());
+    }
+}
+
 /// Begins a simulation without faults or latency, with so many connected processes and one server.
-pub(super) fn world(processes: u32) {
+pub(super) fn world(processes: u32) -> TestWorld {
     with(|sim| {
         sim.reset(Choices::listed(Vec::new()), 7, processes, 1);
         sim.network.latencies = Arc::default();
@@ -34,6 +46,7 @@ pub(super) fn world(processes: u32) {
             sim.open_conn(process, 0, Purpose::Commands);
         }
     });
+    TestWorld
 }
 
 /// Sets the latencies from now on: one for all, or a network as JSON.
@@ -50,11 +63,18 @@ pub(super) fn network(latency: &str) {
     });
 }
 
-/// What tasks have reported, with the time.
-pub(super) type Said = Arc<Mutex<Vec<(u64, String)>>>;
+thread_local! {
+    static SAID: RefCell<Vec<(u64, String)>> = const { RefCell::new(Vec::new()) };
+}
 
-pub(super) fn say(said: &Said, what: impl Into<String>) {
-    said.lock().unwrap().push((now_ns(), what.into()));
+/// A task reports this.
+pub(super) fn say(what: impl Into<String>) {
+    SAID.with_borrow_mut(|said| said.push((now_ns(), what.into())));
+}
+
+/// What tasks have reported since this was asked last, with the time.
+pub(super) fn said() -> Vec<(u64, String)> {
+    SAID.take()
 }
 
 pub(super) fn task(process: u32, work: impl Future<Output = ()> + Send + 'static) {

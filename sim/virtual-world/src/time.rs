@@ -26,9 +26,9 @@ pub(super) fn now_ns() -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct VirtualTime {
     now_ns: u64,
-    queue: EventQueue,
+    pub(super) queue: EventQueue,
     /// Events and polls since the beginning, and at this instant.
-    events: u64,
+    pub(super) events: u64,
     events_at_once: u32,
 }
 
@@ -45,24 +45,9 @@ impl VirtualTime {
         self.now_ns
     }
 
-    /// Events and polls since the beginning.
-    pub(super) const fn events(&self) -> u64 {
-        self.events
-    }
-
     /// Plans an event, and returns its number, which no other event has.
     pub(super) fn plan(&mut self, at_ns: u64, event: SimEvent) -> u32 {
         self.queue.push(at_ns.max(self.now_ns), event)
-    }
-
-    /// The next event with its time and number, unless it is later than `end_ns`. Events that are no
-    /// longer `live` may be left out.
-    pub(super) fn next_event(
-        &mut self,
-        end_ns: u64,
-        live: impl Fn(u32, SimEvent) -> bool,
-    ) -> Option<(u64, u32, SimEvent)> {
-        self.queue.pop(end_ns, live)
     }
 
     /// Goes on to a moment.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use harness::progress::BatchProgress;
+use harness::sweep::BatchProgress;
 use harness::{matrix, sweep};
 use scenarios::matrix::Pair;
 use scenarios::scenario::{Overrides, Scenario};

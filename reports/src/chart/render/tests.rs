@@ -1,17 +1,14 @@
 //! Pictures come out for every shape of data, and say what they should.
 
+use scenarios::history::Head;
+
 use super::*;
-use crate::latency::Operation;
+use crate::chart::LatencyChart;
+use crate::latency::{Latencies, Operation};
 use crate::support;
 
-fn caption() -> Caption {
-    Caption {
-        scenario: "pool".to_owned(),
-        lock: "single".to_owned(),
-        clients: 3,
-        world: "virtual".to_owned(),
-        seed: 9,
-    }
+fn drawn(latencies: &Latencies, head: &Head) -> String {
+    svg(&LatencyChart::wide(latencies, head)).unwrap()
 }
 
 /// Acquisitions that took so long.
@@ -32,7 +29,7 @@ fn texts(svg: &str) -> Vec<&str> {
 #[test]
 fn a_run_of_a_hundred_clients_has_a_line_for_each_operation() {
     let history = support::bonus_pool();
-    let svg = svg(&Latencies::of(&history), &Caption::of(&history)).unwrap();
+    let svg = drawn(&Latencies::of(&history), &history.head);
     let texts = texts(&svg);
     for name in ["acquire", "hold", "release", "handoff", "SET", "GET", "EVALSHA", "50%", "99%"] {
         assert!(texts.contains(&name), "{name}: {texts:?}");
@@ -46,7 +43,7 @@ fn a_run_of_a_hundred_clients_has_a_line_for_each_operation() {
 
 #[test]
 fn a_picture_of_nothing_says_so() {
-    let svg = svg(&Latencies::default(), &caption()).unwrap();
+    let svg = drawn(&Latencies::default(), &Head::default());
     assert!(texts(&svg).contains(&"No operation was completed."));
 }
 
@@ -54,7 +51,7 @@ fn a_picture_of_nothing_says_so() {
 fn every_shape_of_data_is_drawn_inside_the_picture() {
     let wide: Vec<u64> = (0..40).map(|power| 1 << power).chain([600_000_000_000]).collect();
     for samples in [&[1_500_000][..], &[0], &[0; 5], &[2_000_000; 500], &wide, &[u64::MAX, 1]] {
-        let svg = svg(&of(samples), &caption()).unwrap();
+        let svg = drawn(&of(samples), &Head::default());
         assert!(texts(&svg).contains(&"acquire"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         let limit = f64::from(SIZE.0 * SVG_SCALE);
@@ -75,7 +72,7 @@ fn more_commands_than_colours_show_the_most_frequent() {
             latencies.record(Operation::Command(format!("C{number}")), 100);
         }
     }
-    let svg = svg(&latencies, &caption()).unwrap();
+    let svg = drawn(&latencies, &Head::default());
     let texts = texts(&svg);
     assert!(texts.contains(&"acquire") && texts.contains(&"C12") && texts.contains(&"C7"));
     assert!(!texts.contains(&"C6"));
@@ -84,9 +81,11 @@ fn more_commands_than_colours_show_the_most_frequent() {
 #[test]
 fn a_narrow_picture_says_the_same_within_its_width() {
     let history = support::bonus_pool();
-    let (latencies, caption) = (Latencies::of(&history), Caption::of(&history));
-    let (wide, narrow) =
-        (svg(&latencies, &caption).unwrap(), narrow_svg(&latencies, &caption).unwrap());
+    let latencies = Latencies::of(&history);
+    let wide = drawn(&latencies, &history.head);
+    let narrow = LatencyChart::narrow(&latencies, &history.head);
+    let limit = f64::from(narrow.size().0 * SVG_SCALE);
+    let narrow = svg(&narrow).unwrap();
     let names = |svg: &str| -> Vec<String> {
         let texts = texts(svg);
         latencies
@@ -96,7 +95,6 @@ fn a_narrow_picture_says_the_same_within_its_width() {
             .collect()
     };
     assert_eq!(names(&narrow), names(&wide));
-    let limit = f64::from(NARROW.size.0 * SVG_SCALE);
     for x in narrow.split(" x=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!((0.0..=limit).contains(&x.parse::<f64>().unwrap()), "{x}");
     }
@@ -105,7 +103,7 @@ fn a_narrow_picture_says_the_same_within_its_width() {
 #[test]
 fn every_colour_of_a_picture_has_one_for_the_night() {
     let history = support::bonus_pool();
-    let svg = svg(&Latencies::of(&history), &Caption::of(&history)).unwrap();
+    let svg = drawn(&Latencies::of(&history), &history.head);
     let (_, body) = svg.split_once("</style>").unwrap();
     for attribute in ["fill", "stroke"] {
         for colour in body.split(&format!(" {attribute}=\"#")).skip(1).filter_map(|it| it.get(..6))
@@ -118,8 +116,8 @@ fn every_colour_of_a_picture_has_one_for_the_night() {
 
 #[test]
 fn markup_in_a_name_stays_text() {
-    let caption = Caption { scenario: "<script>&\u{1b}".to_owned(), ..caption() };
-    let svg = svg(&of(&[5]), &caption).unwrap();
+    let head = Head { scenario: "<script>&\u{1b}".to_owned(), ..Head::default() };
+    let svg = drawn(&of(&[5]), &head);
     assert!(!svg.contains("<script") && !svg.contains('\u{1b}'));
     assert!(svg.contains("&lt;script&gt;&amp;"));
 }
@@ -128,10 +126,11 @@ fn markup_in_a_name_stays_text() {
 fn the_png_is_whole_and_the_same_every_time() {
     let dir = tempfile::tempdir().unwrap();
     let history = support::bonus_pool();
-    let (latencies, caption) = (Latencies::of(&history), Caption::of(&history));
+    let latencies = Latencies::of(&history);
+    let chart = LatencyChart::wide(&latencies, &history.head);
     let paths = ["a.png", "b.png"].map(|name| dir.path().join(name));
     for path in &paths {
-        png(&latencies, &caption, path).unwrap();
+        png(&chart, path).unwrap();
     }
     let [a, b] = paths.map(|path| std::fs::read(path).unwrap());
     assert!(a.starts_with(b"\x89PNG") && a.ends_with(PNG_END));
@@ -141,5 +140,6 @@ fn the_png_is_whole_and_the_same_every_time() {
 #[test]
 fn a_png_that_cannot_be_written_is_an_error() {
     let missing = Path::new("no such directory/chart.png");
-    assert!(png(&Latencies::default(), &caption(), missing).is_err());
+    let (none, head) = (Latencies::default(), Head::default());
+    assert!(png(&LatencyChart::wide(&none, &head), missing).is_err());
 }

@@ -1,22 +1,20 @@
 //! Pages hold what they should, escaped.
 
 use super::*;
-use crate::chart::{self, Caption};
+use crate::chart::{LatencyChart, svg};
 use crate::latency::Latencies;
 use crate::support;
+use scenarios::history::Head;
 use scenarios::verdict::{Level, Outcome};
 
 fn result() -> RunResult {
-    let history = support::bonus_pool();
     let reason = "no fault met a hold";
     let invariants = vec![
         support::held("ownership", Level::Key),
         support::overlap(),
         support::because("distinct-prizes", Level::Effect, Outcome::Inconclusive, reason),
     ];
-    let mut result = support::result(&history, invariants);
-    result.stats.latencies = Latencies::of(&history).summaries();
-    result
+    support::result(&support::bonus_pool(), invariants)
 }
 
 /// The same picture for every width.
@@ -76,8 +74,8 @@ fn every_text_is_escaped() {
     let witness = result.invariants[1].witness.as_mut().unwrap();
     witness.summary = bad.to_owned();
     witness.steps[0].text = bad.to_owned();
-    let caption = Caption { scenario: bad.to_owned(), ..Caption::default() };
-    let drawing = chart::svg(&Latencies::default(), &caption).unwrap();
+    let (none, head) = (Latencies::default(), Head { scenario: bad.to_owned(), ..Head::default() });
+    let drawing = svg(&LatencyChart::wide(&none, &head)).unwrap();
     let page = page(&result, chart(&drawing), &[bad.to_owned(), "javascript:x".to_owned()]);
     assert!(!page.contains("<script") && !page.contains('\u{1b}'));
     assert!(page.contains("href=\"./javascript%3Ax\""));
@@ -86,7 +84,7 @@ fn every_text_is_escaped() {
 #[test]
 fn nothing_is_fetched() {
     let history = support::bonus_pool();
-    let drawing = chart::svg(&Latencies::of(&history), &Caption::of(&history)).unwrap();
+    let drawing = svg(&LatencyChart::wide(&Latencies::of(&history), &history.head)).unwrap();
     let page = page(&result(), chart(&drawing), &[]);
     for word in ["<script", "<link", "@import", "url(", " src=", "<iframe", "<object"] {
         assert!(!page.contains(word), "{word}");

@@ -1,17 +1,13 @@
 //! Whole summaries, as people see them.
 
 use super::*;
-use crate::latency::Latencies;
 use crate::support;
 use scenarios::result::Invariant;
 
 const PLAIN: Style = Style { colour: false, width: Some(80), verbosity: Verbosity::Normal };
 
 fn result(invariants: Vec<Invariant>) -> RunResult {
-    let history = support::bonus_pool();
-    let mut result = support::result(&history, invariants);
-    result.stats.latencies = Latencies::of(&history).summaries();
-    result
+    support::result(&support::bonus_pool(), invariants)
 }
 
 fn held() -> RunResult {

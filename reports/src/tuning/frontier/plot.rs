@@ -46,19 +46,10 @@ impl Scale {
     }
 }
 
-/// A setting, and one way in which it goes wrong.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlotValue<'a> {
-    pub(super) wrong: FailureMode,
-    pub(super) point: &'a Point,
-    /// How often at most, as a multiple of what is wanted.
-    pub(super) times: f64,
-}
-
 /// What is said by one mark.
 #[derive(Clone, Debug)]
 pub(super) struct PlotMark<'a> {
-    pub(super) says: Vec<PlotValue<'a>>,
+    pub(super) says: Vec<Spot<'a>>,
     pub(super) at: Position,
     /// Whether it is rarer than the scale shows.
     pub(super) below: bool,
@@ -121,7 +112,7 @@ impl<'a> Plot<'a> {
         for it in &series {
             let y = Scale { powers, ends: (BOTTOM, TOP) };
             let mark = |spot: &Spot<'a>| PlotMark {
-                says: vec![PlotValue { wrong: it.wrong, point: spot.point, times: spot.times }],
+                says: vec![*spot],
                 at: (x.at(ns(spot.point)), y.at(spot.times)),
                 below: spot.times < FLOOR,
             };
@@ -176,7 +167,7 @@ impl<'a> Plot<'a> {
     pub(super) fn worst(&self, point: &Point) -> Option<(FailureMode, Position)> {
         let marks = self.lines.iter().flat_map(|it| &it.marks);
         let all = marks.flat_map(|mark| mark.says.iter().map(move |it| (it, mark.at)));
-        let mut worst: Option<(&PlotValue<'_>, Position)> = None;
+        let mut worst: Option<(&Spot<'_>, Position)> = None;
         for it in all.filter(|it| std::ptr::eq(it.0.point, point)) {
             if worst.is_none_or(|before| it.0.times > before.0.times) {
                 worst = Some(it);

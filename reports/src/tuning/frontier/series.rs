@@ -92,9 +92,10 @@ fn part(point: &Point) -> Option<RenewalRule> {
     point.renew.map(|every| RenewalRule::Part(every.0.as_nanos() * 1_000 / ttl_ns))
 }
 
-/// A setting on a line.
+/// A setting on a line, and the way in which it goes wrong there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot<'a> {
+    pub(super) wrong: FailureMode,
     pub(super) point: &'a Point,
     /// How often it goes wrong at most, as a multiple of what is wanted.
     pub(super) times: f64,
@@ -115,11 +116,14 @@ pub(super) fn chosen(tuning: &Tuning) -> Option<&Point> {
     tuning.points.get(point?)
 }
 
+/// The finished points of the lock that was asked for.
+fn of_lock(tuning: &Tuning) -> impl Iterator<Item = &Point> {
+    tuning.points.iter().filter(|it| it.keeping == tuning.keeping && !it.unfinished)
+}
+
 /// All lines there are.
 pub(super) fn all(tuning: &Tuning) -> Vec<FrontierLine<'_>> {
-    let of_lock =
-        || tuning.points.iter().filter(|it| it.keeping == tuning.keeping && !it.unfinished);
-    let never = of_lock().any(|it| it.renew.is_none()).then_some(RenewalRule::Never);
+    let never = of_lock(tuning).any(|it| it.renew.is_none()).then_some(RenewalRule::Never);
     let renewals = never.into_iter().chain(renewed(tuning));
     let mut all = Vec::new();
     for renewal in renewals {
@@ -128,9 +132,10 @@ pub(super) fn all(tuning: &Tuning) -> Vec<FrontierLine<'_>> {
             if wrong == FailureMode::Lost && tuning.keeping == Protection::None {
                 continue;
             }
-            let points = of_lock().filter(|it| renewal.holds(it));
-            let mut spots: Vec<Spot<'_>> =
-                points.map(|point| Spot { point, times: wrong.times(point, tuning) }).collect();
+            let points = of_lock(tuning).filter(|it| renewal.holds(it));
+            let mut spots: Vec<Spot<'_>> = points
+                .map(|point| Spot { wrong, point, times: wrong.times(point, tuning) })
+                .collect();
             spots.sort_by_key(|it| (it.point.takeover.p99_high, it.point.ttl));
             let impossible = |it: &Spot<'_>| wrong.share(it.point).how == How::Construction;
             if !spots.iter().all(impossible) {
@@ -143,12 +148,7 @@ pub(super) fn all(tuning: &Tuning) -> Vec<FrontierLine<'_>> {
 
 /// The one kind of renewal that is shown: that of the chosen point, or else the one with the most points.
 fn renewed(tuning: &Tuning) -> Option<RenewalRule> {
-    let of_lock = || {
-        tuning
-            .points
-            .iter()
-            .filter(|it| it.keeping == tuning.keeping && it.renew.is_some() && !it.unfinished)
-    };
+    let of_lock = || of_lock(tuning).filter(|it| it.renew.is_some());
     let points = |it: RenewalRule| of_lock().filter(|point| it.holds(point)).count();
     // An interval is a part of the TTL, or the same for all; what more points agree in is what was meant.
     let kind = |point: &Point| {

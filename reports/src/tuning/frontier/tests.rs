@@ -10,7 +10,7 @@ use super::legend::said;
 use super::plot::Plot;
 use super::series::{FailureMode, RenewalRule, all};
 use super::*;
-use crate::chart::font;
+use crate::chart::{font, svg};
 use crate::tuning::testing::{point, tuning};
 
 fn grid(of: impl Fn(u64) -> (f64, f64), renew: Option<u64>) -> Vec<Point> {
@@ -147,7 +147,7 @@ fn what_is_rarer_than_the_scale_is_named_and_not_joined() {
     assert_eq!(ends.iter().filter(|it| it.1.1 > plot.floor).count(), 1, "{ends:?}");
     let rows: Vec<f64> = plot.lines.iter().map(|it| it.marks[it.marks.len() - 1].at.1).collect();
     assert!(plot.floor < rows[0] && rows[0] + 2.0 * MARK_RADIUS < rows[1] && rows[1] < BOTTOM);
-    let svg = Frontier(&of).svg().unwrap();
+    let svg = svg(&Frontier(&of)).unwrap();
     assert_eq!(svg.matches("rarer than the scale at every TTL").count(), 1);
     // Where all is in the scale there is no lane.
     let of = tuning(grid(|_| (0.5, 0.5), None), 0);
@@ -170,7 +170,7 @@ fn only_what_concerns_the_lock_is_drawn() {
         let of = tuning(others, 7);
         let lines: Vec<FailureMode> = all(&of).iter().map(|it| it.wrong).collect();
         assert!(all(&of).iter().flat_map(|it| &it.spots).all(|it| it.point.keeping == keeping));
-        (lines, Frontier(&of).svg().unwrap())
+        (lines, svg(&Frontier(&of)).unwrap())
     };
     assert_eq!(locks(Protection::Tracked).0, [FailureMode::Overlaps, FailureMode::Lost]);
     let (lines, svg) = locks(Protection::Fenced);
@@ -272,7 +272,7 @@ fn odd_tunings_are_drawn_too() {
         [(none_wanted, true), (far, true), (near, true), (nothing, false), (silent, true)]
     {
         assert_eq!(Plot::of(&of).is_some(), drawn);
-        assert!(Frontier(&of).svg().unwrap().ends_with("</svg>\n"));
+        assert!(svg(&Frontier(&of)).unwrap().ends_with("</svg>\n"));
     }
     let never = point(5_000, None, 0.0, 0.0);
     assert!(Plot::of(&tuning(vec![never], 0)).unwrap().lines.iter().all(super::PlotLine::is_below));

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::error::LineError;
 use super::measured::{Bucket, TimeUnit, lines};
+use super::portable::rounded;
 use crate::span::{MOST, Span, SpanError};
 
 /// What was counted; or the line, from 1, that cannot be understood.
@@ -68,9 +69,7 @@ fn parse_value(text: &str, unit: Option<TimeUnit>) -> Result<Span, LineError> {
         return Err(LineError::Negative(text.to_owned()));
     }
     let unit = unit.ok_or_else(|| LineError::UnitMissing(text.to_owned()))?;
-    let ns = (number * f64::from(unit.in_ns())).round();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-    let span = Duration::from_nanos(ns as u64);
+    let span = Duration::from_nanos(rounded(number * f64::from(unit.in_ns())));
     if span > MOST { Err(LineError::TooLong(text.to_owned())) } else { Ok(Span(span)) }
 }
 

@@ -11,40 +11,20 @@ use crate::span::{Span, SpanError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DistributionError {
     /// The shortest is longer than the longest.
-    #[error("the shortest ({min}) is longer than the longest ({max})")]
-    Reversed {
-        /// The shortest, as given.
-        min: Span,
-        /// The longest, as given.
-        max: Span,
-    },
+    #[error("the shortest ({0}) is longer than the longest ({1})")]
+    Reversed(Span, Span),
     /// A log-normal distribution has no median of 0.
     #[error("the median is 0: a log-normal distribution has a positive one")]
     MedianZero,
     /// Half of all values lie below the median, so its p99 cannot.
-    #[error("the p99 ({p99}) is below the median ({median})")]
-    P99BelowMedian {
-        /// The median, as given.
-        median: Span,
-        /// The p99, as given.
-        p99: Span,
-    },
+    #[error("the p99 ({0}) is below the median ({1})")]
+    P99BelowMedian(Span, Span),
     /// With such a floor the median would be another.
-    #[error("the floor ({floor}) is above the median ({median})")]
-    FloorAboveMedian {
-        /// The floor, as given.
-        floor: Span,
-        /// The median, as given.
-        median: Span,
-    },
+    #[error("the floor ({0}) is above the median ({1})")]
+    FloorAboveMedian(Span, Span),
     /// With such a cap the p99 would be another.
-    #[error("the cap ({cap}) is below the p99 ({p99})")]
-    CapBelowP99 {
-        /// The cap, as given.
-        cap: Span,
-        /// The p99, as given.
-        p99: Span,
-    },
+    #[error("the cap ({0}) is below the p99 ({1})")]
+    CapBelowP99(Span, Span),
     /// There is no value that was counted.
     #[error("the histogram is empty: no value has a count above 0")]
     NothingCounted,
@@ -58,13 +38,8 @@ pub enum DistributionError {
     )]
     Unknown(String),
     /// A duration in it is none.
-    #[error("{text:?}: {why}")]
-    Span {
-        /// What stands there.
-        text: String,
-        /// Why it is no duration.
-        why: SpanError,
-    },
+    #[error("{0:?}: {1}")]
+    Span(String, SpanError),
     /// A part is not there.
     #[error("missing field `{part}` of a {form} distribution")]
     Missing {
@@ -82,11 +57,8 @@ pub enum DistributionError {
         part: String,
     },
     /// A part is there twice.
-    #[error("`{part}` is given twice")]
-    Twice {
-        /// Which part.
-        part: String,
-    },
+    #[error("`{0}` is given twice")]
+    Twice(String),
     /// A unit that is none.
     #[error("{0:?} is no unit: `ns`, `us`, `ms` and `s` are")]
     Unit(String),
@@ -97,59 +69,29 @@ pub enum DistributionError {
     Empty,
 }
 
-/// Why a file gives no distribution.
+/// Why a file gives no distribution: which file, and what is wrong with it.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// It cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// It is longer than anything that was measured.
-    #[error("{} is longer than {most_bytes} bytes", path.display())]
-    TooLong {
-        /// Which file.
-        path: PathBuf,
-        /// How long it may be.
-        most_bytes: u64,
-    },
-    /// A line of it cannot be understood.
-    #[error("line {line} of {}: {why}", path.display())]
-    Line {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        why: LineError,
-    },
+    #[error("cannot read {}: {}", .0.display(), .1)]
+    Io(PathBuf, #[source] std::io::Error),
+    /// It is longer than so many bytes, and than anything that was measured.
+    #[error("{} is longer than {} bytes", .0.display(), .1)]
+    TooLong(PathBuf, u64),
+    /// A line of it, counted from 1, cannot be understood.
+    #[error("line {} of {}: {}", .1, .0.display(), .2)]
+    Line(PathBuf, usize, LineError),
     /// All in all it gives no distribution.
-    #[error("{}: {why}", path.display())]
-    Whole {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        why: DistributionError,
-    },
-    /// It holds several measurements.
+    #[error("{}: {}", .0.display(), .1)]
+    Whole(PathBuf, DistributionError),
+    /// It holds several measurements, with these tags.
     #[error(
         "{} holds several measurements: say which with `tag`; there are {}",
-        path.display(), tags.join(", ")
+        .0.display(), .1.join(", ")
     )]
-    WhichTag {
-        /// Which file.
-        path: PathBuf,
-        /// What they are called.
-        tags: Vec<String>,
-    },
-    /// It holds no such measurement.
-    #[error(
-        "{} holds nothing with the tag {tag:?}; there are {}",
-        path.display(), tags.join(", ")
-    )]
+    WhichTag(PathBuf, Vec<String>),
+    /// It holds no measurement with the wanted tag.
+    #[error("{} holds nothing with the tag {tag:?}; there are {}", path.display(), tags.join(", "))]
     NoSuchTag {
         /// Which file.
         path: PathBuf,

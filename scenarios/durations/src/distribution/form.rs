@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::DistributionError;
@@ -17,58 +18,39 @@ use super::{Distribution, Uniform};
 use crate::span::Span;
 
 /// Every field there is.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a distribution")]
 struct DistributionForm {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     constant: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     min: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     max: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     median: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     p99: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     floor: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     cap: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     file: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<TimeUnit>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     histogram: Option<Vec<Bucket>>,
 }
 
-/// A kind of distribution: its name, and its fields. The first fields that are there decide.
-const FORMS: [(&str, &[&str]); 4] = [
-    ("constant", &["constant"]),
-    ("uniform", &["min", "max"]),
-    ("log-normal", &["median", "p99", "floor", "cap"]),
-    ("measured", &["file", "histogram", "tag", "unit"]),
-];
-
 impl DistributionForm {
-    /// The names of the fields that are there.
-    fn given(&self) -> Vec<&'static str> {
+    /// The fields that are there, each with the kind of distribution to which it belongs.
+    fn given(&self) -> Vec<(&'static str, &'static str)> {
         let all = [
-            ("constant", self.constant.is_some()),
-            ("min", self.min.is_some()),
-            ("max", self.max.is_some()),
-            ("median", self.median.is_some()),
-            ("p99", self.p99.is_some()),
-            ("floor", self.floor.is_some()),
-            ("cap", self.cap.is_some()),
-            ("file", self.file.is_some()),
-            ("histogram", self.histogram.is_some()),
-            ("tag", self.tag.is_some()),
-            ("unit", self.unit.is_some()),
+            ("constant", "constant", self.constant.is_some()),
+            ("uniform", "min", self.min.is_some()),
+            ("uniform", "max", self.max.is_some()),
+            ("log-normal", "median", self.median.is_some()),
+            ("log-normal", "p99", self.p99.is_some()),
+            ("log-normal", "floor", self.floor.is_some()),
+            ("log-normal", "cap", self.cap.is_some()),
+            ("measured", "file", self.file.is_some()),
+            ("measured", "histogram", self.histogram.is_some()),
+            ("measured", "tag", self.tag.is_some()),
+            ("measured", "unit", self.unit.is_some()),
         ];
-        all.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
+        all.into_iter().filter_map(|(form, part, is)| is.then_some((form, part))).collect()
     }
 }
 
@@ -77,11 +59,10 @@ impl TryFrom<DistributionForm> for Distribution {
 
     fn try_from(table: DistributionForm) -> Result<Self, DistributionError> {
         let given = table.given();
-        let first = *given.first().ok_or(DistributionError::Empty)?;
-        let of_first = |(_, fields): &&(&str, &[&str])| fields.contains(&first);
-        let (form, fields) = *FORMS.iter().find(of_first).expect("every field has its form");
-        if let Some(foreign) = given.iter().find(|name| !fields.contains(name)) {
-            return Err(DistributionError::Foreign { form, part: (*foreign).to_owned() });
+        // The first field that is there decides.
+        let (form, _) = *given.first().ok_or(DistributionError::Empty)?;
+        if let Some((_, part)) = given.iter().find(|it| it.0 != form) {
+            return Err(DistributionError::Foreign { form, part: (*part).to_owned() });
         }
         let part = |value: Option<Span>, part: &'static str| {
             value.ok_or(DistributionError::Missing { form, part })
@@ -105,7 +86,7 @@ impl TryFrom<DistributionForm> for Distribution {
                         Ok(Self::Histogram(histogram.found_in(measured)))
                     }
                     (Some(measured), None) => Ok(Self::Histogram(Histogram::of_file(measured))),
-                    (None, Some(histogram)) if given == ["histogram"] => {
+                    (None, Some(histogram)) if given == [(form, "histogram")] => {
                         Ok(Self::Histogram(histogram))
                     }
                     // A tag or a unit, of no file.
@@ -116,36 +97,34 @@ impl TryFrom<DistributionForm> for Distribution {
     }
 }
 
-impl From<&Distribution> for DistributionForm {
-    fn from(distribution: &Distribution) -> Self {
-        let none = Self::default();
-        match distribution {
-            Distribution::Constant(span) => Self { constant: Some(*span), ..none },
-            Distribution::Uniform(uniform) => {
-                Self { min: Some(uniform.min()), max: Some(uniform.max()), ..none }
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = serializer.serialize_map(None)?;
+        match self {
+            Self::Constant(span) => table.serialize_entry("constant", span)?,
+            Self::Uniform(Uniform { min, max }) => {
+                table.serialize_entry("min", min)?;
+                table.serialize_entry("max", max)?;
             }
-            Distribution::LogNormal(shape) => {
-                let (median, p99) = (Some(shape.median()), Some(shape.p99()));
-                Self { median, p99, floor: shape.floor(), cap: shape.cap(), ..none }
+            Self::LogNormal(shape) => {
+                table.serialize_entry("median", &shape.median)?;
+                table.serialize_entry("p99", &shape.p99)?;
+                for (part, bound) in [("floor", shape.floor), ("cap", shape.cap)] {
+                    bound.map_or(Ok(()), |bound| table.serialize_entry(part, &bound))?;
+                }
             }
-            Distribution::Histogram(histogram) => {
-                let measured = histogram.measured();
-                let buckets = histogram.buckets();
-                Self {
-                    file: measured.map(|it| it.file.clone()),
-                    tag: measured.and_then(|it| it.tag.clone()),
-                    unit: measured.and_then(|it| it.unit),
-                    histogram: (!buckets.is_empty()).then(|| buckets.to_vec()),
-                    ..none
+            Self::Histogram(histogram) => {
+                if let Some(Measured { file, tag, unit }) = histogram.measured() {
+                    table.serialize_entry("file", file)?;
+                    tag.iter().try_for_each(|tag| table.serialize_entry("tag", tag))?;
+                    unit.iter().try_for_each(|unit| table.serialize_entry("unit", unit))?;
+                }
+                if !histogram.buckets().is_empty() {
+                    table.serialize_entry("histogram", histogram.buckets())?;
                 }
             }
         }
-    }
-}
-
-impl Serialize for Distribution {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        DistributionForm::from(self).serialize(serializer)
+        table.end()
     }
 }
 

@@ -1,16 +1,24 @@
 //! What was measured: values, and how often each came.
 //!
 //! Invariant: buckets rise, each counts something, and all counts together fit into 64 bits; only a
-//! histogram whose file has not been read yet has none. Deliberately absent: values between two
-//! buckets. A wide bucket is given by its upper bound, so nothing measured is drawn too short.
+//! histogram whose file has not been read yet has none. The file is read once, when the scenario is; what was
+//! in it stays with the scenario, so nothing that is run or replayed depends on the file. Deliberately absent:
+//! values between two buckets (a wide bucket is given by its upper bound, so nothing measured is drawn too
+//! short), and guessing what a number counts or which measurement of several is meant.
 
+use std::io::Read;
 use std::path::Path;
 
 use super::error::{DistributionError, FileError};
-use super::file;
-use super::measured::{Bucket, Measured};
+use super::measured::{Bucket, Measured, at};
 use super::sampler::Sampler;
 use super::steps::Steps;
+use super::{csv, hlog};
+
+/// A longer file holds no distribution.
+const FILE_MOST_BYTES: u64 = 64 << 20;
+/// How an HdrHistogram log begins, with or without its comments.
+const LOG_BEGINS: [&[u8]; 2] = [b"#[", b"\"StartTimestamp\""];
 
 /// A measured distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +65,8 @@ impl Histogram {
     pub(super) fn read(&mut self, base: &Path) -> Result<(), FileError> {
         if let (Some(measured), true) = (&self.measured, self.buckets.is_empty()) {
             let path = base.join(&measured.file);
-            let counts = file::read(&path, measured)?;
-            self.buckets = sorted(counts).map_err(|why| FileError::Whole { path, why })?;
+            let counts = read(&path, measured)?;
+            self.buckets = sorted(counts).map_err(|why| FileError::Whole(path, why))?;
         }
         Ok(())
     }
@@ -81,6 +89,23 @@ impl Histogram {
             buckets => Sampler::steps(Steps::new(buckets)),
         }
     }
+}
+
+/// What was counted in this file: an HdrHistogram log, or CSV.
+fn read(path: &Path, measured: &Measured) -> Result<Vec<Bucket>, FileError> {
+    let io = |source| FileError::Io(path.to_owned(), source);
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(io)?;
+    file.take(FILE_MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > FILE_MOST_BYTES {
+        return Err(FileError::TooLong(path.to_owned(), FILE_MOST_BYTES));
+    }
+    let is_log = path.extension().is_some_and(|it| it == "hlog")
+        || LOG_BEGINS.iter().any(|begins| bytes.starts_with(begins));
+    if is_log {
+        return hlog::parse(path, &bytes, measured);
+    }
+    csv::parse(&bytes, measured.unit).map_err(|(line, why)| at(path, line, why))
 }
 
 /// The buckets in order, each value once.

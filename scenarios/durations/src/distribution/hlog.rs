@@ -76,7 +76,7 @@ fn chosen(
         Some(tag) => {
             by_tag.remove(tag).ok_or(FileError::NoSuchTag { path, tag: tag.to_owned(), tags })
         }
-        None if by_tag.len() > 1 => Err(FileError::WhichTag { path, tags }),
+        None if by_tag.len() > 1 => Err(FileError::WhichTag(path, tags)),
         None => Ok(by_tag.into_values().next().unwrap_or_default()),
     }
 }

@@ -7,7 +7,7 @@
 use picklock::time::span_ns;
 
 use super::error::DistributionError;
-use super::portable::{exp, ln, normal_quantile};
+use super::portable::{exp, float, ln, normal_quantile, rounded};
 use super::sampler::Sampler;
 use super::table::QuantileTable;
 use crate::span::{MOST, Span};
@@ -15,10 +15,12 @@ use crate::span::{MOST, Span};
 /// A log-normal distribution, by two of its quantiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogNormal {
-    median: Span,
-    p99: Span,
-    floor: Option<Span>,
-    cap: Option<Span>,
+    /// Half of all are shorter.
+    pub(super) median: Span,
+    /// One in a hundred is longer.
+    pub(super) p99: Span,
+    pub(super) floor: Option<Span>,
+    pub(super) cap: Option<Span>,
 }
 
 impl LogNormal {
@@ -32,7 +34,7 @@ impl LogNormal {
             return Err(DistributionError::MedianZero);
         }
         if p99 < median {
-            return Err(DistributionError::P99BelowMedian { median, p99 });
+            return Err(DistributionError::P99BelowMedian(p99, median));
         }
         Ok(Self { median, p99, floor: None, cap: None })
     }
@@ -44,32 +46,18 @@ impl LogNormal {
     pub fn within(self, floor: Option<Span>, cap: Option<Span>) -> Result<Self, DistributionError> {
         let Self { median, p99, .. } = self;
         if let Some(floor) = floor.filter(|floor| *floor > median) {
-            return Err(DistributionError::FloorAboveMedian { floor, median });
+            return Err(DistributionError::FloorAboveMedian(floor, median));
         }
         if let Some(cap) = cap.filter(|cap| *cap < p99) {
-            return Err(DistributionError::CapBelowP99 { cap, p99 });
+            return Err(DistributionError::CapBelowP99(cap, p99));
         }
         Ok(Self { floor, cap, ..self })
     }
 
-    /// Half of all are shorter.
-    pub fn median(self) -> Span {
-        self.median
-    }
-
-    /// One in a hundred is longer.
-    pub fn p99(self) -> Span {
-        self.p99
-    }
-
-    /// Nothing is shorter.
-    pub fn floor(self) -> Option<Span> {
-        self.floor
-    }
-
-    /// Nothing is longer.
-    pub fn cap(self) -> Option<Span> {
-        self.cap
+    /// The deviation of the logarithm; `None` where nothing but the median is drawn.
+    pub(super) fn sigma(self) -> Option<f64> {
+        let [median, p99] = [self.median, self.p99].map(|it| float(span_ns(it.0)));
+        (self.median < self.p99).then(|| ln(p99 / median) / -normal_quantile(0.01))
     }
 
     /// Everything so many times as long.
@@ -85,35 +73,17 @@ impl LogNormal {
     }
 
     pub(super) fn sampler(self) -> Sampler {
-        let [median_ns, p99_ns] = [self.median, self.p99].map(|span| span_ns(span.0));
-        if median_ns == p99_ns {
-            return Sampler::constant(median_ns);
-        }
+        let median_ns = span_ns(self.median.0);
+        let Some(sigma) = self.sigma() else { return Sampler::constant(median_ns) };
         let floor_ns = self.floor.map_or(0, |floor| span_ns(floor.0));
         // Without a cap, the longest duration there is: the tail of a wide one reaches into aeons.
         let cap_ns = span_ns(self.cap.map_or(MOST, |cap| cap.0));
-        let [median, p99] = [median_ns, p99_ns].map(to_float);
-        let sigma = ln(p99 / median) / -normal_quantile(0.01);
-        let quantile_ns = |point: f64| {
-            let value_ns = (median * exp(sigma * point)).round();
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "saturates"
-            )]
-            let value_ns = value_ns as u64;
-            value_ns.clamp(floor_ns, cap_ns)
-        };
+        let median = float(median_ns);
+        let quantile_ns = |point: f64| rounded(median * exp(sigma * point)).clamp(floor_ns, cap_ns);
         Sampler::table(QuantileTable::new(
             median_ns,
             |share| quantile_ns(normal_quantile(share)),
             |share| quantile_ns(-normal_quantile(share)),
         ))
     }
-}
-
-/// Durations beyond 104 days lose their last nanoseconds.
-#[expect(clippy::cast_precision_loss, reason = "said above")]
-fn to_float(ns: u64) -> f64 {
-    ns as f64
 }

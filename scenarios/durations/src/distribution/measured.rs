@@ -97,7 +97,7 @@ impl fmt::Display for TimeUnit {
 
 /// An error in this line, from 1.
 pub(super) fn at(path: &Path, line: usize, why: LineError) -> FileError {
-    FileError::Line { path: path.to_owned(), line, why }
+    FileError::Line(path.to_owned(), line, why)
 }
 
 /// The lines of a file with their numbers; empty ones are left out.

@@ -66,6 +66,18 @@ pub(super) fn normal_quantile(share: f64) -> f64 {
     if q < 0.0 { -point } else { point }
 }
 
+/// As a double, whose digits do for shares; of durations beyond 104 days it loses the last nanoseconds.
+#[expect(clippy::cast_precision_loss, reason = "said above")]
+pub(super) fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The nearest whole number, or the nearest of 64 bits.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+pub(super) fn rounded(number: f64) -> u64 {
+    number.round() as u64
+}
+
 /// One polynomial by another.
 fn ratio(of: &[[f64; 8]; 2], r: f64) -> f64 {
     let at = |polynomial: &[f64; 8]| polynomial.iter().rev().fold(0.0, |sum, c| sum * r + c);

@@ -7,7 +7,8 @@
 use picklock::time::span_ns;
 
 use super::Distribution;
-use super::portable::{exp, ln, normal_quantile};
+use super::portable::{exp, float, ln, normal_quantile, rounded};
+use crate::span::Span;
 
 /// Below this share the tables' quantile is not made for it.
 const RARE: f64 = 1e-9;
@@ -22,9 +23,17 @@ pub struct Tail(TailKind);
 
 #[derive(Clone, Debug, PartialEq)]
 enum TailKind {
-    Constant(u64),
-    Uniform { min_ns: u64, max_ns: u64 },
-    LogNormal { median: f64, sigma: f64, floor_ns: u64, cap_ns: Option<u64> },
+    /// Both are the same where nothing else is drawn.
+    Uniform {
+        min_ns: u64,
+        max_ns: u64,
+    },
+    LogNormal {
+        median: f64,
+        sigma: f64,
+        floor_ns: u64,
+        cap_ns: Option<u64>,
+    },
     Measured(Box<[Reached]>),
 }
 
@@ -42,23 +51,22 @@ impl Distribution {
     /// # Panics
     /// Where its file has not been [read](Self::read).
     pub fn tail(&self) -> Tail {
+        let always =
+            |span: Span| TailKind::Uniform { min_ns: span_ns(span.0), max_ns: span_ns(span.0) };
         Tail(match self {
-            Self::Constant(span) => TailKind::Constant(span_ns(span.0)),
+            Self::Constant(span) => always(*span),
             Self::Uniform(it) => {
-                TailKind::Uniform { min_ns: span_ns(it.min().0), max_ns: span_ns(it.max().0) }
+                TailKind::Uniform { min_ns: span_ns(it.min.0), max_ns: span_ns(it.max.0) }
             }
-            Self::LogNormal(shape) if shape.median() == shape.p99() => {
-                TailKind::Constant(span_ns(shape.median().0))
-            }
-            Self::LogNormal(shape) => {
-                let [median, p99] = [shape.median(), shape.p99()].map(|it| float(span_ns(it.0)));
-                TailKind::LogNormal {
-                    median,
-                    sigma: ln(p99 / median) / -normal_quantile(0.01),
-                    floor_ns: shape.floor().map_or(0, |it| span_ns(it.0)),
-                    cap_ns: shape.cap().map(|it| span_ns(it.0)),
-                }
-            }
+            Self::LogNormal(shape) => match shape.sigma() {
+                None => always(shape.median),
+                Some(sigma) => TailKind::LogNormal {
+                    median: float(span_ns(shape.median.0)),
+                    sigma,
+                    floor_ns: shape.floor.map_or(0, |it| span_ns(it.0)),
+                    cap_ns: shape.cap.map(|it| span_ns(it.0)),
+                },
+            },
             Self::Histogram(histogram) => {
                 let total = histogram.count();
                 assert!(total > 0, "a histogram is read before it is asked: {histogram:?}");
@@ -84,7 +92,6 @@ impl Tail {
     /// The share of all durations that are at least so long.
     pub fn at_least(&self, ns: u64) -> f64 {
         match &self.0 {
-            TailKind::Constant(always) => f64::from(u8::from(*always >= ns)),
             TailKind::Uniform { min_ns, max_ns } => match () {
                 () if ns <= *min_ns => 1.0,
                 () if ns > *max_ns => 0.0,
@@ -111,13 +118,12 @@ impl Tail {
     /// The duration that this share of all reach or exceed: the longest of all for 0.
     pub fn with_share(&self, share: f64) -> u64 {
         match &self.0 {
-            TailKind::Constant(always) => *always,
             TailKind::Uniform { min_ns, max_ns } => {
-                let below = whole(float(max_ns - min_ns) * share.clamp(0.0, 1.0));
+                let below = rounded(float(max_ns - min_ns) * share.clamp(0.0, 1.0));
                 max_ns - below.min(max_ns - min_ns)
             }
             TailKind::LogNormal { median, sigma, floor_ns, cap_ns } => {
-                let ns = whole(median * exp(sigma * point_beyond(share)));
+                let ns = rounded(median * exp(sigma * point_beyond(share)));
                 ns.clamp(*floor_ns, cap_ns.unwrap_or(u64::MAX))
             }
             TailKind::Measured(reached) => {
@@ -131,7 +137,7 @@ impl Tail {
     /// The longest there is, where that is certain; what was measured could have been longer.
     pub fn longest_ns(&self) -> Option<u64> {
         match &self.0 {
-            TailKind::Constant(ns) | TailKind::Uniform { max_ns: ns, .. } => Some(*ns),
+            TailKind::Uniform { max_ns, .. } => Some(*max_ns),
             TailKind::LogNormal { cap_ns, .. } => *cap_ns,
             TailKind::Measured(_) => None,
         }
@@ -203,16 +209,6 @@ fn point_beyond(share: f64) -> f64 {
     point
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share needs no more digits than a double has")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
-fn whole(ns: f64) -> u64 {
-    ns.round() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,7 +266,6 @@ mod tests {
     #[test]
     fn beyond_what_was_measured_there_is_a_bound_and_no_zero() {
         use crate::distribution::{Bucket, Histogram};
-        use crate::span::Span;
         use std::time::Duration;
         let bucket = |ms, count| Bucket { value: Span(Duration::from_millis(ms)), count };
         let counts = [bucket(1, 900), bucket(10, 90), bucket(50, 10)];

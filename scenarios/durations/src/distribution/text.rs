@@ -42,7 +42,7 @@ impl FromStr for Distribution {
 
 fn span(text: &str) -> Result<Span, DistributionError> {
     let text = text.trim();
-    text.parse().map_err(|why| DistributionError::Span { text: text.to_owned(), why })
+    text.parse().map_err(|why| DistributionError::Span(text.to_owned(), why))
 }
 
 fn log_normal(rest: &str) -> Result<Distribution, DistributionError> {
@@ -61,7 +61,7 @@ fn log_normal(rest: &str) -> Result<Distribution, DistributionError> {
             }
         };
         if place.replace(span(value)?).is_some() {
-            return Err(DistributionError::Twice { part: name.trim().to_owned() });
+            return Err(DistributionError::Twice(name.trim().to_owned()));
         }
     }
     let p99 = p99.ok_or(DistributionError::Missing { form: LOG_NORMAL, part: "p99" })?;
@@ -72,7 +72,7 @@ fn file(rest: &str) -> Result<Distribution, DistributionError> {
     let mut measured = Measured { file: rest.trim().to_owned(), ..Measured::default() };
     // From the end, for a path may hold a comma.
     while let Some((path, last)) = measured.file.rsplit_once(',') {
-        let twice = |part: &str| DistributionError::Twice { part: part.to_owned() };
+        let twice = |part: &str| DistributionError::Twice(part.to_owned());
         match last.split_once('=') {
             Some(("tag", tag)) if measured.tag.is_none() => measured.tag = Some(tag.to_owned()),
             Some(("unit", unit)) if measured.unit.is_none() => measured.unit = Some(unit.parse()?),
@@ -91,13 +91,13 @@ impl fmt::Display for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Constant(span) => write!(f, "constant:{span}"),
-            Self::Uniform(uniform) => write!(f, "{UNIFORM}:{}..{}", uniform.min(), uniform.max()),
+            Self::Uniform(uniform) => write!(f, "{UNIFORM}:{}..{}", uniform.min, uniform.max),
             Self::LogNormal(shape) => {
-                write!(f, "{LOG_NORMAL}:{},p99={}", shape.median(), shape.p99())?;
-                if let Some(floor) = shape.floor() {
+                write!(f, "{LOG_NORMAL}:{},p99={}", shape.median, shape.p99)?;
+                if let Some(floor) = shape.floor {
                     write!(f, ",floor={floor}")?;
                 }
-                shape.cap().map_or(Ok(()), |cap| write!(f, ",cap={cap}"))
+                shape.cap.map_or(Ok(()), |cap| write!(f, ",cap={cap}"))
             }
             Self::Histogram(histogram) => match (histogram.measured(), histogram.buckets()) {
                 (Some(Measured { file, tag, unit }), _) => {

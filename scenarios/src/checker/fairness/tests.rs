@@ -24,14 +24,11 @@ fn first() -> Tape {
 }
 
 fn outcome(tape: Tape) -> Outcome {
-    tape.fair_within(0).finding("fairness").outcome()
+    tape.with(|it| it.fair_within = Some(0)).outcome("fairness")
 }
 
 fn witness(tape: Tape, within: u32) -> Witness {
-    match tape.fair_within(within).finding("fairness") {
-        Verdict::Violated(witness) => witness,
-        other => panic!("{other:?}"),
-    }
+    tape.with(|it| it.fair_within = Some(within)).witness("fairness")
 }
 
 #[test]
@@ -61,7 +58,7 @@ fn who_may_have_been_there_before_has_overtaken_nobody() {
 #[test]
 fn no_more_may_overtake_than_the_recipe_claims() {
     let two = waits(waits(first(), 2, 150..300, 160, 170), 3, 150..400, 160, 170);
-    assert_eq!(two.clone().fair_within(2).finding("fairness").outcome(), Held);
+    assert_eq!(two.clone().with(|it| it.fair_within = Some(2)).outcome("fairness"), Held);
     let told = witness(two, 1);
     assert_eq!((told.occurrences, told.clients), (1, vec![1, 2]));
     let says = "client 1 was in line before client 2 and 1 more came, and they got the lock before it: \
@@ -203,7 +200,8 @@ fn a_server_that_keeps_its_line_is_never_blamed_and_one_that_does_not_is_for_goo
         let (tape, _) = served(&mut draw, 1);
         assert_ne!(outcome(tape), Violated, "seed {seed}");
         let (tape, served) = served(&mut draw, 3);
-        let Verdict::Violated(witness) = tape.fair_within(0).finding("fairness") else { continue };
+        let verdict = tape.with(|it| it.fair_within = Some(0)).finding("fairness");
+        let Verdict::Violated(witness) = verdict else { continue };
         blamed += 1;
         let [one, other] = [0, 1].map(|which| {
             *served.iter().find(|it| it.client == witness.clients[which]).expect("a client")

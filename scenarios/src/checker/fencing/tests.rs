@@ -5,17 +5,14 @@ use crate::checker::testing::{CREATE, DELETE, Tape};
 use crate::fault::Fault;
 use crate::history::Touch;
 use crate::verdict::Outcome::{Held, NotApplicable, Violated};
-use crate::verdict::{Outcome, Verdict, Witness};
+use crate::verdict::{Outcome, Witness};
 
 fn outcome(tape: Tape) -> Outcome {
-    tape.finding("rising-tokens").outcome()
+    tape.outcome("rising-tokens")
 }
 
 fn witness(tape: Tape) -> Witness {
-    match tape.finding("rising-tokens") {
-        Verdict::Violated(witness) => witness,
-        other => panic!("{other:?}"),
-    }
+    tape.witness("rising-tokens")
 }
 
 /// Client 1 has had the lock with token 7, from 100 on.

@@ -133,7 +133,7 @@ fn the_witness_names_both_and_is_the_earliest() {
         .did(2, 400..410, DELETE)
         .did(3, 500..510, CREATE)
         .did(4, 600..610, DELETE);
-    let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };
+    let witness = tape.witness("ownership");
     assert_eq!((witness.acquisitions.as_slice(), witness.occurrences), (&[1, 2][..], 2));
     assert!(witness.summary.contains("client 2 deleted"), "{}", witness.summary);
 }
@@ -315,7 +315,7 @@ fn of_two_that_overwrite_at_once_the_one_that_found_the_others_value_is_accused(
         orphan.did(2, end + 10..end + 30, TAKE_OVER).did(3, end + 10..end + 30, TAKE_OVER)
     };
     let accused = |tape: &Tape| {
-        let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };
+        let witness = tape.witness("ownership");
         (witness.accused, witness.clients, witness.summary)
     };
     let (ops, clients, summary) = accused(&tape().found(2, 1).found(3, 2));
@@ -335,7 +335,7 @@ fn the_harm_that_was_first_is_told_though_only_the_search_can_tell() {
     let tape = Tape::new().did(2, 100..110, CREATE).did(3, 150..250, CREATE);
     let tape = tape.did(1, 200..210, PLAIN_DELETE);
     let tape = tape.did(4, 300..310, PLAIN_DELETE);
-    let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };
+    let witness = tape.witness("ownership");
     assert_eq!((witness.clients, witness.accused), (vec![2, 1], vec![3]), "{}", witness.summary);
     assert_eq!(witness.occurrences, 2);
     assert_eq!(witness.story.last().map(|it| &*it.text), Some("deletes the key of client 2"));

@@ -45,7 +45,7 @@ fn a_prize_won_twice_is_found_with_its_winners() {
     let tape = Tape::new().clients(2).take(1, 100..200, 10, 9).take(2, 150..250, 10, 8);
     let tape = tape.pool_left(8);
     assert_eq!(violated(&tape), ["distinct-prizes", "prizes-in-order"]);
-    let Verdict::Violated(witness) = tape.finding("distinct-prizes") else { panic!() };
+    let witness = tape.witness("distinct-prizes");
     assert_eq!(witness.clients, [1, 2]);
     assert_eq!(witness.summary, "prize 10 was won 2 times: by client 1 and 2");
 }
@@ -110,7 +110,7 @@ fn all_won(tape: &Tape) -> Verdict {
 fn too_few_winners_are_a_violation_only_where_somebody_was_refused_a_free_lock() {
     let late = one(|tape| refused(tape, 2, 160..170));
     assert_eq!(violated(&late), ["all-prizes-won"]);
-    let found = witness(&late, "all-prizes-won");
+    let found = late.witness("all-prizes-won");
     assert_eq!((found.clients, found.occurrences), (vec![2], 1));
     let summary = "only 1 of 10 prizes were won and 9 are left: client 2 was refused the lock, though \
                    nobody had had it for 16 ns";
@@ -154,16 +154,11 @@ fn without_a_look_at_the_end_nothing_is_claimed_of_it() {
     }
 }
 
-fn witness(tape: &Tape, name: &str) -> Witness {
-    let Verdict::Violated(witness) = tape.finding(name) else { panic!("{name} is not violated") };
-    witness
-}
-
 #[test]
 fn the_earliest_second_winner_is_told_and_all_are_counted() {
     let tape = Tape::new().take(1, 100..110, 5, 4).take(2, 120..130, 7, 6).take(3, 140..150, 7, 6);
     let tape = tape.take(4, 160..170, 5, 4).take(5, 180..190, 5, 4).take(6, 195..200, 3, 2);
-    let found = witness(&tape, "distinct-prizes");
+    let found = tape.witness("distinct-prizes");
     assert_eq!(found.summary, "prize 7 was won 2 times: by client 2 and 3");
     assert_eq!((found.acquisitions, found.occurrences), (vec![2, 3], 3));
 }
@@ -174,7 +169,7 @@ fn five_winners_are_named_and_more_are_counted() {
         let win = |tape: Tape, client: u32| {
             tape.take(client, u64::from(client) * 10..u64::from(client) * 10 + 5, 9, 8)
         };
-        witness(&(1..=winners).fold(Tape::new(), win), "distinct-prizes").summary
+        (1..=winners).fold(Tape::new(), win).witness("distinct-prizes").summary
     };
     assert!(summary(5).ends_with("by client 1, 2, 3, 4 and 5"), "{}", summary(5));
     assert!(summary(7).ends_with("by client 1, 2, 3, 4, 5 and 2 more"), "{}", summary(7));
@@ -187,17 +182,17 @@ fn who_took_in_between_is_told() {
         let tape = Tape::new().take(2, 100..110, 11, 10).take(4, 120..130, 7, 6);
         tape.take(1, 105..140, 10, 7).take(3, 141..150, 9, 8).take(5, 160..170, 6, 3)
     };
-    let found = witness(&tape(), "prizes-in-order");
+    let found = tape().witness("prizes-in-order");
     assert_eq!((found.acquisitions, found.occurrences), (vec![1, 3], 2));
 }
 
 #[test]
 fn an_overdrawn_pool_is_told_once_and_counted() {
     let tape = Tape::new().take(1, 100..110, 0, -1).take(2, 120..130, -1, -2);
-    let found = witness(&tape, "pool-not-overdrawn");
+    let found = tape.witness("pool-not-overdrawn");
     assert_eq!(found.summary, "client 1 took a prize and left -1 in the pool");
     assert_eq!((found.acquisitions, found.occurrences), (vec![1], 2));
-    let found = witness(&good().pool_left(-1), "pool-not-overdrawn");
+    let found = good().pool_left(-1).witness("pool-not-overdrawn");
     assert_eq!(found.summary, "the pool holds -1 in the end");
     assert_eq!((found.steps[0].at_ns, found.steps.len(), found.occurrences), (1_000_000, 1, 1));
 }

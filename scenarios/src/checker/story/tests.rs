@@ -210,7 +210,7 @@ fn faults_of_those_concerned_and_of_servers_stand_in_the_story() {
     let tape = Tape::new().hold(1, 1, 100..400).hold(2, 2, 200..300).hold(3, 3, 500..600);
     let tape = tape.crash(3, 220).crash(1, 250).server_lost(Fault::PowerLoss, 0, 260..270);
     let tape = tape.server_lost(Fault::Failover, 0, 900..910);
-    let Verdict::Violated(witness) = tape.finding("mutual-exclusion") else { panic!() };
+    let witness = tape.witness("mutual-exclusion");
     let told = |text: &str| witness.steps.iter().any(|step| step.text == text);
     assert_eq!(witness.steps.iter().filter(|step| step.text == "dies").count(), 1);
     assert!(told("cuts the server's power for 10 ns"));

@@ -14,7 +14,7 @@ const FOR_EVER: Intent = Intent { touch: Touch::Create(None), compares: false };
 const UNKNOWN: Intent = Intent { touch: Touch::Unknown, compares: true };
 
 fn verdict(tape: &Tape) -> Verdict {
-    tape.clone().woken_within(WITHIN_NS).finding("wake-up")
+    tape.clone().with(|it| it.woken_within_ns = Some(WITHIN_NS)).finding("wake-up")
 }
 
 fn outcome(tape: &Tape) -> Outcome {
@@ -51,7 +51,7 @@ fn it_is_asleep_from_the_answer_to_the_deletion() {
     assert_eq!(outcome(&sleeps_until(350).phase(2, 250, Phase::Wait)), Held, "it moved");
     let unasked = sleeps_until(301).findings();
     assert!(unasked.iter().all(|it| it.name != "wake-up"), "only where the scenario says so");
-    assert_eq!(outcome(&sleeps_until(301).without_locks()), NotApplicable);
+    assert_eq!(outcome(&sleeps_until(301).with(|it| it.locks = false)), NotApplicable);
 }
 
 #[test]

@@ -5,167 +5,71 @@
 
 use super::super::event::{Answer, Touch, What};
 
-/// A field of an event's line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Field {
-    AtNs,
-    Client,
-    Acquisition,
-    Op,
-    Stage,
-    What,
-    Node,
-    Command,
-    Key,
-    Touch,
-    TtlNs,
-    Compares,
-    Answer,
-    Text,
-    Value,
-    Left,
-    Written,
-    Token,
-    UntilNs,
-    Phase,
-    Fault,
-    ForNs,
-    InHold,
-    Staged,
-    Found,
+/// A row is a field and its name, in the order in which an event is written.
+macro_rules! fields {
+    ($($field:ident $name:literal,)+) => {
+        /// A field of an event's line.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Field { $($field,)+ }
+
+        impl Field {
+            /// Every field.
+            pub(super) const ALL: [Self; [$($name),+].len()] = [$(Self::$field),+];
+
+            /// Its name.
+            pub(super) const fn name(self) -> &'static str {
+                match self { $(Self::$field => $name,)+ }
+            }
+
+            /// The field of this name. Compared byte by byte, which is faster than text by text.
+            #[expect(non_upper_case_globals, reason = "each stands for the name of its field")]
+            pub(super) fn from_name(name: &[u8]) -> Option<Self> {
+                $(const $field: &[u8] = $name.as_bytes();)+
+                match name { $($field => Some(Self::$field),)+ _ => None }
+            }
+
+            /// How far a text begins with this field's name as it is written, quotes and colon included; 0
+            /// where it does not.
+            pub(super) fn begins(self, text: &[u8]) -> usize {
+                // Each with a length that is known when this is compiled, which is faster than a table.
+                let with = |it: &str| if text.starts_with(it.as_bytes()) { it.len() } else { 0 };
+                match self { $(Self::$field => with(concat!("\"", $name, "\":")),)+ }
+            }
+        }
+    };
+}
+
+fields! {
+    AtNs "at_ns",
+    Client "client",
+    Acquisition "acquisition",
+    Op "op",
+    Stage "stage",
+    What "what",
+    Node "node",
+    Command "command",
+    Key "key",
+    Touch "touch",
+    TtlNs "ttl_ns",
+    Compares "compares",
+    Answer "answer",
+    Text "text",
+    Value "value",
+    Left "left",
+    Written "written",
+    Token "token",
+    UntilNs "until_ns",
+    Phase "phase",
+    Fault "fault",
+    ForNs "for_ns",
+    InHold "in_hold",
+    Staged "staged",
+    Found "found",
 }
 
 impl Field {
-    /// Every field.
-    pub(super) const ALL: [Self; 25] = [
-        Self::AtNs,
-        Self::Client,
-        Self::Acquisition,
-        Self::Op,
-        Self::Stage,
-        Self::What,
-        Self::Node,
-        Self::Command,
-        Self::Key,
-        Self::Touch,
-        Self::TtlNs,
-        Self::Compares,
-        Self::Answer,
-        Self::Text,
-        Self::Value,
-        Self::Left,
-        Self::Written,
-        Self::Token,
-        Self::UntilNs,
-        Self::Phase,
-        Self::Fault,
-        Self::ForNs,
-        Self::InHold,
-        Self::Staged,
-        Self::Found,
-    ];
-
     /// Those that every event has.
     pub(super) const ALWAYS: [Self; 4] = [Self::AtNs, Self::Client, Self::Stage, Self::What];
-
-    /// Its name.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::AtNs => "at_ns",
-            Self::Client => "client",
-            Self::Acquisition => "acquisition",
-            Self::Op => "op",
-            Self::Stage => "stage",
-            Self::What => "what",
-            Self::Node => "node",
-            Self::Command => "command",
-            Self::Key => "key",
-            Self::Touch => "touch",
-            Self::TtlNs => "ttl_ns",
-            Self::Compares => "compares",
-            Self::Answer => "answer",
-            Self::Text => "text",
-            Self::Value => "value",
-            Self::Left => "left",
-            Self::Written => "written",
-            Self::Token => "token",
-            Self::UntilNs => "until_ns",
-            Self::Phase => "phase",
-            Self::Fault => "fault",
-            Self::ForNs => "for_ns",
-            Self::InHold => "in_hold",
-            Self::Staged => "staged",
-            Self::Found => "found",
-        }
-    }
-}
-
-impl Field {
-    /// The field of this name. Compared byte by byte, which is faster than text by text.
-    pub(super) fn from_name(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"at_ns" => Self::AtNs,
-            b"client" => Self::Client,
-            b"acquisition" => Self::Acquisition,
-            b"op" => Self::Op,
-            b"stage" => Self::Stage,
-            b"what" => Self::What,
-            b"node" => Self::Node,
-            b"command" => Self::Command,
-            b"key" => Self::Key,
-            b"touch" => Self::Touch,
-            b"ttl_ns" => Self::TtlNs,
-            b"compares" => Self::Compares,
-            b"answer" => Self::Answer,
-            b"text" => Self::Text,
-            b"value" => Self::Value,
-            b"left" => Self::Left,
-            b"written" => Self::Written,
-            b"token" => Self::Token,
-            b"until_ns" => Self::UntilNs,
-            b"phase" => Self::Phase,
-            b"fault" => Self::Fault,
-            b"for_ns" => Self::ForNs,
-            b"in_hold" => Self::InHold,
-            b"staged" => Self::Staged,
-            b"found" => Self::Found,
-            _ => return None,
-        })
-    }
-
-    /// How far a text begins with this field's name as it is written, quotes and colon included; 0
-    /// where it does not.
-    pub(super) fn begins(self, text: &[u8]) -> usize {
-        // Each with a length that is known when this is compiled, which is faster than a table.
-        let with = |begin: &[u8]| if text.starts_with(begin) { begin.len() } else { 0 };
-        match self {
-            Self::AtNs => with(b"\"at_ns\":"),
-            Self::Client => with(b"\"client\":"),
-            Self::Acquisition => with(b"\"acquisition\":"),
-            Self::Op => with(b"\"op\":"),
-            Self::Stage => with(b"\"stage\":"),
-            Self::What => with(b"\"what\":"),
-            Self::Node => with(b"\"node\":"),
-            Self::Command => with(b"\"command\":"),
-            Self::Key => with(b"\"key\":"),
-            Self::Touch => with(b"\"touch\":"),
-            Self::TtlNs => with(b"\"ttl_ns\":"),
-            Self::Compares => with(b"\"compares\":"),
-            Self::Answer => with(b"\"answer\":"),
-            Self::Text => with(b"\"text\":"),
-            Self::Value => with(b"\"value\":"),
-            Self::Left => with(b"\"left\":"),
-            Self::Written => with(b"\"written\":"),
-            Self::Token => with(b"\"token\":"),
-            Self::UntilNs => with(b"\"until_ns\":"),
-            Self::Phase => with(b"\"phase\":"),
-            Self::Fault => with(b"\"fault\":"),
-            Self::ForNs => with(b"\"for_ns\":"),
-            Self::InHold => with(b"\"in_hold\":"),
-            Self::Staged => with(b"\"staged\":"),
-            Self::Found => with(b"\"found\":"),
-        }
-    }
 }
 
 /// Some fields.

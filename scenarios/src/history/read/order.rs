@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::super::event::{Event, Stage, What};
 use super::super::flaw::Flaw;
 use super::super::head::Head;
-use super::super::jsonl;
+use super::super::{OpenOps, jsonl};
 use crate::fault::Fault;
 
 /// What is known of the events so far.
@@ -44,7 +44,7 @@ impl EventOrder {
             Stage::Note if op != 0 => return Err(Flaw::OpOfNote(op)),
             Stage::Note => {}
             _ if op == 0 => return Err(Flaw::NoOp),
-            Stage::Invoke => self.begun.begin(OpenOperation::of(event))?,
+            Stage::Invoke => self.begun.begin(op, OpenOperation::of(event))?,
             Stage::Ok | Stage::Fail | Stage::Info => return self.end(event),
         }
         if let What::Fault { fault, staged: Some(staged), .. } = what {
@@ -73,8 +73,7 @@ impl EventOrder {
     }
 
     fn end(&mut self, event: &Event) -> Result<(), Flaw> {
-        let end = OpenOperation::of(event);
-        let op = end.op;
+        let (op, end) = (event.op, OpenOperation::of(event));
         let begun = self.begun.end(op)?;
         if let What::Answered { found, .. } = event.what
             && (found == op || found > self.begun.greatest)
@@ -110,9 +109,8 @@ fn needs_acquisition(what: What) -> bool {
 }
 
 /// What both ends of an operation say of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct OpenOperation {
-    op: u32,
     client: u32,
     acquisition: u32,
     kind: &'static str,
@@ -120,38 +118,23 @@ struct OpenOperation {
 
 impl OpenOperation {
     fn of(event: &Event) -> Self {
-        let Event { client, acquisition, op, what, .. } = *event;
-        Self { op, client, acquisition, kind: jsonl::kind(what) }
+        let Event { client, acquisition, what, .. } = *event;
+        Self { client, acquisition, kind: jsonl::kind(what) }
     }
 }
 
-/// The operations that are under way.
-#[derive(Debug)]
+/// The operations that are under way, and how many numbers have been used.
+#[derive(Debug, Default)]
 struct OpenOperations {
-    /// The last to begin, at the place that follows from the number. Most end soon.
-    near: Box<[OpenOperation]>,
-    /// Those whose place was needed before they ended.
-    far: FxHashMap<u32, OpenOperation>,
+    open: OpenOps<OpenOperation>,
     greatest: u32,
     count: u32,
 }
 
-impl Default for OpenOperations {
-    fn default() -> Self {
-        let near = vec![OpenOperation::default(); Self::NEAR].into();
-        Self { near, far: FxHashMap::default(), greatest: 0, count: 0 }
-    }
-}
-
 impl OpenOperations {
-    const NEAR: usize = 1024;
-
-    fn begin(&mut self, operation: OpenOperation) -> Result<(), Flaw> {
-        let op = operation.op;
+    fn begin(&mut self, op: u32, operation: OpenOperation) -> Result<(), Flaw> {
         if op <= self.greatest {
-            let is_open =
-                self.near[op as usize % Self::NEAR].op == op || self.far.contains_key(&op);
-            return Err(if is_open || self.is_gapless() {
+            return Err(if self.open.is_open(op) || self.is_gapless() {
                 Flaw::BegunTwice(op)
             } else {
                 Flaw::NotRising { op, after: self.greatest }
@@ -159,19 +142,12 @@ impl OpenOperations {
         }
         self.greatest = op;
         self.count += 1;
-        let before = std::mem::replace(&mut self.near[op as usize % Self::NEAR], operation);
-        if before.op != 0 {
-            self.far.insert(before.op, before);
-        }
+        self.open.begin(op, operation);
         Ok(())
     }
 
     fn end(&mut self, op: u32) -> Result<OpenOperation, Flaw> {
-        let near = &mut self.near[op as usize % Self::NEAR];
-        if near.op == op {
-            return Ok(std::mem::take(near));
-        }
-        self.far.remove(&op).ok_or(match () {
+        self.open.end(op).ok_or(match () {
             () if op > self.greatest => Flaw::NotBegun(op),
             () if self.is_gapless() => Flaw::EndedTwice(op),
             () => Flaw::NotUnderWay(op),

@@ -2,6 +2,7 @@
 
 use crate::catalog;
 use crate::fault::{By, Fault, Until, Ways, When, Whom};
+use crate::scenario::tests::setting;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 use crate::topology::{AppendOnly, Software, Topology};
 use picklock::env::Phase;
@@ -15,9 +16,7 @@ fn parse(more: &str) -> Result<Scenario, ScenarioError> {
 }
 
 fn set(more: &str, set: &[(&str, &str)]) -> Result<Scenario, ScenarioError> {
-    let text = text(more);
-    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Scenario::parse("test", "test.toml", &text, &Overrides { set, ..Overrides::default() })
+    Scenario::parse("test", "test.toml", &text(more), &setting(set))
 }
 
 fn text(more: &str) -> String {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::catalog;
 use crate::distribution::Bucket;
+use crate::scenario::tests::setting;
 use crate::scenario::{Overrides, Scenario};
 
 const LATENCY: &str = "latency = { min = \"200us\", max = \"2ms\" }";
@@ -196,8 +197,7 @@ fn a_file_is_read_once_and_a_replay_needs_none() {
 fn a_file_named_on_the_command_line_is_looked_for_where_its_user_is() {
     let (directory, file) = measured();
     let parse = |value: &str| {
-        let set = vec![("network.latency".to_owned(), value.to_owned())];
-        Scenario::parse("test", &file, &text(LATENCY), &Overrides { set, ..Overrides::default() })
+        Scenario::parse("test", &file, &text(LATENCY), &setting(&[("network.latency", value)]))
     };
     let error = parse("file:rtt.csv").unwrap_err();
     assert!(error.to_string().starts_with("cannot read rtt.csv"), "{error}");

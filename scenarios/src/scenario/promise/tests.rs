@@ -3,12 +3,11 @@
 use super::*;
 use crate::catalog;
 use crate::scenario::Overrides;
+use crate::scenario::tests::setting;
 
 /// A shipped scenario with this lock, and more set.
 fn scenario(name: &str, lock: &str, searched: bool, set: &[(&str, &str)]) -> Scenario {
-    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let lock = Some(lock.to_owned());
-    let overrides = Overrides { lock, searched, set, ..Overrides::default() };
+    let overrides = Overrides { lock: Some(lock.to_owned()), searched, ..setting(set) };
     let text = catalog::text(name).unwrap();
     Scenario::parse(name, &format!("{name}.toml"), text, &overrides).unwrap()
 }

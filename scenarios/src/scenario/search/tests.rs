@@ -6,6 +6,7 @@ use super::super::Overrides;
 use super::*;
 use crate::catalog;
 use crate::scenario::ScenarioError;
+use crate::scenario::tests::setting;
 use crate::verdict::{Level, Outcome};
 
 /// The file of a story that is staged, without a searched form.
@@ -21,8 +22,7 @@ fn parse(text: &str, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
 }
 
 fn searched(set: &[(&str, &str)]) -> Overrides {
-    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    Overrides { searched: true, set, ..Overrides::default() }
+    Overrides { searched: true, ..setting(set) }
 }
 
 const SEARCH: &str = "

@@ -3,6 +3,7 @@
 use crate::catalog;
 use crate::distribution::Distribution;
 use crate::fault::{Fault, Whom};
+use crate::scenario::tests::setting;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 use crate::topology::{AppendOnly, Topology};
 
@@ -35,9 +36,8 @@ fn text(more: &str) -> String {
 }
 
 fn with(lock: &str, more: &str, set: &[(&str, &str)]) -> Result<Scenario, ScenarioError> {
-    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let lock = Some(lock.to_owned());
-    Scenario::parse("x", "x.toml", &text(more), &Overrides { lock, set, ..Overrides::default() })
+    Scenario::parse("x", "x.toml", &text(more), &Overrides { lock, ..setting(set) })
 }
 
 #[test]
@@ -94,11 +94,7 @@ fn a_section_of_a_variant_takes_the_place_of_the_scenarios_own() {
 fn what_is_set_is_set_of_what_the_recipe_meets() {
     let set = [("lock.recipe", "redlock"), ("fault.0.for", "9s")];
     for set in [&set[..], &[set[1], set[0]]] {
-        let overrides = Overrides {
-            set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            ..Overrides::default()
-        };
-        let scenario = Scenario::parse("x", "x.toml", &text(VARIED), &overrides).unwrap();
+        let scenario = Scenario::parse("x", "x.toml", &text(VARIED), &setting(set)).unwrap();
         assert_eq!(scenario.faults[0].whom(), Whom::Server(4));
         assert_eq!(scenario.faults[0].lasts_ns(), Some(9_000_000_000));
     }

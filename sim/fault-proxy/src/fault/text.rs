@@ -346,4 +346,4 @@ fn words(text: &str) -> Result<Vec<Word>, FaultError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

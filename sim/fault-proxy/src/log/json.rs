@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::effect::Effect;
-use super::super::ids::{Cut, Side};
+use super::super::ids::Side;
 use super::super::latency::Latency;
 use super::super::rule::Action;
 use super::{FaultId, ProxyEvent, Record};
@@ -47,14 +47,14 @@ fn event_json(event: &ProxyEvent) -> (&'static str, Value) {
             ("fault", json!({"rule": rule.0, "action": action_text(action)}))
         }
         ProxyEvent::ReplyLost => ("reply-lost", json!({})),
-        ProxyEvent::Cut(cut) => ("cut", json!({"direction": cut_name(*cut)})),
+        ProxyEvent::Cut(cut) => ("cut", json!({"direction": cut})),
         ProxyEvent::ToxicPut(name, id) => ("toxic-put", toxic_json(name, *id)),
         ProxyEvent::ToxicTaken(name, id) => ("toxic-taken", toxic_json(name, *id)),
         ProxyEvent::EffectPut(id, side, effect, toxicity) => (
             "effect-put",
             json!({
                 "effect": id.0,
-                "direction": direction_name(*side),
+                "direction": side,
                 "does": effect_text(effect),
                 "toxicity": toxicity.part(),
             }),
@@ -68,7 +68,7 @@ fn event_json(event: &ProxyEvent) -> (&'static str, Value) {
         ProxyEvent::Opaque(why) => ("opaque", json!({"why": why})),
         ProxyEvent::LeftAddress(address) => ("left-address", json!({"address": address})),
         ProxyEvent::Malformed(side, error) => {
-            ("malformed", json!({"direction": direction_name(*side), "why": error.to_string()}))
+            ("malformed", json!({"direction": side, "why": error.to_string()}))
         }
         ProxyEvent::Unreachable(why) => ("unreachable", json!({"why": why})),
         ProxyEvent::Reply(bytes) => ("reply", json!({"begins": String::from_utf8_lossy(bytes)})),
@@ -80,22 +80,6 @@ fn toxic_json(name: &str, id: FaultId) -> Value {
     match id {
         FaultId::Rule(id) => json!({"toxic": name, "rule": id.0}),
         FaultId::Effect(id) => json!({"toxic": name, "effect": id.0}),
-    }
-}
-
-fn direction_name(side: Side) -> &'static str {
-    match side {
-        Side::Request => "requests",
-        Side::Reply => "replies",
-    }
-}
-
-fn cut_name(cut: Cut) -> &'static str {
-    match cut {
-        Cut::None => "none",
-        Cut::Requests => "requests",
-        Cut::Replies => "replies",
-        Cut::Both => "both",
     }
 }
 
@@ -132,13 +116,14 @@ mod tests {
     use picklock::env::Node;
 
     use super::*;
-    use crate::{ClientId, EffectId, Gate, RuleId, Toxicity};
+    use crate::{ClientId, Cut, EffectId, Gate, RuleId, Toxicity};
     use resp::frame::CommandName;
 
-    fn line(event: ProxyEvent) -> String {
-        let record = Record {
+    /// A record of a connection.
+    fn record(event: ProxyEvent) -> Record {
+        Record {
             seq: 7,
-            at: Duration::from_micros(3),
+            at: Duration::from_nanos(9),
             client: ClientId(0),
             node: Node(0),
             connection: 2,
@@ -146,33 +131,27 @@ mod tests {
             command: None,
             key: None,
             event,
-        };
-        record.to_json("cache").to_string()
+        }
     }
 
     #[test]
     fn a_fault_names_its_command_and_its_rule() {
         let action = Action::Delay(Side::Reply, Duration::from_millis(5));
         let record = Record {
-            seq: 1,
-            at: Duration::from_nanos(9),
-            client: ClientId(0),
-            node: Node(0),
-            connection: 3,
             frame: 4,
             command: Some(CommandName::new(b"set")),
             key: Some(b"\xffk".to_vec()),
-            event: ProxyEvent::Fault(RuleId(2), action),
+            ..record(ProxyEvent::Fault(RuleId(2), action))
         };
         let event_json = json!({
-            "seq": 1, "at_ns": 9, "proxy": "cache", "connection": 3, "request": 4, "command": "SET",
+            "seq": 7, "at_ns": 9, "proxy": "cache", "connection": 2, "request": 4, "command": "SET",
             "key": "\u{fffd}k", "event": "fault", "rule": 2, "action": "delay=5ms side=reply",
         });
         assert_eq!(record.to_json("cache"), event_json);
     }
 
     #[test]
-    fn every_event_is_told_with_what_it_decided() {
+    fn every_event_says_what_it_decided() {
         let put = |effect| ProxyEvent::EffectPut(EffectId(1), Side::Request, effect, Toxicity::ALL);
         for (event, says) in [
             (ProxyEvent::Request, "\"request\""),
@@ -200,7 +179,7 @@ mod tests {
             (ProxyEvent::LeftAddress("a:1".into()), "\"address\":\"a:1\""),
             (ProxyEvent::Unreachable("nobody".into()), "\"why\":\"nobody\""),
         ] {
-            let line = line(event);
+            let line = record(event).to_json("cache").to_string();
             assert!(line.contains(says), "{line}");
             assert!(line.contains("\"seq\":7") && line.contains("\"connection\":2"), "{line}");
         }

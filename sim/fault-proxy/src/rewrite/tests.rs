@@ -20,7 +20,7 @@ fn frame(lines: &str) -> Vec<u8> {
 
 /// Servers on ports 6379 to 6381 have links on ports 40079 to 40081.
 fn links() -> Addresses {
-    let addresses = Addresses::new();
+    let addresses = Addresses::default();
     for place in 79..=81_u16 {
         let of = |base| SocketAddr::from(([127, 0, 0, 1], base + place));
         addresses.insert(SocketAddr::from(([10, 0, 0, 1], 6300 + place)), of(40_000));
@@ -221,9 +221,9 @@ fn cluster_nodes_keep_all_but_the_address() {
             bytes
         };
         let own = Some([10, 0, 0, 1].into());
-        let told = rewrite(&feed(&before), &AddressQuery::ClusterNodes, &links(), own);
-        assert_eq!(told.left, [""; 0]);
-        let got = told.bytes.unwrap();
+        let rewritten = rewrite(&feed(&before), &AddressQuery::ClusterNodes, &links(), own);
+        assert_eq!(rewritten.left, [""; 0]);
+        let got = rewritten.bytes.unwrap();
         assert_eq!(got.escape_ascii().to_string(), feed(&after).escape_ascii().to_string());
     }
     becomes(
@@ -297,8 +297,8 @@ fn replies_to_other_commands_stay_whatever_they_hold() {
 }
 
 #[test]
-fn a_reply_that_is_too_big_is_left_and_told() {
+fn a_reply_that_is_too_big_is_left_and_noted() {
     let bytes = [b"*300000\r\n".to_vec(), b":1\r\n".repeat(300_000)].concat();
-    let told = rewrite(&bytes, &AddressQuery::Role, &links(), None);
-    assert_eq!((told.bytes, told.left.len()), (None, 1));
+    let rewritten = rewrite(&bytes, &AddressQuery::Role, &links(), None);
+    assert_eq!((rewritten.bytes, rewritten.left.len()), (None, 1));
 }

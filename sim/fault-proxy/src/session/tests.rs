@@ -143,12 +143,8 @@ fn a_reply_is_known_by_what_was_asked() {
     send(&mut session, &["SUBSCRIBE c", "CLUSTER NODES"]);
     let on = confirm("subscribe", 1);
     let frames = [MESSAGE, &on, MESSAGE, "$1\r\nx\r\n"];
-    let asked = [
-        AddressQuery::Message,
-        AddressQuery::Other,
-        AddressQuery::Message,
-        AddressQuery::ClusterNodes,
-    ];
+    let (message, other) = (AddressQuery::Message, AddressQuery::Other);
+    let asked = [message.clone(), other, message, AddressQuery::ClusterNodes];
     assert_eq!(answered(&mut session, &frames), asked);
 }
 

@@ -5,12 +5,13 @@
 //! authentication: it listens on loopback only and refuses web pages.
 
 mod route;
-mod slots;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
@@ -22,11 +23,13 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
 
 use super::{SwitchError, Switchboard};
-use slots::ConnectionSlots;
 
 const BODY_MOST: usize = 1 << 20;
+/// How many connections are open at once.
+const CONNECTIONS_MOST: usize = 64;
 /// How long a client may take to send the head of a request, and then its body.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// How long to wait when the system has no file descriptor for a connection.
@@ -69,16 +72,16 @@ impl ControlApi {
     /// Answers requests until it is dropped.
     #[expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
     pub async fn serve(self, board: Arc<Switchboard>) -> Infallible {
-        let slots = Arc::new(ConnectionSlots::default());
+        let connections = Arc::new(Connections::default());
         loop {
             let Ok((stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_AGAIN).await;
                 continue;
             };
-            let board = Arc::clone(&board);
-            slots.serve(|slot| async move {
+            let (board, all) = (Arc::clone(&board), Arc::clone(&connections));
+            connections.serve(async move {
                 let service = service_fn(move |request| {
-                    slot.heard();
+                    all.note_request();
                     let board = Arc::clone(&board);
                     async move { Ok::<_, Infallible>(response(answer(request, &board).await)) }
                 });
@@ -87,6 +90,34 @@ impl ControlApi {
                 // Whatever is wrong with a connection is its client's to see.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
             });
+        }
+    }
+}
+
+/// The open connections, the one that has been idle for longest first.
+#[derive(Debug, Default)]
+struct Connections(Mutex<VecDeque<AbortHandle>>);
+
+impl Connections {
+    /// Serves a connection on a task of its own. The one idle for longest makes room for it.
+    fn serve(&self, connection: impl Future<Output = ()> + Send + 'static) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|it| !it.is_finished());
+        while open.len() >= CONNECTIONS_MOST
+            && let Some(idle) = open.pop_front()
+        {
+            idle.abort();
+        }
+        // Under the lock, so that the first request of the task finds it here.
+        open.push_back(tokio::spawn(connection).abort_handle());
+    }
+
+    /// A request has come on the connection whose task this is.
+    fn note_request(&self) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = open.iter().position(|it| Some(it.id()) == tokio::task::try_id());
+        if let Some(busy) = place.and_then(|place| open.remove(place)) {
+            open.push_back(busy);
         }
     }
 }
@@ -169,5 +200,52 @@ fn status(error: &SwitchError) -> StatusCode {
         | SwitchError::Credentials
         | SwitchError::Beyond(_)
         | SwitchError::Toxic(_) => StatusCode::BAD_REQUEST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::{Notify, mpsc};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_connection_idle_for_longest_makes_room() {
+        let connections = Arc::new(Connections::default());
+        let (ends, mut ended) = mpsc::unbounded_channel();
+        struct EndNotice(usize, mpsc::UnboundedSender<usize>);
+        impl Drop for EndNotice {
+            fn drop(&mut self) {
+                let _ = self.1.send(self.0);
+            }
+        }
+        let (request, noted) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        for number in 0..CONNECTIONS_MOST + 2 {
+            if number == CONNECTIONS_MOST {
+                assert!(ended.try_recv().is_err());
+                // Only the first waits for it.
+                request.notify_one();
+                noted.notified().await;
+            }
+            let notice = EndNotice(number, ends.clone());
+            let (all, request, noted) = (connections.clone(), request.clone(), noted.clone());
+            connections.serve(async move {
+                let _notice = notice;
+                if number == 0 {
+                    request.notified().await;
+                    all.note_request();
+                    noted.notify_one();
+                }
+                std::future::pending::<()>().await;
+            });
+        }
+        assert_eq!([ended.recv().await, ended.recv().await], [Some(1), Some(2)]);
+        assert_eq!(connections.0.lock().unwrap().len(), CONNECTIONS_MOST);
+        connections.0.lock().unwrap().iter().for_each(AbortHandle::abort);
+        for _ in 0..CONNECTIONS_MOST {
+            ended.recv().await;
+        }
+        connections.serve(std::future::pending());
+        assert_eq!(connections.0.lock().unwrap().len(), 1, "ended connections take no room");
     }
 }

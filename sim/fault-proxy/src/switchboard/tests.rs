@@ -7,18 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Detail, Rule, Toxicity};
+use crate::fault::shown;
+use crate::{Detail, Toxicity};
 
 fn fault(value: Value) -> Result<String, String> {
     let toxic = Toxic::from_json(&value).map_err(|error| error.to_string())?;
     let fault = toxic.fault().map_err(|error| error.to_string())?;
-    Ok(match &fault {
-        ProxyFault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}"),
-        ProxyFault::Command(Rule { command, key, when, action, .. }) => {
-            let key = key.as_deref().map(String::from_utf8_lossy);
-            format!("{action:?} {command:?} {key:?} {when:?}")
-        }
-    })
+    Ok(shown(&fault))
 }
 
 #[test]
@@ -39,19 +34,19 @@ fn types_of_toxiproxy_do_what_they_say() {
         (
             "fault",
             json!({"text": "reset key=file:7"}),
-            "Reset(Request) None Some(\"file:7\") Every",
+            "Reset(Request) None Some(\"file:7\") [] Every",
         ),
         (
             "redis",
             json!({"action": "drop-reply", "command": "set", "key": "k", "nth": 2}),
-            "Drop(Reply) Some(SET) Some(\"k\") Nth(2)",
+            "Drop(Reply) Some(SET) Some(\"k\") [] Nth(2)",
         ),
         (
             "redis",
             json!({"action": "delay", "delay": 5, "side": "reply", "from": 3}),
-            "Delay(Reply, 5ms) None None From(3)",
+            "Delay(Reply, 5ms) None None [] From(3)",
         ),
-        ("redis", json!({"action": "reset"}), "Reset(Request) None None Every"),
+        ("redis", json!({"action": "reset"}), "Reset(Request) None None [] Every"),
     ] {
         let toxic = json!({"type": kind, "attributes": attributes});
         assert_eq!(fault(toxic.clone()).as_deref(), Ok(does), "{toxic}");
@@ -115,8 +110,8 @@ fn a_toxic_has_a_name_and_its_text_a_toxicity() {
     }
 }
 
-fn board() -> Switchboard {
-    let log = ProxyLog::of_newest(crate::Detail::Faults, 100, None);
+pub(super) fn board() -> Switchboard {
+    let log = ProxyLog::of_newest(Detail::Faults, 100, None);
     Switchboard::start(log, Names::default(), 1).unwrap()
 }
 
@@ -132,7 +127,7 @@ fn wanted(name: &str) -> ProxySpec {
 }
 
 #[test]
-fn names_are_unique_and_what_is_not_there_is_told() {
+fn names_are_unique_and_unknown_ones_are_refused() {
     let board = board();
     let toxic = || Toxic::from_json(&json!({"type": "latency"})).unwrap();
     assert!(matches!(board.put("a", toxic()), Err(SwitchError::NoProxy(_))));
@@ -196,18 +191,11 @@ fn addresses_without_a_host_are_this_machines_own() {
 fn a_fault_is_idle_until_it_strikes_a_connection_or_has_one_wait() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let upstream = server.local_addr().unwrap().to_string();
-    let log = ProxyLog::of_newest(Detail::Faults, 100, None);
-    let board = Switchboard::start(log, Names::default(), 1).unwrap();
+    let board = board();
     let mut listens = Vec::new();
     for name in ["a", "b"] {
-        let (listen, way) = (listen_address("0").unwrap(), resolve_upstream(&upstream).unwrap());
-        let wanted = ProxySpec {
-            name: name.to_owned(),
-            listen,
-            upstream: upstream.clone(),
-            way,
-            enabled: true,
-        };
+        let way = resolve_upstream(&upstream).unwrap();
+        let wanted = ProxySpec { upstream: upstream.clone(), way, ..wanted(name) };
         listens.push(board.add(wanted).unwrap().listen);
         for (fault, text) in [("cut", "cut"), ("drop", "drop-request GET"), ("slow", "latency=0s")]
         {

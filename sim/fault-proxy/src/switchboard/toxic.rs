@@ -90,29 +90,25 @@ impl Toxic {
     /// # Errors
     /// [`ToxicError`] where a field is not of its kind.
     pub fn from_json(value: &Value) -> Result<Self, ToxicError> {
-        let fields = object(value)?;
-        let kind =
-            text(fields, "type")?.ok_or_else(|| ToxicError::Missing("type".to_owned()))?.to_owned();
-        let stream = text(fields, "stream")?.filter(|it| !it.is_empty()).unwrap_or("downstream");
-        let name = text(fields, "name")?.filter(|it| !it.is_empty());
-        let name = name.map_or_else(|| format!("{kind}_{stream}"), str::to_owned);
+        let fields = BodyFields::of(value)?;
+        let kind = fields.text("type")?.ok_or_else(|| ToxicError::Missing("type".to_owned()))?;
+        let stream = fields.text("stream")?.filter(|it| !it.is_empty()).unwrap_or("downstream");
+        let name = fields.text("name")?.filter(|it| !it.is_empty());
         let toxic = Self {
-            name,
+            name: name.map_or_else(|| format!("{kind}_{stream}"), str::to_owned),
+            kind: kind.to_owned(),
             stream: stream.to_owned(),
             toxicity: 1.0,
-            attributes: attributes(fields)?.cloned().unwrap_or_default(),
-            kind,
+            attributes: fields.attributes()?.cloned().unwrap_or_default(),
         };
         let toxic = toxic.without_privileges()?;
-        match number(fields, "toxicity")? {
-            Some(toxicity) => Ok(Self { toxicity, ..toxic }),
+        let toxicity = match fields.number("toxicity")? {
+            Some(toxicity) => toxicity,
             // What the text says stands where nothing else is said.
-            None if toxic.kind == "fault" => {
-                let toxicity = toxic.written()?.fault.toxicity().part();
-                Ok(Self { toxicity, ..toxic })
-            }
-            None => Ok(toxic),
-        }
+            None if toxic.kind == "fault" => toxic.written()?.fault.toxicity().part(),
+            None => toxic.toxicity,
+        };
+        Ok(Self { toxicity, ..toxic })
     }
 
     /// A copy with changed attributes, each by itself, and toxicity.
@@ -120,14 +116,12 @@ impl Toxic {
     /// # Errors
     /// As [`from_json`](Self::from_json).
     pub fn updated(&self, value: &Value) -> Result<Self, ToxicError> {
-        let fields = object(value)?;
+        let fields = BodyFields::of(value)?;
         let mut anew = self.clone();
-        for (name, value) in attributes(fields)?.into_iter().flatten() {
+        for (name, value) in fields.attributes()?.into_iter().flatten() {
             anew.attributes.insert(name.clone(), value.clone());
         }
-        if let Some(toxicity) = number(fields, "toxicity")? {
-            anew.toxicity = toxicity;
-        }
+        anew.toxicity = fields.number("toxicity")?.unwrap_or(anew.toxicity);
         anew.without_privileges()
     }
 
@@ -309,39 +303,40 @@ impl Toxic {
     }
 }
 
-fn shape(says: impl Into<String>) -> ToxicError {
-    ToxicError::Shape(says.into())
-}
+/// The fields of a request's body. One that is null is not there.
+#[derive(Clone, Copy)]
+pub(super) struct BodyFields<'a>(&'a Map<String, Value>);
 
-fn object(value: &Value) -> Result<&Map<String, Value>, ToxicError> {
-    value.as_object().ok_or_else(|| shape("it must be an object"))
-}
-
-fn attributes(fields: &Map<String, Value>) -> Result<Option<&Map<String, Value>>, ToxicError> {
-    match fields.get("attributes") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(attributes)) => Ok(Some(attributes)),
-        Some(_) => Err(shape("attributes must be an object")),
+impl<'a> BodyFields<'a> {
+    pub(super) fn of(value: &'a Value) -> Result<Self, ToxicError> {
+        let wrong = || ToxicError::Shape("it must be an object".to_owned());
+        value.as_object().map(Self).ok_or_else(wrong)
     }
-}
 
-/// A field that is a string, if it is there.
-pub(super) fn text<'a>(
-    fields: &'a Map<String, Value>,
-    name: &str,
-) -> Result<Option<&'a str>, ToxicError> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(shape(format!("{name} must be a string"))),
+    pub(super) fn text(self, name: &str) -> Result<Option<&'a str>, ToxicError> {
+        self.read(name, "a string", Value::as_str)
     }
-}
 
-fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<f64>, ToxicError> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => {
-            value.as_f64().map(Some).ok_or_else(|| shape(format!("{name} must be a number")))
-        }
+    pub(super) fn boolean(self, name: &str) -> Result<Option<bool>, ToxicError> {
+        self.read(name, "true or false", Value::as_bool)
+    }
+
+    fn number(self, name: &str) -> Result<Option<f64>, ToxicError> {
+        self.read(name, "a number", Value::as_f64)
+    }
+
+    fn attributes(self) -> Result<Option<&'a Map<String, Value>>, ToxicError> {
+        self.read("attributes", "an object", Value::as_object)
+    }
+
+    fn read<T>(
+        self,
+        name: &str,
+        kind: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, ToxicError> {
+        let value = self.0.get(name).filter(|it| !it.is_null());
+        let wrong = || ToxicError::Shape(format!("{name} must be {kind}"));
+        value.map(|it| read(it).ok_or_else(wrong)).transpose()
     }
 }

@@ -7,11 +7,11 @@
 
 use std::time::Duration;
 
-use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::Reply;
 use tokio::time::{Instant, sleep};
 
+use super::DeploymentError;
 use crate::endpoint::{Endpoint, KeySpace};
 
 /// All slots.
@@ -21,53 +21,37 @@ const COMPLETE_WITHIN: Duration = Duration::from_secs(20);
 /// How often they are asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Why servers do not become a cluster.
-#[derive(Debug, thiserror::Error)]
-pub enum FormError {
-    /// One refuses a command.
-    #[error("server {server} cannot join the cluster: {source}")]
-    Refuses {
-        /// Which.
-        server: usize,
-        /// What it says.
-        source: CallError,
-    },
-    /// They have not found each other.
-    #[error(
-        "the cluster is not complete after {COMPLETE_WITHIN:?}; run again, on a machine that is less busy"
-    )]
-    Incomplete,
-}
-
 /// What servers of a cluster are started with, besides what all are.
 pub(super) const ARGUMENTS: [&str; 4] =
     ["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"];
 
 /// Makes a cluster of these servers.
-pub(super) async fn form(endpoints: &[Endpoint], keys: &KeySpace) -> Result<(), FormError> {
+pub(super) async fn form(endpoints: &[Endpoint], keys: &KeySpace) -> Result<(), DeploymentError> {
     let owner = slot(&endpoints[0], keys).await? * endpoints.len() / SLOTS;
     for (server, endpoint) in endpoints.iter().enumerate() {
-        let refuses = |source| FormError::Refuses { server, source };
+        let refuses = |source| refused(server, source);
         // The range of the run's slot is server 0's.
         let range = (server + owner) % endpoints.len();
         let first = (range * SLOTS).div_ceil(endpoints.len());
         let last = ((range + 1) * SLOTS).div_ceil(endpoints.len()) - 1;
         let (first, last) = (first.to_string(), last.to_string());
         let epoch = (server + 1).to_string();
-        cluster_command(endpoint, &["ADDSLOTSRANGE", &first, &last]).await.map_err(refuses)?;
+        endpoint.ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await.map_err(refuses)?;
         // With equal epochs the nodes would first have to settle which of them owns what.
-        cluster_command(endpoint, &["SET-CONFIG-EPOCH", &epoch]).await.map_err(refuses)?;
+        endpoint.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await.map_err(refuses)?;
     }
     for (server, endpoint) in endpoints.iter().enumerate().skip(1) {
-        let port = endpoint.server().addr.port().to_string();
-        let met = cluster_command(&endpoints[0], &["MEET", "127.0.0.1", &port]).await;
-        met.map_err(|source| FormError::Refuses { server, source })?;
+        let port = endpoint.addr().port().to_string();
+        let met = endpoints[0].ask(&["CLUSTER", "MEET", "127.0.0.1", &port]).await;
+        met.map_err(|source| refused(server, source))?;
     }
     let end = Instant::now() + COMPLETE_WITHIN;
     for endpoint in endpoints {
         while !is_complete(endpoint, endpoints.len()).await {
             if Instant::now() >= end {
-                return Err(FormError::Incomplete);
+                return Err(DeploymentError::Late(format!(
+                    "the cluster is not complete after {COMPLETE_WITHIN:?}; run again, on a machine that is less busy"
+                )));
             }
             sleep(ASK_EVERY).await;
         }
@@ -76,22 +60,21 @@ pub(super) async fn form(endpoints: &[Endpoint], keys: &KeySpace) -> Result<(), 
 }
 
 /// The slot of the run's keys.
-async fn slot(endpoint: &Endpoint, keys: &KeySpace) -> Result<usize, FormError> {
+async fn slot(endpoint: &Endpoint, keys: &KeySpace) -> Result<usize, DeploymentError> {
     let key = String::from_utf8_lossy(&keys.key("lock")).into_owned();
-    let slot = cluster_command(endpoint, &["KEYSLOT", &key]).await;
-    let slot = slot.map_err(|source| FormError::Refuses { server: 0, source })?;
+    let slot = endpoint.ask(&["CLUSTER", "KEYSLOT", &key]).await;
+    let slot = slot.map_err(|source| refused(0, source))?;
     Ok(slot.as_int().and_then(|slot| usize::try_from(slot).ok()).unwrap_or(0))
 }
 
 /// Whether a node reports a working cluster of so many nodes.
 async fn is_complete(endpoint: &Endpoint, nodes: usize) -> bool {
-    let Ok(Reply::Bulk(info)) = cluster_command(endpoint, &["INFO"]).await else { return false };
+    let Ok(Reply::Bulk(info)) = endpoint.ask(&["CLUSTER", "INFO"]).await else { return false };
     let info = String::from_utf8_lossy(&info).into_owned();
     let says = |line: String| info.lines().any(|it| it == line);
     says(String::from("cluster_state:ok")) && says(format!("cluster_known_nodes:{nodes}"))
 }
 
-async fn cluster_command(endpoint: &Endpoint, words: &[&str]) -> Result<Reply, CallError> {
-    let command = words.iter().fold(Command::new("CLUSTER"), |it, word| it.arg(*word));
-    endpoint.command(&command).await
+fn refused(server: usize, source: CallError) -> DeploymentError {
+    DeploymentError::Refuses { server, what: "join the cluster", source }
 }

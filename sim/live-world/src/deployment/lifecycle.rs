@@ -57,9 +57,6 @@ impl Deployment {
     }
 
     /// Kills a server that is up, as a crash of its process does.
-    ///
-    /// # Errors
-    /// [`PrivateServerError`] where it is not ours to be killed, or its supervisor is gone.
     pub(crate) async fn kill(&self, server: usize) -> Result<(), PrivateServerError> {
         // Cut first, so that what is on its way to the replicas is lost with it every time.
         self.cut_replication(server);
@@ -73,9 +70,6 @@ impl Deployment {
     }
 
     /// A server that has been killed loses what was not on its disk.
-    ///
-    /// # Errors
-    /// [`PrivateServerError`] where that is unknown.
     pub(crate) async fn lose_power(
         &self,
         server: usize,
@@ -92,8 +86,7 @@ impl Deployment {
     /// executable may be linked statically. There is no key yet that could expire.
     pub(super) async fn verify_pages(&self) {
         for server in 0..self.endpoints.len() {
-            let page =
-                self.endpoints[server].process().await.is_some_and(|mut it| it.page().is_some());
+            let page = self.endpoints[server].process().await.is_some_and(|it| it.page.is_some());
             if !page {
                 continue;
             }
@@ -138,14 +131,13 @@ impl Deployment {
 
     async fn step_wall(&self, server: usize, by_ns: i64) -> bool {
         let process = self.endpoints[server].process().await;
-        process.is_some_and(|mut it| it.page().is_some_and(|page| page.step_wall(by_ns).is_ok()))
+        process.is_some_and(|mut it| {
+            it.page.as_mut().is_some_and(|page| page.step_wall(by_ns).is_ok())
+        })
     }
 
     /// Starts a server that has ended, with what its file has. Its replication is restored by
     /// [`attach_replicas`](Self::attach_replicas).
-    ///
-    /// # Errors
-    /// [`PrivateServerError`], with the end of its log where it has one.
     pub(crate) async fn restart(&self, server: usize) -> Result<(), PrivateServerError> {
         if self.is_up(server) {
             return Ok(());
@@ -167,12 +159,7 @@ impl Deployment {
     pub(crate) async fn set_drift(&self, server: usize, ppm: i32) -> bool {
         let process = self.endpoints[server].process().await;
         let set = |page: &mut Page| page.set_drift(ppm).is_ok();
-        self.is_paged(server) && process.is_some_and(|mut it| it.page().is_some_and(set))
-    }
-
-    /// A server forgets its scripts; whether it has.
-    pub(crate) async fn flush_scripts(&self, server: usize) -> bool {
-        self.is_up(server) && self.command(server, &["SCRIPT", "FLUSH"]).await.is_ok()
+        self.is_paged(server) && process.is_some_and(|mut it| it.page.as_mut().is_some_and(set))
     }
 
     /// Waits until what has been written so far is on the disks and a second has just begun. A server that syncs once
@@ -181,9 +168,9 @@ impl Deployment {
     pub(crate) async fn wait_for_second(&self) -> bool {
         let end = Instant::now() + SYNCED_WITHIN;
         for server in 0..self.endpoints.len() {
-            if let Some(mut process) = self.endpoints[server].process().await {
+            if let Some(process) = self.endpoints[server].process().await {
                 // The inode of its file may have been that of a file that is gone.
-                let _ = process.page().map(|page| page.forget_synced());
+                let _ = process.page.as_ref().map(|page| page.forget_synced());
             }
         }
         while Instant::now() < end {

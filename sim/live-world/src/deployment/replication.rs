@@ -13,8 +13,8 @@ use scenarios::scenario::Scenario;
 use scenarios::topology::Topology;
 use tokio::time::Instant;
 
-use super::Deployment;
-use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy, ProxyError};
+use super::{Deployment, DeploymentError};
+use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy};
 
 /// How long a replica may take until it has what its primary has.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(15);
@@ -32,39 +32,14 @@ pub(super) struct ReplicationLinks {
     lagging: bool,
 }
 
-/// Why a replica does not follow.
-#[derive(Debug, thiserror::Error)]
-pub enum FollowError {
-    /// There is no link to its primary.
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
-    /// It, or its primary, refuses a command.
-    #[error("server {server} cannot follow its primary: {source}")]
-    Refuses {
-        /// Which.
-        server: usize,
-        /// What it says.
-        source: CallError,
-    },
-    /// It does not have the primary's data.
-    #[error("server {server} has not caught up with its primary after {FOLLOWS_WITHIN:?}")]
-    Behind {
-        /// Which.
-        server: usize,
-    },
-}
-
 impl Deployment {
     /// Replicas begin to follow, without any lag until [`start_lag`](Self::start_lag).
-    ///
-    /// # Errors
-    /// [`FollowError`], where one does not.
     pub(crate) async fn start_replication(
         &self,
         proxy: &Proxy,
         scenario: &Scenario,
         seed: u64,
-    ) -> Result<(), FollowError> {
+    ) -> Result<(), DeploymentError> {
         if !matches!(self.topology, Topology::Replicated { .. }) {
             return Ok(());
         }
@@ -82,10 +57,7 @@ impl Deployment {
     }
 
     /// Every server that is up follows the primary.
-    ///
-    /// # Errors
-    /// [`FollowError`], where one does not.
-    pub(crate) async fn attach_replicas(&self) -> Result<(), FollowError> {
+    pub(crate) async fn attach_replicas(&self) -> Result<(), DeploymentError> {
         let ReplicationLinks { links, lags, .. } = self.state().replication.clone();
         let (primary, upstream) = (self.server_or_primary(None), self.upstream(Node(0)));
         if !self.is_up(primary) {
@@ -96,7 +68,7 @@ impl Deployment {
             if server == primary || !self.is_up(server) {
                 continue;
             }
-            let refuses = |source| FollowError::Refuses { server, source };
+            let refuses = |source| refused(server, source);
             link.set_upstream(upstream.clone());
             // Without lag, so that what there is so far arrives at once.
             link.set_latency(Latency::None, Latency::None);
@@ -110,7 +82,7 @@ impl Deployment {
             let end = Instant::now() + FOLLOWS_WITHIN;
             while !self.follows(server).await.map_err(refuses)? {
                 if Instant::now() >= end {
-                    return Err(FollowError::Behind { server });
+                    return Err(behind(server));
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
             }
@@ -119,7 +91,7 @@ impl Deployment {
             self.write_probe(primary).await.map_err(refuses)?;
             while !self.is_acknowledged(primary, following).await.map_err(refuses)? {
                 if Instant::now() >= end {
-                    return Err(FollowError::Behind { server });
+                    return Err(behind(server));
                 }
             }
             if self.state().replication.lagging {
@@ -143,23 +115,19 @@ impl Deployment {
         }
     }
 
-    /// A replica takes the primary's place: the one that is named, or the one that has received most; whether there
-    /// is one.
-    ///
-    /// # Errors
-    /// [`FollowError`] where it refuses.
-    pub(crate) async fn promote(&self, to: Option<usize>) -> Result<bool, FollowError> {
-        let Some(candidate) = self.candidate(to).await else { return Ok(false) };
-        let refuses = |source| FollowError::Refuses { server: candidate, source };
-        self.command(candidate, &["REPLICAOF", "NO", "ONE"]).await.map_err(refuses)?;
+    /// A replica takes the primary's place, if there is one: the one that is named, or the one that has received most.
+    pub(crate) async fn promote(&self, to: Option<usize>) -> Result<(), DeploymentError> {
+        let Some(candidate) = self.candidate(to).await else { return Ok(()) };
+        let promoted = self.command(candidate, &["REPLICAOF", "NO", "ONE"]).await;
+        promoted.map_err(|source| refused(candidate, source))?;
         self.state().primary = candidate;
-        Ok(true)
+        Ok(())
     }
 
     /// Whether the server that is to be the next primary has the lock's key, so that a failover takes it from no
     /// client. Only meaningful once nothing more reaches that server.
     pub(crate) async fn candidate_has_key(&self, to: Option<usize>) -> bool {
-        let key = String::from_utf8_lossy(&self.keys().key("lock")).into_owned();
+        let key = String::from_utf8_lossy(&self.first().keys().key("lock")).into_owned();
         let Some(candidate) = self.candidate(to).await else { return false };
         matches!(self.command(candidate, &["EXISTS", &key]).await, Ok(Reply::Int(1)))
     }
@@ -241,4 +209,13 @@ impl Deployment {
         };
         Ok(text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned))
     }
+}
+
+fn refused(server: usize, source: CallError) -> DeploymentError {
+    DeploymentError::Refuses { server, what: "follow its primary", source }
+}
+
+fn behind(server: usize) -> DeploymentError {
+    let why = format!("has not caught up with its primary after {FOLLOWS_WITHIN:?}");
+    DeploymentError::Late(format!("server {server} {why}"))
 }

@@ -5,16 +5,14 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::Reply;
 use tokio::time::{Instant, sleep};
 
-use super::Deployment;
-use crate::endpoint::{Endpoint, EndpointError};
+use super::{Deployment, DeploymentError};
+use crate::endpoint::Endpoint;
 use crate::server::ServerSpec;
 use fault_proxy::Upstream;
 
@@ -32,38 +30,22 @@ const ELECTED_WITHIN: Duration = Duration::from_secs(30);
 /// How often they are asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Why no sentinels watch, or what they fail to do.
-#[derive(Debug, thiserror::Error)]
-pub enum WatchError {
-    /// A sentinel does not start.
-    #[error(transparent)]
-    Start(Box<EndpointError>),
-    /// They have not found each other.
-    #[error(
-        "the sentinels have not found each other and the replicas after {KNOWN_WITHIN:?}; run again, on a machine that is less busy"
-    )]
-    Undiscovered,
-    /// They elect no new primary.
-    #[error("the sentinels have elected no new primary after {ELECTED_WITHIN:?}")]
-    NoneElected,
-}
-
 impl Deployment {
     /// Starts so many sentinels, which watch the primary.
-    ///
-    /// # Errors
-    /// [`WatchError`] where they do not watch.
-    pub(crate) async fn start_sentinels(&self, sentinels: u32) -> Result<(), WatchError> {
+    pub(crate) async fn start_sentinels(&self, sentinels: u32) -> Result<(), DeploymentError> {
         let Some(launcher) = self.launcher.as_ref().filter(|_| sentinels > 0) else {
             return Ok(());
         };
-        let primary = self.endpoints[self.server_or_primary(None)].server().addr.port();
+        let primary = self.endpoints[self.server_or_primary(None)].addr().port();
         let quorum = sentinels / 2 + 1;
-        let mut config = format!("sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}\n");
         let password = &launcher.password;
-        let _ = writeln!(config, "sentinel auth-pass {SERVICE} {}", password.reveal());
-        let _ = writeln!(config, "sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}");
-        let _ = writeln!(config, "sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}");
+        let config = format!(
+            "sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}\n\
+             sentinel auth-pass {SERVICE} {}\n\
+             sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n\
+             sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}\n",
+            password.reveal()
+        );
         let spec = ServerSpec {
             args: vec![String::from("--sentinel")],
             config,
@@ -72,24 +54,18 @@ impl Deployment {
         };
         let mut watching = Vec::new();
         for _ in 0..sentinels {
-            let (keys, settings) = (self.keys().clone(), &launcher.settings);
-            let supervisor = &launcher.supervisor;
-            let started = Endpoint::start_unverified(
-                &launcher.binary,
-                spec.clone(),
-                supervisor,
-                keys,
-                settings,
-            )
-            .await;
-            watching.push(started.map_err(|error| WatchError::Start(Box::new(error)))?);
+            let started = launcher.start(spec.clone(), self.first().keys().clone()).await;
+            watching.push(started?);
         }
         let watching = self.sentinels.get_or_init(|| watching);
         let end = Instant::now() + KNOWN_WITHIN;
         for sentinel in watching {
             while !self.knows_others(sentinel, watching.len() - 1).await {
                 if Instant::now() >= end {
-                    return Err(WatchError::Undiscovered);
+                    return Err(DeploymentError::Late(format!(
+                        "the sentinels have not found each other and the replicas after {KNOWN_WITHIN:?}; run again, \
+                         on a machine that is less busy"
+                    )));
                 }
                 sleep(ASK_EVERY).await;
             }
@@ -108,10 +84,7 @@ impl Deployment {
     }
 
     /// Waits until the sentinels have elected another primary than this.
-    ///
-    /// # Errors
-    /// [`WatchError::NoneElected`].
-    pub(crate) async fn await_election(&self, old: usize) -> Result<(), WatchError> {
+    pub(crate) async fn await_election(&self, old: usize) -> Result<(), DeploymentError> {
         let end = Instant::now() + ELECTED_WITHIN;
         while Instant::now() < end {
             if let Some(named) = self.primary_by_sentinels().await.filter(|named| *named != old) {
@@ -120,16 +93,18 @@ impl Deployment {
             }
             sleep(ASK_EVERY).await;
         }
-        Err(WatchError::NoneElected)
+        Err(DeploymentError::Late(format!(
+            "the sentinels have elected no new primary after {ELECTED_WITHIN:?}"
+        )))
     }
 
     /// The primary according to the first sentinel that answers.
     async fn primary_by_sentinels(&self) -> Option<usize> {
         for sentinel in self.sentinels.get().into_iter().flatten() {
-            let named = ask(sentinel, &["GET-MASTER-ADDR-BY-NAME", SERVICE]).await;
+            let named = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]).await;
             if let Ok(Reply::Array(addr)) = named {
                 let port = addr.get(1).and_then(Reply::as_int)?;
-                let is_named = |it: &Endpoint| i64::from(it.server().addr.port()) == port;
+                let is_named = |it: &Endpoint| i64::from(it.addr().port()) == port;
                 return self.endpoints.iter().position(is_named);
             }
         }
@@ -142,13 +117,8 @@ impl Deployment {
             Ok(Reply::Array(list)) => list.len(),
             _ => 0,
         };
-        let replicas = many(ask(sentinel, &["REPLICAS", SERVICE]).await);
-        let sentinels = many(ask(sentinel, &["SENTINELS", SERVICE]).await);
+        let replicas = many(sentinel.ask(&["SENTINEL", "REPLICAS", SERVICE]).await);
+        let sentinels = many(sentinel.ask(&["SENTINEL", "SENTINELS", SERVICE]).await);
         replicas + 1 >= self.endpoints.len() && sentinels >= others
     }
-}
-
-async fn ask(sentinel: &Endpoint, words: &[&str]) -> Result<Reply, CallError> {
-    let command = words.iter().fold(Command::new("SENTINEL"), |it, word| it.arg(*word));
-    sentinel.command(&command).await
 }

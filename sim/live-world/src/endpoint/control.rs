@@ -15,7 +15,7 @@ use picklock::reply::{Reply, ServerError};
 use tokio::sync::Mutex;
 
 use super::url::Login;
-use super::wire::{RespWire, WireError};
+use crate::wire::{RespWire, WireError};
 use fault_proxy::Upstream;
 
 /// Why a command has no reply.
@@ -42,14 +42,6 @@ pub(super) enum Cause {
 }
 
 impl CallFailure {
-    /// The server's error code, if it answered at all.
-    pub(super) fn code(&self) -> Option<&str> {
-        match &self.cause {
-            Cause::Refused { error, .. } => Some(&error.code),
-            _ => None,
-        }
-    }
-
     /// The same for callers; `login` has the password that must not be shown.
     pub(super) fn into_call_error(self, login: &Login) -> CallError {
         let why = match self.cause {
@@ -57,13 +49,8 @@ impl CallFailure {
                 let message = login.redact(&error.message).into();
                 return CallError::Refused(ServerError { code: error.code, message });
             }
-            Cause::Connect(error) | Cause::Tls(error) | Cause::RespWire(WireError::Io(error)) => {
-                error.to_string()
-            }
-            Cause::RespWire(WireError::Closed) => String::from("the connection was closed"),
-            Cause::RespWire(WireError::NotResp(bytes)) => {
-                format!("not a Redis reply: {}", login.redact(&String::from_utf8_lossy(&bytes)))
-            }
+            Cause::Connect(error) | Cause::Tls(error) => error.to_string(),
+            Cause::RespWire(error) => login.redact(&error.to_string()),
             Cause::Silent(within) => format!("no answer within {within:?}"),
         };
         if self.sent {
@@ -76,8 +63,8 @@ impl CallFailure {
 
 /// The control connection. It is made when first needed, and again after it has broken.
 pub(super) struct ControlConnection {
-    upstream: Upstream,
-    login: Login,
+    pub(super) upstream: Upstream,
+    pub(super) login: Login,
     answer_within: Duration,
     state: Mutex<ControlState>,
 }
@@ -99,14 +86,6 @@ impl ControlState {
 impl ControlConnection {
     pub(super) fn new(upstream: Upstream, login: Login, answer_within: Duration) -> Self {
         Self { upstream, login, answer_within, state: Mutex::default() }
-    }
-
-    pub(super) fn login(&self) -> &Login {
-        &self.login
-    }
-
-    pub(super) fn upstream(&self) -> &Upstream {
-        &self.upstream
     }
 
     pub(super) async fn sent(&self) -> BTreeMap<String, u64> {

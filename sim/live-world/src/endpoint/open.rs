@@ -1,11 +1,13 @@
 //! Opens an endpoint: starts or finds its server, and tries it out.
 //!
-//! Invariant: what has been started is ended if anything fails afterwards.
+//! Invariant: what has been started is ended if anything fails afterwards. Every error names the server, without its
+//! password, and says what to do.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use scenarios::result::ServerFacts;
 use scenarios::topology::Software;
 use tokio::sync::Mutex;
 
@@ -13,11 +15,11 @@ use super::control::ControlConnection;
 use super::info::UNKNOWN;
 use super::keys::KeySpace;
 use super::url::{Login, RedisUrl};
-use super::{Endpoint, EndpointError, Owned, Refusal, ServerInfo, preflight, reach};
-use crate::embedded::{self, Tap};
-use crate::server::{Password, PrivateServer, ServerBinary, ServerSpec};
-use crate::supervisor::Supervisor;
-use fault_proxy::Upstream;
+use super::{Endpoint, Owned, Refusal, preflight, reach};
+use crate::embedded::{self, StartError, Tap};
+use crate::server::{Password, PrivateServer, PrivateServerError, ServerBinary, ServerSpec};
+use crate::supervisor::{SuperviseError, Supervisor};
+use fault_proxy::{TlsError, Upstream};
 use redis_model::options::ModelOptions;
 
 /// Which server to run against.
@@ -55,6 +57,40 @@ impl Default for Settings {
     }
 }
 
+/// Why a server cannot be run against: the environment is unavailable. What is wrong with the URL itself is a
+/// [`UrlError`](super::UrlError).
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The embedded model cannot be served.
+    #[error("cannot start the embedded Redis model: {0}")]
+    Embedded(#[from] StartError),
+    /// There is no supervisor to start a server.
+    #[error("cannot start a private redis-server: {0}")]
+    Supervise(#[from] SuperviseError),
+    /// The server does not start.
+    #[error(
+        "cannot start a private redis-server: {0}; \
+         name another one with --server-bin, or use --world embedded, which needs none"
+    )]
+    Start(#[from] PrivateServerError),
+    /// The certificates to trust, or the host's name, are invalid.
+    #[error("{place}: {source}")]
+    Tls {
+        /// Which server, without its password.
+        place: String,
+        /// What is wrong.
+        source: TlsError,
+    },
+    /// The server is not there, or does not let us do what a run does.
+    #[error("{place}: {refusal}")]
+    Refused {
+        /// Which server, without its password.
+        place: String,
+        /// What is wrong, and what to do.
+        refusal: Refusal,
+    },
+}
+
 impl Endpoint {
     /// Starts or finds the server, and tries it out with a key of the run: writes, reads, deletes.
     /// Belongs to the tokio runtime it is called on.
@@ -83,9 +119,6 @@ impl Endpoint {
 
     /// Starts a server of this executable, as the spec says. It is to be [verified](Self::verify), unless it is a
     /// sentinel, which keeps no keys.
-    ///
-    /// # Errors
-    /// [`EndpointError`], which says what to do. What had been started is ended.
     pub(crate) async fn start_unverified(
         binary: &ServerBinary,
         spec: ServerSpec,
@@ -100,21 +133,20 @@ impl Endpoint {
             "PATH" => "found on PATH".to_owned(),
             named => format!("named by {named}"),
         };
-        let how = format!("private server {}, {found}", binary.path.display());
-        let info = ServerInfo { software: String::from("redis"), version, how, addr };
+        let origin = format!("private server {}, {found}", binary.path.display());
         let control = ControlConnection::new(Upstream::Tcp(addr), login, settings.answer_within);
         let server = Box::new(Mutex::new(server));
         let owned = Owned::Server { server, supervisor: supervisor.clone() };
-        Ok(Self { control, owned, keys, info })
+        let mut endpoint = Self::new(control, owned, keys, addr, origin);
+        endpoint.facts.version = version;
+        Ok(endpoint)
     }
 
     /// Writes, reads and deletes a key of the run.
-    ///
-    /// # Errors
-    /// [`EndpointError`], which says what to do.
     pub(crate) async fn verify(&mut self, settings: &Settings) -> Result<(), EndpointError> {
         let tried = self.try_out(settings).await;
-        tried.map_err(|refusal| EndpointError::Refused { place: self.info.how.clone(), refusal })
+        tried
+            .map_err(|refusal| EndpointError::Refused { place: self.facts.origin.clone(), refusal })
     }
 
     /// Starts the embedded server, and tries it out; `tap` is shown every request.
@@ -128,7 +160,7 @@ impl Endpoint {
     ) -> Result<Self, EndpointError> {
         let password = Password::draw();
         let options = ModelOptions {
-            profile: settings.software.into(),
+            software: settings.software,
             password: Some(password.reveal().to_owned()),
             ..ModelOptions::default()
         };
@@ -136,11 +168,11 @@ impl Endpoint {
         let addr = server.addr();
         let (login, within) = (Login::with(Some(&password)), settings.answer_within);
         let control = ControlConnection::new(Upstream::Tcp(addr), login, within);
-        let info = ServerInfo::of_unknown(String::from("embedded Redis model"), addr);
-        let mut endpoint = Self { control, owned: Owned::Embedded(server), keys, info };
+        let origin = String::from("embedded Redis model");
+        let mut endpoint = Self::new(control, Owned::Embedded(server), keys, addr, origin);
         endpoint.verify(settings).await?;
-        endpoint.info.software = String::from("picklock model");
-        endpoint.info.version += settings.software.besides();
+        endpoint.facts.software = String::from("picklock model");
+        endpoint.facts.version += settings.software.besides();
         Ok(endpoint)
     }
 
@@ -160,8 +192,7 @@ impl Endpoint {
             Err(source) => return Err(EndpointError::Tls { place, source }),
         };
         let control = ControlConnection::new(upstream, url.login.clone(), within);
-        let info = ServerInfo::of_unknown(place.clone(), addr);
-        let mut endpoint = Self { control, owned: Owned::Nothing, keys, info };
+        let mut endpoint = Self::new(control, Owned::Nothing, keys, addr, place.clone());
         match endpoint.try_out(settings).await {
             Ok(()) => Ok(endpoint),
             Err(refusal) => {
@@ -171,16 +202,24 @@ impl Endpoint {
         }
     }
 
+    /// One that has not said yet what it is.
+    fn new(
+        control: ControlConnection,
+        owned: Owned,
+        keys: KeySpace,
+        addr: SocketAddr,
+        origin: String,
+    ) -> Self {
+        let (software, version) = (String::from("redis"), UNKNOWN.to_owned());
+        let facts = ServerFacts { software, version, origin, ..ServerFacts::default() };
+        Self { control, owned, keys, addr, facts }
+    }
+
     async fn try_out(&mut self, settings: &Settings) -> Result<(), Refusal> {
         let within = settings.loading_within;
         let identity = preflight::preflight(&self.control, &self.keys, within).await?;
-        (self.info.software, self.info.version) = (identity.software.to_owned(), identity.version);
+        self.facts.software = identity.software.to_owned();
+        self.facts.version = identity.version;
         Ok(())
-    }
-}
-
-impl ServerInfo {
-    fn of_unknown(how: String, addr: SocketAddr) -> Self {
-        Self { software: String::from("redis"), version: UNKNOWN.to_owned(), how, addr }
     }
 }

@@ -14,7 +14,7 @@ use picklock::reply::Reply;
 use super::control::{CallFailure, Cause, ControlConnection};
 use super::info::{Identity, identity};
 use super::keys::KeySpace;
-use super::refusal::{Refusal, quote, user};
+use super::refusal::Refusal;
 
 /// How often to check whether a server has loaded its data.
 const LOADING_POLL: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ pub(super) async fn preflight(
 }
 
 async fn attempt(control: &ControlConnection, keys: &KeySpace) -> Result<Identity, Refusal> {
-    let refusal = |failure| Refusal::of(failure, control.login());
+    let refusal = |failure| Refusal::of(failure, &control.login);
     let identity = match control.call(&Command::new("INFO").arg("server")).await {
         Ok(reply) => identity(&String::from_utf8_lossy(reply.as_bytes().unwrap_or_default())),
         // A run does not need INFO, which only gives the version. But an error before it, such as a wrong password,
@@ -58,53 +58,29 @@ async fn attempt(control: &ControlConnection, keys: &KeySpace) -> Result<Identit
     }
     let key = keys.key("probe");
     let set = Command::new("SET").arg(&key).arg(PROBE_VALUE).arg("PX").int(PROBE_TTL_MS);
-    let mut denied = Denied::default();
+    // All of them, so that one request to the administrator is enough; and what the server said first.
+    let (mut denied, mut said) = (Vec::new(), None);
     let mut read = None;
     for command in [set, Command::new("GET").arg(&key), Command::new("DEL").arg(&key)] {
         match control.call(&command).await {
             Ok(reply) if command.name() == b"GET" => read = Some(reply),
             Ok(_) => {}
-            Err(failure) if failure.code() == Some("NOPERM") => {
-                denied.note(&command, &failure, control);
+            Err(CallFailure { cause: Cause::Refused { command, error }, .. })
+                if &*error.code == "NOPERM" =>
+            {
+                denied.push(command);
+                said.get_or_insert(error);
             }
             Err(failure) => return Err(refusal(failure)),
         }
     }
-    if !denied.commands.is_empty() {
-        return Err(denied.refusal(control, &key));
+    if let Some(said) = said {
+        let key = String::from_utf8_lossy(&key).into_owned();
+        return Err(Refusal::no_permission(&denied, key, &said, &control.login));
     }
     match read {
         Some(Reply::Bulk(value)) if value[..] == *PROBE_VALUE => Ok(identity),
         Some(Reply::Nil) => Err(Refusal::Forgetful("nothing".into())),
         _ => Err(Refusal::Forgetful("something else".into())),
-    }
-}
-
-/// The commands that the user may not run: all of them, so that one request to the administrator is enough.
-#[derive(Default)]
-struct Denied {
-    commands: Vec<String>,
-    said: String,
-}
-
-impl Denied {
-    fn note(&mut self, command: &Command, failure: &CallFailure, control: &ControlConnection) {
-        self.commands.push(String::from_utf8_lossy(command.name()).into_owned());
-        if let (true, Cause::Refused { error, .. }) = (self.said.is_empty(), &failure.cause) {
-            self.said = quote(error, control.login());
-        }
-    }
-
-    fn refusal(self, control: &ControlConnection, key: &[u8]) -> Refusal {
-        let rights: Vec<String> =
-            self.commands.iter().map(|name| format!("+{}", name.to_ascii_lowercase())).collect();
-        Refusal::NoPermission {
-            user: user(control.login()),
-            commands: self.commands.join(", "),
-            key: String::from_utf8_lossy(key).into_owned(),
-            rights: rights.join(" "),
-            pattern: KeySpace::acl_pattern(),
-            said: self.said,
-        }
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::refusal::Refusal;
 use super::url::RedisUrl;
-use super::wire::RespWire;
+use crate::wire::RespWire;
 use fault_proxy::{TlsError, Trust, Upstream};
 
 /// The first address of the host that accepts connections.

@@ -13,7 +13,7 @@ use tokio_rustls::rustls;
 use super::control::{CallFailure, Cause};
 use super::keys::KeySpace;
 use super::url::Login;
-use super::wire::WireError;
+use crate::wire::WireError;
 
 /// How much of what a server said is quoted.
 const QUOTED_CHARS: usize = 160;
@@ -201,34 +201,43 @@ impl Refusal {
         login: &Login,
         keys: &KeySpace,
     ) -> Self {
+        let key = format!("{}*", keys.prefix());
         match &*error.code {
-            "NOPERM" => {
-                let mut rights: Vec<String> =
-                    commands.iter().map(|name| format!("+{}", name.to_ascii_lowercase())).collect();
-                // A script is sent with EVAL before it is run by its digest.
-                let has = |right: &str| rights.iter().any(|it| it == right);
-                if has("+evalsha") && !has("+eval") {
-                    rights.push("+eval".to_owned());
-                }
-                Self::NoPermission {
-                    user: user(login),
-                    commands: commands.join(", "),
-                    key: format!("{}*", keys.prefix()),
-                    rights: rights.join(" "),
-                    pattern: KeySpace::acl_pattern(),
-                    said: quote(error, login),
-                }
-            }
+            "NOPERM" => Self::no_permission(commands, key, error, login),
             // About what a script calls; older servers give it the code of any error.
             "ERR" if error.message.contains("user executing the script") => Self::NoPermission {
                 user: user(login),
                 commands: "the commands of the lock's scripts".to_owned(),
-                key: format!("{}*", keys.prefix()),
+                key,
                 rights: "+get +set +del +pexpire".to_owned(),
                 pattern: KeySpace::acl_pattern(),
                 said: quote(error, login),
             },
             _ => Self::of_error(commands.join(", "), error, login),
+        }
+    }
+
+    /// The user may not run these commands on this key.
+    pub(super) fn no_permission(
+        commands: &[String],
+        key: String,
+        error: &ServerError,
+        login: &Login,
+    ) -> Self {
+        let mut rights: Vec<String> =
+            commands.iter().map(|name| format!("+{}", name.to_ascii_lowercase())).collect();
+        // A script is sent with EVAL before it is run by its digest.
+        let has = |right: &str| rights.iter().any(|it| it == right);
+        if has("+evalsha") && !has("+eval") {
+            rights.push("+eval".to_owned());
+        }
+        Self::NoPermission {
+            user: user(login),
+            commands: commands.join(", "),
+            key,
+            rights: rights.join(" "),
+            pattern: KeySpace::acl_pattern(),
+            said: quote(error, login),
         }
     }
 
@@ -270,12 +279,12 @@ impl Refusal {
 }
 
 /// The user that we log in as.
-pub(super) fn user(login: &Login) -> String {
+fn user(login: &Login) -> String {
     login.user.clone().unwrap_or_else(|| "default".to_owned())
 }
 
 /// The server's words, short and without the password.
-pub(super) fn quote(error: &ServerError, login: &Login) -> String {
+fn quote(error: &ServerError, login: &Login) -> String {
     let said = login.redact(error.to_string().trim_end());
     match said.char_indices().nth(QUOTED_CHARS) {
         Some((end, _)) => format!("{}…", &said[..end]),

@@ -15,12 +15,12 @@ use std::time::Duration;
 use picklock::env::{CallError, Env, Node};
 use picklock::time::span_ns;
 use picklock::{Options, OptionsError, Renewal, Single};
-use scenarios::distribution::{Bucket, Distribution, Histogram};
 use scenarios::span::Span;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use ttl_model::tuning::{ComparedShare, ConfirmationOutcome, Confirmed, ObservedHolds};
 
+use super::measure::distribution;
 use crate::endpoint::Endpoint;
 use crate::env::LiveEnv;
 use fault_proxy::{ClientId, Detail, Plan, Proxy, ProxyError, Upstream};
@@ -319,12 +319,7 @@ impl Experiment {
 }
 
 fn measured(values: &[u64]) -> Law {
-    let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
-    Law::new(&match Histogram::new(values.iter().map(bucket)) {
-        Ok(histogram) => Distribution::Histogram(histogram),
-        // There was nothing to measure.
-        Err(_) => Distribution::Constant(Span(Duration::ZERO)),
-    })
+    Law::new(&distribution(values))
 }
 
 impl Pausable for LiveEnv {

@@ -94,23 +94,28 @@ fn found(trips: &[u64], late: &[u64], length: Duration) -> MachineMeasurements {
     }
     let count = pauses.len() as u64;
     MachineMeasurements {
-        round_trip: histogram(trips, ROUND_TRIPS),
-        pause: histogram(&pauses, PAUSES),
+        round_trip: named(trips, ROUND_TRIPS),
+        pause: named(&pauses, PAUSES),
         pauses_per_ns: float(count) / float(ns(length).max(1)),
         counts: (trips.len() as u64, count),
         latencies,
     }
 }
 
-fn histogram(values: &[u64], tag: &str) -> Distribution {
-    let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
+fn named(values: &[u64], tag: &str) -> Distribution {
     let named =
         Measured { file: "measured.hlog".to_owned(), tag: Some(tag.to_owned()), unit: None };
-    match Histogram::new(values.iter().map(bucket)) {
-        Ok(histogram) => Distribution::Histogram(histogram.found_in(named)),
-        // Whoever measures does so once at least.
-        Err(_) => Distribution::Constant(Span(Duration::ZERO)),
+    match distribution(values) {
+        Distribution::Histogram(histogram) => Distribution::Histogram(histogram.found_in(named)),
+        other => other,
     }
+}
+
+/// How these values, in nanoseconds, are distributed; always 0 where there are none.
+pub(super) fn distribution(values: &[u64]) -> Distribution {
+    let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
+    let histogram = Histogram::new(values.iter().map(bucket));
+    histogram.map_or(Distribution::Constant(Span(Duration::ZERO)), Distribution::Histogram)
 }
 
 fn ns(span: Duration) -> u64 {

@@ -38,9 +38,10 @@ impl ClientLinks {
         }
     }
 
-    /// A server's machine loses its power, or has it again. Clients hear nothing from it until then, and only then
-    /// find out that their connections are broken.
-    pub(super) fn set_power(&mut self, node: usize, on: bool) {
+    /// The machine of the server behind this link of every client loses its power, or has it again. Clients hear
+    /// nothing from it until then, and only then find out that their connections are broken.
+    pub(super) fn set_power(&mut self, node: Option<usize>, on: bool) {
+        let Some(node) = node else { return };
         if std::mem::replace(&mut self.powered[node], on) == on {
             return;
         }

@@ -20,21 +20,13 @@ use resp::frame::CommandName;
 #[derive(Default)]
 pub(super) struct MessageFaults {
     /// Clients (0: any) whose next request is to be struck, and the cue.
-    armed: Vec<(u32, u32)>,
+    pub(super) armed: Vec<(u32, u32)>,
     /// What messages that are held back wait for.
-    gates: Vec<Gate>,
+    pub(super) gates: Vec<Gate>,
     rules: Vec<RuleId>,
 }
 
 impl MessageFaults {
-    pub(super) fn arm(&mut self, client: u32, cue: u32) {
-        self.armed.push((client, cue));
-    }
-
-    pub(super) fn open(&self, gate: usize) {
-        self.gates[gate].open();
-    }
-
     /// Forgets what is armed, lets through what is held back, and removes all rules.
     pub(super) fn end(&mut self, rules: &Rules) {
         self.armed.clear();
@@ -64,7 +56,7 @@ impl Locked<'_> {
                 // A fault of both ways is two rules and one event.
                 let rule = if nth == 0 { rule.tell(write.clone()) } else { rule };
                 let rule = self.nemesis.inner.rules.add(rule);
-                self.state.messages.rules.push(rule.id());
+                self.state.messages.rules.push(rule.id);
             }
         }
     }

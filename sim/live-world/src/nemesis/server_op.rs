@@ -1,36 +1,35 @@
-//! Server operations: what the nemesis has the run do to a server.
+//! Server operations: what the nemesis requests to be done to a server, and how it is done.
 //!
-//! Invariant: a client that came to the place of the fault goes on once the operation has been carried out. What is
-//! scheduled (a server is to come back) is carried out when its time has come, or at the heal.
+//! Invariant: a client that came to the place of the fault goes on once the operation has been carried out. A fault is
+//! written down after it has happened and before the server that it struck serves again; one that could not be is not
+//! written down at all, and the run says why. What is scheduled (a server is to come back) is carried out when its time
+//! has come, or at the heal.
 
+use std::convert::Infallible;
+
+use harness::injector::ServerFault;
+use picklock::env::Node;
 use scenarios::fault::Fault;
 use scenarios::history::What;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{LiveNemesis, Locked, POLL_EVERY, staged};
-use fault_proxy::Upstream;
+use crate::deployment::Deployment;
 
 /// What is to be done to a server, by which cue and for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerOp {
-    /// What.
-    pub(crate) action: ServerAction,
+    action: ServerAction,
     /// The cue and the client that came to its place; none for what was scheduled.
     cue: Option<(u32, u32)>,
     /// Whether it met a hold.
     in_hold: bool,
 }
 
-/// What is to be done to a server: to this one or, where none is named, to the primary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerAction {
-    /// It forgets its scripts.
-    FlushScripts { server: Option<u32> },
-    /// Its wall clock jumps.
-    Step { server: Option<u32>, by_ns: i64 },
-    /// Its clocks drift.
-    Drift { server: Option<u32>, ppm: i32 },
-    /// It ends, as this fault ends it.
-    End { fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64 },
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ServerAction {
+    /// A fault strikes this server or, where none is named, the primary.
+    Strike(Option<u32>, ServerFault),
     /// It is started again.
     Restart { server: usize },
     /// A replica takes its place; it is started again so much later.
@@ -46,30 +45,130 @@ pub(super) struct ServerOps {
 }
 
 impl LiveNemesis {
+    /// Carries out on these servers everything that is requested, one operation after the other.
+    pub(crate) async fn carry_out_all(
+        &self,
+        deployment: &Deployment,
+        requests: &mut UnboundedReceiver<ServerOp>,
+    ) -> Infallible {
+        while let Some(op) = requests.recv().await {
+            if let Err(why) = self.carry_out(deployment, &op).await {
+                self.remark(why);
+            }
+            let mut locked = self.lock();
+            locked.state.server_ops.in_progress -= 1;
+            locked.unblock(&op);
+        }
+        // Nothing will be requested any more.
+        std::future::pending().await
+    }
+
+    /// Carries one operation out; an error says why it could not be.
+    async fn carry_out(&self, deployment: &Deployment, op: &ServerOp) -> Result<(), String> {
+        let (server, fault) = match op.action {
+            ServerAction::Strike(server, fault) => (deployment.server_or_primary(server), fault),
+            ServerAction::Restart { server } => return self.restart(deployment, server).await,
+            ServerAction::Promote { old, to, for_ns } => {
+                let promoted = if deployment.has_sentinels() {
+                    deployment.await_election(old).await
+                } else {
+                    let promoted = deployment.promote(to.map(|it| it as usize)).await;
+                    self.state().links.redirect(0, &deployment.upstream(Node(0)));
+                    promoted
+                };
+                self.schedule(ServerAction::Restart { server: old }, for_ns);
+                return promoted.map_err(|error| error.to_string());
+            }
+        };
+        match fault {
+            ServerFault::FlushScripts => {
+                let flush = ["SCRIPT", "FLUSH"];
+                if !deployment.is_up(server) || deployment.command(server, &flush).await.is_err() {
+                    return Ok(());
+                }
+            }
+            ServerFault::StepClock(by_ns) if deployment.step_clock(server, by_ns).await => {}
+            ServerFault::Drift(ppm) if deployment.set_drift(server, ppm).await => {}
+            ServerFault::StepClock(_) | ServerFault::Drift(_) => {
+                return Err(no_library(server, "its clock cannot be changed"));
+            }
+            ServerFault::End { fault, to, for_ns } => {
+                return self.end(deployment, op, server, fault, to, for_ns).await;
+            }
+        }
+        self.struck(op, deployment.node_of(server), false);
+        Ok(())
+    }
+
+    /// Ends a server that is up.
+    async fn end(
+        &self,
+        deployment: &Deployment,
+        op: &ServerOp,
+        server: usize,
+        fault: Fault,
+        to: Option<u32>,
+        for_ns: u64,
+    ) -> Result<(), String> {
+        let is_failover = fault == Fault::Failover;
+        if !deployment.is_up(server) || (is_failover && !deployment.has_candidate()) {
+            return Ok(());
+        }
+        let power = fault == Fault::PowerLoss;
+        if power && !deployment.is_paged(server) {
+            return Err(no_library(server, "what is on its disk is unknown"));
+        }
+        // Asked before it ends: the primary may be another one afterwards.
+        let node = deployment.node_of(server);
+        if power {
+            // First, so that clients do not see connections close: a machine without power is silent.
+            self.state().links.set_power(deployment.link_of(server), false);
+        }
+        deployment.kill(server).await.map_err(|error| error.to_string())?;
+        if power
+            && let Some(cut) =
+                deployment.lose_power(server).await.map_err(|error| error.to_string())?
+        {
+            let (kept, written) = (cut.kept, cut.written);
+            self.remark(format!(
+                "server {server} lost its power: {kept} of the {written} bytes of its append-only file were on the disk"
+            ));
+        }
+        let kept = is_failover && deployment.candidate_has_key(to.map(|it| it as usize)).await;
+        self.struck(op, node, kept);
+        let then = match is_failover {
+            true => ServerAction::Promote { old: server, to, for_ns },
+            false => ServerAction::Restart { server },
+        };
+        self.schedule(then, for_ns);
+        Ok(())
+    }
+
+    async fn restart(&self, deployment: &Deployment, server: usize) -> Result<(), String> {
+        let restarted = deployment.restart(server).await;
+        // It serves from now on, whether or not replicas follow it yet.
+        self.state().links.set_power(deployment.link_of(server), true);
+        restarted.map_err(|error| format!("server {server} cannot be restarted: {error}"))?;
+        deployment.attach_replicas().await.map_err(|error| error.to_string())
+    }
+
     /// Writes down that an operation has struck the clients of this node; `kept` where the lock's key outlived it.
-    pub(crate) fn struck(&self, op: &ServerOp, node: Option<u16>, kept: bool) {
+    fn struck(&self, op: &ServerOp, node: Option<u16>, kept: bool) {
         let Some((place, _)) = op.cue else { return };
         let locked = self.lock();
         let Some(cue) = locked.state.cues.get(place) else { return };
-        let (fault, for_ns) = match op.action {
-            ServerAction::Step { by_ns, .. } => (cue.kind, by_ns.unsigned_abs()),
-            ServerAction::Drift { .. } => (cue.kind, 0),
-            _ => (cue.kind, cue.lasts_ns().unwrap_or(0)),
+        let for_ns = match op.action {
+            ServerAction::Strike(_, ServerFault::StepClock(by_ns)) => by_ns.unsigned_abs(),
+            ServerAction::Strike(_, ServerFault::Drift(_)) => 0,
+            _ => cue.lasts_ns().unwrap_or(0),
         };
         let in_hold = op.in_hold && !(cue.loses_hold && kept);
-        let what = What::Fault { fault, node, for_ns, in_hold, staged: staged(place) };
+        let what = What::Fault { fault: cue.kind, node, for_ns, in_hold, staged: staged(place) };
         self.inner.write(0, what);
     }
 
-    /// An operation has been carried out, or cannot be.
-    pub(crate) fn done(&self, op: &ServerOp) {
-        let mut locked = self.lock();
-        locked.state.server_ops.in_progress -= 1;
-        locked.unblock(op);
-    }
-
     /// Schedules an action in so many nanoseconds; after the heal it is requested at once.
-    pub(crate) fn schedule(&self, action: ServerAction, in_ns: u64) {
+    fn schedule(&self, action: ServerAction, in_ns: u64) {
         let mut locked = self.lock();
         if !locked.state.cues.on() {
             return locked.request(ServerOp { action, cue: None, in_hold: false });
@@ -78,15 +177,8 @@ impl LiveNemesis {
         let number = scheduled.last().map_or(0, |(last, _)| last + 1);
         scheduled.push((number, action));
         drop(locked);
-        self.later(in_ns, move |it| {
-            let mut locked = it.lock();
-            let scheduled = &mut locked.state.server_ops.scheduled;
-            // The heal may have been earlier.
-            if let Some(at) = scheduled.iter().position(|(it, _)| *it == number) {
-                let (_, action) = scheduled.remove(at);
-                locked.request(ServerOp { action, cue: None, in_hold: false });
-            }
-        });
+        // The heal may come earlier, and request it then.
+        self.later(in_ns, move |it| it.lock().request_scheduled(|of| of == number));
     }
 
     /// Waits until no operation is in progress or scheduled.
@@ -96,24 +188,13 @@ impl LiveNemesis {
             tokio::time::sleep(POLL_EVERY).await;
         }
     }
-
-    /// The machine of the server behind this link of every client loses its power, or has it again.
-    pub(crate) fn set_power(&self, link: Option<usize>, on: bool) {
-        if let Some(node) = link {
-            self.state().links.set_power(node, on);
-        }
-    }
-
-    /// A node leads to another server from now on.
-    pub(crate) fn redirect(&self, node: u16, upstream: &Upstream) {
-        self.state().links.redirect(node, upstream);
-    }
 }
 
 impl Locked<'_> {
     /// Requests an operation; the client that came to the place waits for it.
     pub(super) fn request_for_cue(&mut self, action: ServerAction) {
-        let in_hold = self.meets_hold(0) || matches!(action, ServerAction::Drift { .. });
+        let drifts = matches!(action, ServerAction::Strike(_, ServerFault::Drift(_)));
+        let in_hold = self.meets_hold(0) || drifts;
         let client = self.state.cues.came();
         if let Some(client) = self.client(client) {
             client.block();
@@ -122,9 +203,11 @@ impl Locked<'_> {
         self.request(ServerOp { action, cue, in_hold });
     }
 
-    /// Requests now what was scheduled for later.
-    pub(super) fn request_scheduled(&mut self) {
-        for (_, action) in std::mem::take(&mut self.state.server_ops.scheduled) {
+    /// Requests now what was scheduled for later under one of these numbers.
+    pub(super) fn request_scheduled(&mut self, which: impl Fn(u64) -> bool) {
+        let scheduled = &mut self.state.server_ops.scheduled;
+        let due: Vec<_> = scheduled.extract_if(.., |(number, _)| which(*number)).collect();
+        for (_, action) in due {
             self.request(ServerOp { action, cue: None, in_hold: false });
         }
     }
@@ -143,4 +226,11 @@ impl Locked<'_> {
             client.unblock();
         }
     }
+}
+
+fn no_library(server: usize, what: &str) -> String {
+    format!(
+        "{what}: server {server} has not loaded the library that picklock starts it with (is its executable linked \
+         statically, or is the temporary directory mounted noexec?)"
+    )
 }

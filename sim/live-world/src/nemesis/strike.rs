@@ -9,10 +9,11 @@ use rand_pcg::rand_core::Rng;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 use scenarios::history::What;
 
-use super::{Locked, ServerAction};
+use super::Locked;
+use super::server_op::ServerAction;
 use fault_proxy::Cut;
 use harness::cues::{Cues, Recovery};
-use harness::injector::{self, Clocks, Injector};
+use harness::injector::{self, Injector, ServerFault};
 
 /// How long a client that is to crash may take to send what it was about to send.
 const CRASH_GRACE: Duration = Duration::from_millis(20);
@@ -84,44 +85,30 @@ impl Injector for Locked<'_> {
     }
 
     fn arm(&mut self, client: u32, cue: u32) {
-        self.state.messages.arm(client, cue);
+        self.state.messages.armed.push((client, cue));
     }
 
     fn deliver(&mut self, gate: usize) {
-        self.state.messages.open(gate);
+        self.state.messages.gates[gate].open();
     }
 
-    fn set_drift(&mut self, whose: Clocks, ppm: i32) {
-        match whose {
-            Clocks::Server(server) => self.request_for_cue(ServerAction::Drift { server, ppm }),
-            Clocks::Client(client) => {
-                if let Some(client) = self.client(client) {
-                    client.set_drift(ppm);
-                }
-                // It lasts as long as the run, so it meets every hold that is still to come.
-                self.write(client, Fault::Drift, 0, true);
-            }
+    fn set_drift(&mut self, client: u32, ppm: i32) {
+        if let Some(client) = self.client(client) {
+            client.set_drift(ppm);
         }
+        // It lasts as long as the run, so it meets every hold that is still to come.
+        self.write(client, Fault::Drift, 0, true);
     }
 
-    fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
-        match whose {
-            Clocks::Server(server) => self.request_for_cue(ServerAction::Step { server, by_ns }),
-            Clocks::Client(client) => {
-                if let Some(client) = self.client(client) {
-                    client.step_clock(by_ns);
-                }
-                self.note(client, Fault::ClockStep, by_ns.unsigned_abs());
-            }
+    fn step_clock(&mut self, client: u32, by_ns: i64) {
+        if let Some(client) = self.client(client) {
+            client.step_clock(by_ns);
         }
+        self.note(client, Fault::ClockStep, by_ns.unsigned_abs());
     }
 
-    fn flush_scripts(&mut self, server: Option<u32>) {
-        self.request_for_cue(ServerAction::FlushScripts { server });
-    }
-
-    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64) {
-        self.request_for_cue(ServerAction::End { fault, server, to, for_ns });
+    fn strike_server(&mut self, server: Option<u32>, with: ServerFault) {
+        self.request_for_cue(ServerAction::Strike(server, with));
     }
 }
 

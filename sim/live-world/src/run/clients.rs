@@ -6,9 +6,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use harness::world::RunRequest;
+use harness::world::{RunError, RunRequest};
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
@@ -21,10 +22,10 @@ use tokio::sync::{Barrier, Mutex, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::NotRun;
+use super::unavailable;
 use crate::deployment::{Deployment, SERVICE};
 use crate::endpoint::private_client;
-use crate::env::{LiveEnv, StillBusy};
+use crate::env::LiveEnv;
 use crate::nemesis::{ClientControl, ClientLinks, LiveNemesis, ServerOp};
 use crate::server::Password;
 use fault_proxy::{Addresses, ClientId, Latency, Link, Plan, Proxy, ProxyError, Upstream};
@@ -38,11 +39,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The clients of a run, and the run itself as client 0.
 pub(super) struct RunClients {
-    run: LiveEnv,
+    /// The run itself, as a client without latency.
+    pub(super) run: LiveEnv,
     clients: Vec<LiveEnv>,
     /// Their links to the servers of the lock, the run's own first.
     links: Vec<Vec<Link>>,
-    nemesis: LiveNemesis,
+    /// What strikes them.
+    pub(super) nemesis: LiveNemesis,
     /// The lock's nodes, and then the resource's.
     nodes: Vec<Node>,
     lock_nodes: usize,
@@ -60,7 +63,7 @@ impl RunClients {
         proxy: &Proxy,
         request: &RunRequest,
         journal: &Journal,
-    ) -> Result<(Self, UnboundedReceiver<ServerOp>), NotRun> {
+    ) -> Result<(Self, UnboundedReceiver<ServerOp>), ProxyError> {
         let (scenario, seed) = (&*request.scenario, request.seed);
         let network = &scenario.network;
         // One table for each distribution, whoever draws from it.
@@ -85,12 +88,13 @@ impl RunClients {
             if deployment.has_sentinels() || deployment.is_cluster() {
                 let (inner, links) = discovering(deployment, client, link)?;
                 let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
-                return Ok::<_, NotRun>((env, links));
+                return Ok::<_, ProxyError>((env, links));
             }
             let links =
                 deployment.nodes().map(|it| link(client, it, deployment.upstream(it), None));
             let links = links.collect::<Result<Vec<Link>, _>>()?;
-            let mut to: Vec<_> = links.iter().map(|it| deployment.client(it.addr())).collect();
+            let mut to: Vec<_> =
+                links.iter().map(|it| deployment.first().client(it.addr())).collect();
             to.append(&mut beside);
             Ok((LiveEnv::new(ClientId(client), seed, to), links))
         };
@@ -115,13 +119,8 @@ impl RunClients {
         self.links.iter().flatten().map(|link| link.counters().connections).sum()
     }
 
-    /// The run itself, as a client without latency.
-    pub(super) fn run_itself(&self) -> &LiveEnv {
-        &self.run
-    }
-
     /// Connects everybody.
-    pub(super) async fn connect(&self) -> Result<(), NotRun> {
+    pub(super) async fn connect(&self) -> Result<(), RunError> {
         let gate = Arc::new(Semaphore::new(CONNECT_AT_ONCE));
         let mut connecting = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
@@ -136,11 +135,16 @@ impl RunClients {
                         let why = format!("no answer within {ANSWER_WITHIN:?}");
                         Err(CallError::Indeterminate(why.into()))
                     })
-                    .map_err(|source| NotRun::Connect { client, source })
+                    .map_err(|error| {
+                        unavailable(format!(
+                            "client {client} cannot connect to the server: {error}; check that the server is running \
+                             and allows enough connections (CONFIG GET maxclients)"
+                        ))
+                    })
             });
         }
         while let Some(connected) = connecting.join_next().await {
-            connected.map_err(NotRun::Panicked)??;
+            connected.map_err(panicked)??;
         }
         Ok(())
     }
@@ -170,13 +174,13 @@ impl RunClients {
         self.nemesis.stage(&cues, controls, ClientLinks::new(self.links.clone(), self.lock_nodes));
         for env in &self.clients {
             let (env, trial) = (env.clone(), Arc::clone(trial));
-            let (start, gauge) = (Arc::clone(&start), request.gauge.clone());
+            let (start, done) = (Arc::clone(&start), Arc::clone(&request.done));
             working.spawn(async move {
                 start.wait().await;
-                let (client, process) = (env.client().0, Arc::clone(env.process()));
+                let (client, process) = (env.client().0, Arc::clone(&env.process));
                 process.unless_gone(trial.client(env, client)).await;
                 process.finish();
-                gauge.add();
+                done.fetch_add(1, Ordering::Relaxed);
             });
         }
         let healing = async {
@@ -204,11 +208,6 @@ impl RunClients {
         ended
     }
 
-    /// What strikes them.
-    pub(super) fn nemesis(&self) -> &LiveNemesis {
-        &self.nemesis
-    }
-
     /// Stops the clients that are still at work, and waits until none of them is.
     pub(super) async fn stop(&self) {
         self.nemesis.heal();
@@ -228,12 +227,13 @@ impl RunClients {
     }
 
     /// Waits until no client has a task left in the background.
-    pub(super) async fn idle(&self, within: Duration) -> Result<(), StillBusy> {
+    pub(super) async fn idle(&self, within: Duration) {
         let end = Instant::now() + within;
         for env in &self.clients {
-            env.idle(end.saturating_duration_since(Instant::now())).await?;
+            if !env.idle(end.saturating_duration_since(Instant::now())).await {
+                return;
+            }
         }
-        Ok(())
     }
 }
 
@@ -244,28 +244,33 @@ fn discovering(
     client: u32,
     link: impl Fn(u32, Node, Upstream, Option<Arc<Addresses>>) -> Result<Link, ProxyError>,
 ) -> Result<(TokioEnv, Vec<Link>), ProxyError> {
-    let addresses = Arc::new(Addresses::new());
+    let addresses = Arc::new(Addresses::default());
     let mut links = Vec::new();
     for (upstream, addr) in deployment.servers() {
         let link = link(client, Node(0), upstream, Some(Arc::clone(&addresses)))?;
         addresses.insert(addr, link.addr());
         links.push(link);
     }
-    let like = |link: &Link| deployment.client(link.addr()).get_connection_info().clone();
+    let like = |link: &Link| deployment.first().client(link.addr()).get_connection_info().clone();
     if deployment.is_cluster() {
         let cluster = Cluster::open(links.iter().map(like));
         let cluster = cluster.expect("there are nodes, and their addresses need no parsing");
-        return Ok((TokioEnv::for_key(&cluster, deployment.keys().key("lock")), links));
+        return Ok((TokioEnv::for_key(&cluster, deployment.first().keys().key("lock")), links));
     }
     let like = like(&links[0]);
     let mut sentinels = Vec::new();
     for upstream in deployment.sentinel_upstreams() {
         let link = link(client, SENTINEL, upstream, Some(Arc::clone(&addresses)))?;
-        sentinels.push(deployment.client(link.addr()));
+        sentinels.push(deployment.first().client(link.addr()));
         links.push(link);
     }
     let options = TokioOptions::default();
     Ok((TokioEnv::from_sentinels(sentinels, SERVICE, like, options), links))
+}
+
+/// A client's task has ended in a panic.
+pub(super) fn panicked(error: JoinError) -> RunError {
+    RunError::Bug(format!("a client has panicked: {error}"))
 }
 
 /// Pings every server.

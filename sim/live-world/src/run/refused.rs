@@ -1,12 +1,15 @@
-//! What the server refused while clients were at work, and what that means for the run.
+//! What the server or this machine refused while clients were at work, and what that means for the run.
 //!
-//! Invariant: a command that was refused because of the server (a missing right, no memory, no disk, a replica) never
-//! counts against the lock. Refusals that belong to locking, such as a script that is not loaded yet, are not counted.
+//! Invariant: a command that was refused because of the server (a missing right, no memory, no disk, a replica) or for
+//! want of a file descriptor never counts against the lock. Refusals that belong to locking, such as a script that is
+//! not loaded yet, are not counted.
 
 use std::collections::BTreeMap;
 
 use picklock::reply::ServerError;
 use scenarios::history::{History, What};
+
+use fault_proxy::descriptors::says_out_of_files;
 
 /// Error codes of a server that would refuse any lock.
 const OF_SERVER: [&str; 10] = [
@@ -73,9 +76,28 @@ fn is_of_server(said: &str) -> bool {
     OF_SERVER.contains(&code) || said.contains(IN_SCRIPT)
 }
 
+/// How many operations failed because this process had no file descriptor for a connection. Connections that the proxy
+/// could not pass on are counted by the proxy itself.
+pub(super) fn out_of_files(history: &History) -> u64 {
+    let why = |what| match what {
+        What::NotAcquired(why)
+        | What::AcquireUnknown(why)
+        | What::ReleaseUnknown(why)
+        | What::Refused(why)
+        | What::Unanswered(why)
+        | What::NotTaken(why)
+        | What::TakeUnknown { why, .. }
+        | What::NotUpdated(why)
+        | What::UpdateUnknown { why, .. } => Some(why),
+        _ => None,
+    };
+    let said = history.events.iter().filter_map(|event| why(event.what));
+    said.filter(|why| says_out_of_files(history.text(*why))).count() as u64
+}
+
 #[cfg(test)]
 mod tests {
-    use scenarios::history::{Event, Head, Intent, Touch};
+    use scenarios::history::{Event, Head, Intent, Text, Touch};
 
     use super::*;
 
@@ -118,5 +140,21 @@ mod tests {
     fn a_server_that_accepts_no_writes_denies_no_right() {
         let refused = Refused::of(&history(&[("SET", "READONLY You can't write")])).unwrap();
         assert_eq!((&*refused.said.code, refused.is_denied()), ("READONLY", false));
+    }
+
+    #[test]
+    fn only_operations_without_a_file_descriptor_count() {
+        let mut history = History::new(Head::default());
+        let mut say = |why: &str, what: fn(Text) -> What| {
+            let what = what(history.texts.intern(why));
+            history.events.push(Event { at_ns: 1, client: 1, acquisition: 1, op: 1, what });
+        };
+        let ran_out = "not sent: Too many open files (os error 24)";
+        say(ran_out, What::NotAcquired);
+        say("held by another", What::NotAcquired);
+        say("pool not read: not sent: Too many open files (os error 24)", What::NotTaken);
+        say("outcome unknown: Connection reset by peer (os error 104)", What::AcquireUnknown);
+        say(ran_out, What::Released);
+        assert_eq!(out_of_files(&history), 2);
     }
 }

@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use resp::frame::{FrameKind, Limits, Scanner};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use fault_proxy::Upstream;
+use picklock::reply::Reply;
 
 use super::Password;
+use crate::wire::{RespWire, command_of};
 
 /// The version of the server at `addr` whose working directory is `dir`, or what is wrong.
 pub(super) async fn version(
@@ -21,13 +21,18 @@ pub(super) async fn version(
     within: Duration,
 ) -> Result<String, String> {
     let asked = async {
-        let mut stream = TcpStream::connect(addr).await.map_err(|error| error.to_string())?;
+        let wire = RespWire::connect(&Upstream::Tcp(addr)).await;
+        let mut wire = wire.map_err(|error| error.to_string())?;
         match password {
             // If somebody else's server answers, it learns a password that opens nothing.
-            Some(password) => log_in(&mut stream, password).await?,
-            None => ask(&mut stream, "PING").await.map(drop)?,
-        }
-        let info = ask(&mut stream, "INFO server").await?;
+            Some(password) => {
+                let said = ask(&mut wire, &["AUTH", password.reveal()]).await;
+                said.map_err(|error| error.replace(password.reveal(), "***"))?
+            }
+            None => ask(&mut wire, &["PING"]).await?,
+        };
+        let info = ask(&mut wire, &["INFO", "server"]).await?;
+        let info = String::from_utf8_lossy(info.as_bytes().unwrap_or_default());
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)).map(|text| text.trim().to_owned())
         };
@@ -38,8 +43,11 @@ pub(super) async fn version(
             Some("sentinel") => field("config_file:")
                 .is_some_and(|file| Path::new(&file).parent().is_some_and(is_ours)),
             _ => {
-                let config = ask(&mut stream, "CONFIG GET dir").await?;
-                config.lines().any(|line| is_ours(Path::new(line)))
+                let Reply::Array(config) = ask(&mut wire, &["CONFIG", "GET", "dir"]).await? else {
+                    return Err(String::from("CONFIG GET was not answered as Redis does"));
+                };
+                let is_ours = |it: &[u8]| is_ours(Path::new(&*String::from_utf8_lossy(it)));
+                config.iter().filter_map(Reply::as_bytes).any(is_ours)
             }
         };
         if !ours {
@@ -55,31 +63,11 @@ pub(super) async fn version(
     }
 }
 
-/// Logs in. Errors do not contain the password.
-async fn log_in(stream: &mut TcpStream, password: &Password) -> Result<(), String> {
-    let said = ask(stream, &format!("AUTH {}", password.reveal())).await;
-    said.map(drop).map_err(|error| error.replace(password.reveal(), "***"))
-}
-
-/// Sends an inline command; gives the whole reply as text, or the error in it.
-async fn ask(stream: &mut TcpStream, command: &str) -> Result<String, String> {
-    stream.write_all(format!("{command}\r\n").as_bytes()).await.map_err(|e| e.to_string())?;
-    let mut scanner = Scanner::replies(Limits::default());
-    let mut buf = Vec::new();
-    loop {
-        match scanner.scan(&buf) {
-            Err(error) => return Err(format!("{command} was not answered as Redis does: {error}")),
-            Ok(Some(frame)) => {
-                let text = String::from_utf8_lossy(&buf[..frame.len]).into_owned();
-                let refused = frame.kind == FrameKind::Error;
-                return if refused { Err(format!("{command}: {}", text.trim())) } else { Ok(text) };
-            }
-            Ok(None) => {}
-        }
-        match stream.read_buf(&mut buf).await {
-            Ok(0) => return Err(format!("the connection was closed on {command}")),
-            Ok(_) => {}
-            Err(error) => return Err(error.to_string()),
-        }
+/// The reply to a command, or what is wrong.
+async fn ask(wire: &mut RespWire, words: &[&str]) -> Result<Reply, String> {
+    match wire.call(&command_of(words)).await {
+        Ok(Ok(reply)) => Ok(reply),
+        Ok(Err(error)) => Err(format!("{}: {error}", words[0])),
+        Err(error) => Err(error.to_string()),
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 
 use super::directory::{self, ServersDirectory, write_private};
 use super::protocol::{
-    ANSWERS_VARIABLE, COMMAND, LOG_FILE, PAGE_FILE, PIPES, Port, RunRequest, Signal, StartRequest,
+    ANSWERS_VARIABLE, COMMAND, LOG_FILE, PAGE_FILE, PIPES, RunRequest, Signal, StartRequest,
     SupervisorEvent, SupervisorRequest,
 };
 use super::watcher::{self, Watcher};
@@ -109,7 +109,7 @@ async fn supervise() -> io::Result<()> {
         }
     }
     if let Some((directory, watcher)) = table.directory {
-        directory::clear(directory.path());
+        directory::clear(&directory.path);
         watcher.end();
     }
     Ok(())
@@ -164,10 +164,7 @@ impl ServerTable {
             return Err(io::Error::other(format!("server {id} is already running")));
         }
         let dir = self.directory(id)?;
-        let port = match port {
-            Port::Fixed(port) => *port,
-            Port::Auto => free_port()?,
-        };
+        let port = port.map_or_else(free_port, Ok)?;
         let config_file = dir.join("redis.conf");
         write_private(&config_file, config.as_bytes())?;
         let log = OpenOptions::new().create(true).append(true).open(dir.join(LOG_FILE))?;
@@ -254,7 +251,7 @@ impl ServerTable {
                 // In a thread of its own: starting a server need not wait for it.
                 std::thread::Builder::new().name("sweep".into()).spawn(directory::sweep)?;
                 let directory = ServersDirectory::make().map_err(|error| no_room(&error))?;
-                let watcher = Watcher::start(directory.path())?;
+                let watcher = Watcher::start(&directory.path)?;
                 &self.directory.insert((directory, watcher)).0
             }
         };

@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The directory, and the lock that says that it is in use.
 pub(super) struct ServersDirectory {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     _lock: Flock<File>,
 }
 
@@ -49,10 +49,6 @@ impl ServersDirectory {
             .map_err(|(_, errno)| io::Error::from(errno))?;
         fs::rename(&new, path.join(LOCK_FILE))?;
         Ok(Self { path, _lock: lock })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The directory of a server, made if it is new.
@@ -162,10 +158,10 @@ mod tests {
         let server = directory.server(0).unwrap();
         write_private(&server.join("redis.conf"), b"requirepass x").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-        assert_eq!((mode(directory.path()), mode(&server)), (0o700, 0o700));
+        assert_eq!((mode(&directory.path), mode(&server)), (0o700, 0o700));
         assert_eq!(mode(&server.join("redis.conf")), 0o600);
-        clear(directory.path());
-        assert!(!directory.path().exists());
+        clear(&directory.path);
+        assert!(!directory.path.exists());
     }
 
     #[test]
@@ -179,7 +175,7 @@ mod tests {
         let mut other = writing_to(&elsewhere.path().join(LOG_FILE));
         // The child is reaped meanwhile, as a supervisor or init would.
         let reaped = std::thread::spawn(move || ours.wait().unwrap());
-        clear(directory.path());
+        clear(&directory.path);
         assert!(!reaped.join().unwrap().success());
         assert!(reader.try_wait().unwrap().is_none() && other.try_wait().unwrap().is_none());
         for child in [&mut reader, &mut other] {
@@ -191,7 +187,7 @@ mod tests {
     #[test]
     fn a_directory_is_dead_only_once_its_supervisor_is() {
         let directory = ServersDirectory::make().unwrap();
-        let path = directory.path().to_owned();
+        let path = directory.path.clone();
         assert!(!is_dead(&path), "it is held");
         drop(directory);
         assert!(is_dead(&path));

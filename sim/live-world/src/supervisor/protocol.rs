@@ -28,17 +28,6 @@ pub const PAGE_FILE: &str = "page";
 /// How the directory of a run begins, so that people recognise it.
 pub const DIRECTORY_PREFIX: &str = "picklock-";
 
-/// Which port a server is to listen on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Port {
-    /// A free one.
-    #[default]
-    Auto,
-    /// This one.
-    Fixed(u16),
-}
-
 /// Signals a server can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -92,7 +81,7 @@ mod words {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum SupervisorRequest {
-    /// StartRequest a server. The number of one that has ended starts it again in its old directory.
+    /// Start a server. The number of one that has ended starts it again in its old directory.
     Start(StartRequest),
     /// Run a program of the user's.
     Run(RunRequest),
@@ -118,9 +107,8 @@ pub struct StartRequest {
     /// The executable.
     #[serde(with = "bytes")]
     pub binary: PathBuf,
-    /// Where to listen.
-    #[serde(default)]
-    pub port: Port,
+    /// The port to listen on; a free one where none is named.
+    pub port: Option<u16>,
     /// Arguments behind the standard ones, which they override.
     #[serde(default)]
     pub args: Vec<String>,

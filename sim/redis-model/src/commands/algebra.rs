@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use resp::{Blob, ErrorReply, ProtocolVersion, Reply, decimal, float, is_word};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, float, is_word};
 
 use super::arguments::positive;
 use super::zrange::listed;
 use crate::scored::Scored;
-use crate::server::{CommandResult, CommandSpec, Handler, Request, Server, flag};
-use crate::value::StoredValue;
+use crate::server::{CommandResult, CommandSpec, Handler, Request, Server, flag, group};
+use crate::value::{SetMembers, StoredValue};
 
 const READ: u32 = flag::READONLY;
 const STORE: u32 = flag::WRITE | flag::DENYOOM;
@@ -26,7 +26,7 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     plain("sinterstore", -3, STORE, |s, r| store_sets(s, r, SetOp::Intersection)),
     plain("sunionstore", -3, STORE, |s, r| store_sets(s, r, SetOp::Union)),
     plain("sdiffstore", -3, STORE, |s, r| store_sets(s, r, SetOp::Difference)),
-    CommandSpec::new("sintercard", -3, READ, sintercard).counted_keys(1).group("set"),
+    group::SET.command("sintercard", -3, READ, sintercard).counted_keys(1),
     scored("zinter", |s, r| scored_sets(s, r, SetOp::Intersection)),
     scored("zunion", |s, r| scored_sets(s, r, SetOp::Union)),
     scored("zdiff", |s, r| scored_sets(s, r, SetOp::Difference)),
@@ -37,15 +37,15 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 ];
 
 const fn plain(name: &'static str, arity: i8, flags: u32, handler: Handler) -> CommandSpec {
-    CommandSpec::new(name, arity, flags, handler).keys(1, -1, 1).group("set")
+    group::SET.command(name, arity, flags, handler).keys(1, -1, 1)
 }
 
 const fn scored(name: &'static str, handler: Handler) -> CommandSpec {
-    CommandSpec::new(name, -3, READ, handler).counted_keys(1).group("sortedset")
+    group::SORTED_SET.command(name, -3, READ, handler).counted_keys(1)
 }
 
 const fn stored(name: &'static str, handler: Handler) -> CommandSpec {
-    CommandSpec::new(name, -4, MOVABLE_STORE, handler).keys(1, 1, 1).group("sortedset")
+    group::SORTED_SET.command(name, -4, MOVABLE_STORE, handler).keys(1, 1, 1)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,9 @@ fn operands(
             Some(StoredValue::Scored(set)) if or_scored => {
                 set.as_slice().iter().map(|(score, member)| (member.clone(), *score)).collect()
             }
-            Some(value) => value.as_set()?.iter().map(|member| (member.clone(), 1.0)).collect(),
+            Some(value) => {
+                value.get::<SetMembers>()?.iter().map(|member| (member.clone(), 1.0)).collect()
+            }
         });
     }
     Ok(operands)
@@ -221,11 +223,10 @@ fn combined(
     args: &[&[u8]],
     form: OptionSet,
 ) -> Result<(WeightedMembers, AlgebraOptions), ErrorReply> {
-    let count = decimal(args[0]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    let name = request.args[0].to_ascii_lowercase();
-    let name = String::from_utf8_lossy(&name);
+    let count = super::arguments::number(args[0])?;
     let count = usize::try_from(count).ok().filter(|&count| count > 0);
     let count = count.ok_or_else(|| {
+        let name = request.name();
         ErrorReply::of(format!("ERR at least 1 input key is needed for '{name}' command"))
     })?;
     let keys = args[1..].get(..count).ok_or(ErrorReply::SYNTAX)?;

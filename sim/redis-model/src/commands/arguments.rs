@@ -2,12 +2,32 @@
 
 use std::ops::Range;
 
-use resp::{ErrorReply, decimal};
+use resp::{ErrorReply, decimal, is_word};
+
+use crate::server::Request;
 
 /// A number of things, which may be 0.
 pub(super) fn positive(text: &[u8]) -> Result<usize, ErrorReply> {
     let count = decimal(text).and_then(|count| usize::try_from(count).ok());
     count.ok_or(ErrorReply::new("ERR value is out of range, must be positive"))
+}
+
+/// The count that may follow a key, the only argument that may.
+pub(super) fn optional_count(request: &Request<'_>) -> Result<Option<usize>, ErrorReply> {
+    match request.args {
+        [_, _] => Ok(None),
+        [_, _, count] => positive(count).map(Some),
+        _ => Err(ErrorReply::SYNTAX),
+    }
+}
+
+/// Whether these words say how to flush, or nothing of it.
+pub(super) fn are_flush_mode(words: &[&[u8]]) -> bool {
+    match words {
+        [] => true,
+        [mode] => is_word(mode, "SYNC") || is_word(mode, "ASYNC"),
+        _ => false,
+    }
 }
 
 /// An integer.

@@ -2,23 +2,21 @@
 //!
 //! Invariant: the first bit is the highest one of the first byte. Not modelled: BITFIELD.
 
-use std::collections::VecDeque;
-
 use resp::{Blob, ErrorReply, Reply, decimal, is_word};
 
 use super::arguments::number;
-use super::strings::{edit, span};
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
-use crate::value::StoredValue;
+use super::strings::{clamped, edit, span};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, group};
+use crate::value::{Elements, StoredValue};
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("setbit", 4, WRITE, setbit).group("bitmap"),
-    CommandSpec::keyed("getbit", 3, flag::READONLY | flag::FAST, getbit).group("bitmap"),
-    CommandSpec::keyed("bitcount", -2, flag::READONLY, bitcount).group("bitmap"),
-    CommandSpec::keyed("bitpos", -3, flag::READONLY, bitpos).group("bitmap"),
-    CommandSpec::new("bitop", -4, WRITE, bitop).keys(2, -1, 1).group("bitmap"),
+    group::BITMAP.keyed("setbit", 4, WRITE, setbit),
+    group::BITMAP.keyed("getbit", 3, flag::READONLY | flag::FAST, getbit),
+    group::BITMAP.keyed("bitcount", -2, flag::READONLY, bitcount),
+    group::BITMAP.keyed("bitpos", -3, flag::READONLY, bitpos),
+    group::BITMAP.command("bitop", -4, WRITE, bitop).keys(2, -1, 1),
 ];
 
 /// As many as a string may have.
@@ -41,9 +39,9 @@ fn setbit(server: &mut Server, request: &Request<'_>) -> CommandResult {
         b"1" => true,
         _ => return Err(ErrorReply::new("ERR bit is not an integer or out of range")),
     };
-    let slot = server.find_as(request, request.args[1], StoredValue::as_str)?;
+    let slot = server.find_as::<Blob>(request, request.args[1])?;
     if let Some(slot) = slot {
-        let value = server.db(request).at(slot).value.as_str()?;
+        let value = server.value::<Blob>(request, slot)?;
         if place / 8 < value.len() && bit(value, place) == on {
             return Ok(Reply::Int(i64::from(on)));
         }
@@ -59,7 +57,7 @@ fn setbit(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn getbit(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let place = place(request.args[2])?;
-    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
+    let value = server.read_as::<Blob>(request, request.args[1])?;
     Ok(Reply::Int(i64::from(value.is_some_and(|value| bit(value, place)))))
 }
 
@@ -73,7 +71,7 @@ fn in_bits(unit: &[u8]) -> Result<bool, ErrorReply> {
 }
 
 fn bitcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let Some(value) = server.read_as(request, request.args[1], StoredValue::as_str)? else {
+    let Some(value) = server.read_as::<Blob>(request, request.args[1])? else {
         return Ok(Reply::Int(0));
     };
     let bits = match request.args[2..] {
@@ -99,7 +97,7 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
         1 => true,
         _ => return Err(ErrorReply::new("ERR The bit argument must be 1 or 0.")),
     };
-    let Some(value) = server.read_as(request, request.args[1], StoredValue::as_str)? else {
+    let Some(value) = server.read_as::<Blob>(request, request.args[1])? else {
         return Ok(Reply::Int(if wanted { -1 } else { 0 }));
     };
     let (start, end, unit) = match request.args[3..] {
@@ -112,9 +110,7 @@ fn bitpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let scale = if unit.map_or(Ok(false), in_bits)? { 1 } else { 8 };
     let units = value.len() * 8 / scale;
     let last = end.map_or(Ok(-1), number)?;
-    let signed = i64::try_from(units).unwrap_or(i64::MAX);
-    let from_left = |place: i64| if place < 0 { (place + signed).max(0) } else { place };
-    let range = super::arguments::range(from_left(start), from_left(last), units);
+    let range = clamped(start, last, units);
     let found = (range.start * scale..range.end * scale).find(|&place| bit(value, place) == wanted);
     // Without an end, zeros follow the value.
     let beyond = !wanted && end.is_none() && !range.is_empty();
@@ -139,7 +135,7 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> CommandResult {
     };
     let mut values = Vec::with_capacity(sources.len());
     for key in sources {
-        let value = server.read_as(request, key, StoredValue::as_str)?;
+        let value = server.read_as::<Blob>(request, key)?;
         values.push(value.cloned().unwrap_or_default());
     }
     let len = values.iter().map(|value| value.len()).max().unwrap_or(0);
@@ -152,7 +148,7 @@ fn bitop(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let result: Blob = (0..len).map(byte).collect();
     server.event = "set";
     match len {
-        0 => server.store(request, target, StoredValue::List(VecDeque::new())),
+        0 => server.store(request, target, StoredValue::List(Elements::new())),
         _ => server.put(request, target, StoredValue::Str(result), Expiry::Never),
     }
     Ok(Reply::count(len))

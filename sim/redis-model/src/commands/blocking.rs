@@ -7,47 +7,47 @@ use resp::{ErrorReply, Reply, Strtod, blob, is_space, is_word, strtod};
 
 use super::arguments::positive;
 use super::lists::{end, move_element, pop_at};
-use super::zpop::pop_scored_at;
 use super::zrange::listed;
+use super::zsets::pop_scored_at;
+use crate::scored::Scored;
 use crate::server::blocking::{Awaited, Blocked, ListEnd, MoveCommand, Take};
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
-use crate::value::StoredValue;
+use crate::server::{
+    CommandGroup, CommandResult, CommandSpec, Handler, Request, Server, flag, group,
+};
+use crate::value::{Elements, StoredValue};
 
-const FLAGS: u32 = flag::WRITE | flag::NOSCRIPT | flag::BLOCKING;
+const WRITE: u32 = flag::WRITE;
+const FLAGS: u32 = WRITE | flag::NOSCRIPT | flag::BLOCKING;
+const QUICK: u32 = FLAGS | flag::FAST;
 const MOVE: u32 = FLAGS | flag::DENYOOM;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("blpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Left, None)))
-        .keys(1, -2, 1)
-        .group("list blocking"),
-    CommandSpec::new("brpop", -3, FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Right, None)))
-        .keys(1, -2, 1)
-        .group("list blocking"),
-    CommandSpec::new("blmove", 6, MOVE, blmove).keys(1, 2, 1).group("list blocking"),
-    CommandSpec::new("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1).group("list blocking"),
-    CommandSpec::new("bzpopmin", -3, FLAGS | flag::FAST, |s, r| {
+    pops(group::LIST, "blpop", FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Left, None))),
+    pops(group::LIST, "brpop", FLAGS, |s, r| pop(s, r, Take::Pop(ListEnd::Right, None))),
+    pops(group::SORTED_SET, "bzpopmin", QUICK, |s, r| {
         pop(s, r, Take::PopScored(ListEnd::Left, None))
-    })
-    .keys(1, -2, 1)
-    .group("sortedset blocking"),
-    CommandSpec::new("bzpopmax", -3, FLAGS | flag::FAST, |s, r| {
+    }),
+    pops(group::SORTED_SET, "bzpopmax", QUICK, |s, r| {
         pop(s, r, Take::PopScored(ListEnd::Right, None))
-    })
-    .keys(1, -2, 1)
-    .group("sortedset blocking"),
-    CommandSpec::new("lmpop", -4, flag::WRITE, |s, r| mpop(s, r, false, None))
-        .counted_keys(1)
-        .group("list"),
-    CommandSpec::new("blmpop", -5, FLAGS, |s, r| mpop(s, r, false, Some(1)))
-        .counted_keys(2)
-        .group("list blocking"),
-    CommandSpec::new("zmpop", -4, flag::WRITE, |s, r| mpop(s, r, true, None))
-        .counted_keys(1)
-        .group("sortedset"),
-    CommandSpec::new("bzmpop", -5, FLAGS, |s, r| mpop(s, r, true, Some(1)))
-        .counted_keys(2)
-        .group("sortedset blocking"),
+    }),
+    group::LIST.command("blmove", 6, MOVE, blmove).keys(1, 2, 1),
+    group::LIST.command("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1),
+    group::LIST.command("lmpop", -4, WRITE, |s, r| mpop(s, r, false, None)).counted_keys(1),
+    group::LIST.command("blmpop", -5, FLAGS, |s, r| mpop(s, r, false, Some(1))).counted_keys(2),
+    group::SORTED_SET.command("zmpop", -4, WRITE, |s, r| mpop(s, r, true, None)).counted_keys(1),
+    group::SORTED_SET
+        .command("bzmpop", -5, FLAGS, |s, r| mpop(s, r, true, Some(1)))
+        .counted_keys(2),
 ];
+
+const fn pops(
+    group: CommandGroup,
+    name: &'static str,
+    flags: u32,
+    handler: Handler,
+) -> CommandSpec {
+    group.command(name, -3, flags, handler).keys(1, -2, 1)
+}
 
 /// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
 fn timeout_ms(text: &[u8]) -> Result<i64, ErrorReply> {
@@ -116,8 +116,8 @@ fn pop_first(
         if let Some(slot) = server.find(request, key) {
             let value = &server.db(request).at(slot).value;
             match take.is_scored() {
-                true => value.as_scored().map(|_| ())?,
-                false => value.as_list().map(|_| ())?,
+                true => value.get::<Scored>().map(|_| ())?,
+                false => value.get::<Elements>().map(|_| ())?,
             }
             return take_element(server, request, key, &take);
         }
@@ -153,7 +153,7 @@ fn move_or_wait(
 ) -> CommandResult {
     let timeout_ms = timeout_ms(timeout)?;
     let key = request.args[1];
-    if server.find_as(request, key, StoredValue::as_list)?.is_some() {
+    if server.find_as::<Elements>(request, key)?.is_some() {
         return take_element(server, request, key, &take);
     }
     if server.may_block(request.session) {
@@ -172,7 +172,7 @@ fn take_element(
 ) -> CommandResult {
     match take {
         Take::Pop(from, count) => {
-            let slot = server.find_as(request, key, StoredValue::as_list)?;
+            let slot = server.find_as::<Elements>(request, key)?;
             let Some(slot) = slot else { return Ok(Reply::NilArray) };
             let mut popped = pop_at(server, request, slot, *from, count.unwrap_or(1))?;
             let verb: &[u8] = if *from == ListEnd::Left { b"LPOP" } else { b"RPOP" };
@@ -235,7 +235,7 @@ fn propagate(
 impl Server {
     /// Serves those that wait for keys that have come into being. A served move may bring another.
     pub(crate) fn serve_ready(&mut self, now_us: i64) {
-        while self.blocking.is_ready() {
+        while !self.blocking.ready.is_empty() {
             let (db, key) = self.blocking.ready.remove(0);
             while let Some(session) = self.first_waiting(db, &key, now_us) {
                 self.serve(session, &key, now_us);

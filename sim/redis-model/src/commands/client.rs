@@ -8,22 +8,22 @@ use resp::{Blob, ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
 use super::client_kill::{ClientClass, LOCAL, kill, unblock};
 use crate::server::session::{Replies, Session};
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec::container("client", SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("id", 2, FLAGS, id).group("connection"),
-    CommandSpec::new("getname", 2, FLAGS, getname).group("connection"),
-    CommandSpec::new("setname", 3, FLAGS, setname).group("connection"),
-    CommandSpec::new("info", 2, FLAGS, info).group("connection"),
-    CommandSpec::new("list", -2, FLAGS | flag::ADMIN, list).group("connection"),
-    CommandSpec::new("kill", -3, FLAGS | flag::ADMIN, kill).group("connection dangerous"),
-    CommandSpec::new("unblock", -3, FLAGS | flag::ADMIN, unblock).group("connection dangerous"),
-    CommandSpec::new("reply", 3, FLAGS, reply).group("connection"),
-    CommandSpec::new("no-evict", 3, FLAGS | flag::ADMIN, no_evict).group("connection"),
+    group::CONNECTION.command("id", 2, FLAGS, id),
+    group::CONNECTION.command("getname", 2, FLAGS, getname),
+    group::CONNECTION.command("setname", 3, FLAGS, setname),
+    group::CONNECTION.command("info", 2, FLAGS, info),
+    group::CONNECTION.command("list", -2, FLAGS | flag::ADMIN, list),
+    group::CONNECTION_DANGEROUS.command("kill", -3, FLAGS | flag::ADMIN, kill),
+    group::CONNECTION_DANGEROUS.command("unblock", -3, FLAGS | flag::ADMIN, unblock),
+    group::CONNECTION.command("reply", 3, FLAGS, reply),
+    group::CONNECTION.command("no-evict", 3, FLAGS | flag::ADMIN, no_evict),
 ];
 
 fn id(server: &mut Server, request: &Request<'_>) -> CommandResult {

@@ -5,28 +5,26 @@
 
 use resp::{ErrorReply, Reply};
 
-use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, TableRow, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, TableRow, flag, group};
 
 const FLAGS: u32 = flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec {
-    arity: -1,
-    flags: FLAGS,
-    run: Execution::Plain(command),
-    ..CommandSpec::container("command", SUBCOMMANDS).group("connection")
+    subcommands: SUBCOMMANDS,
+    ..group::CONNECTION.command("command", -1, FLAGS, command)
 }];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("count", 2, FLAGS, count).group("connection"),
-    CommandSpec::new("info", -2, FLAGS, info).group("connection"),
-    CommandSpec::new("docs", -2, FLAGS, docs).group("connection"),
-    CommandSpec::new("list", -2, FLAGS, list).group("connection"),
+    group::CONNECTION.command("count", 2, FLAGS, count),
+    group::CONNECTION.command("info", -2, FLAGS, info),
+    group::CONNECTION.command("docs", -2, FLAGS, docs),
+    group::CONNECTION.command("list", -2, FLAGS, list),
 ];
 
 fn top_level(server: &Server) -> impl Iterator<Item = &'static TableRow> {
-    let profile = server.options.profile;
+    let software = server.options.software;
     let lines = server.table.lines().map(|(_, line)| line);
-    lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(profile))
+    lines.filter(move |line| !line.is_subcommand && line.spec.is_known_to(software))
 }
 
 fn command(server: &mut Server, _request: &Request<'_>) -> CommandResult {
@@ -77,6 +75,7 @@ fn categories(spec: &CommandSpec) -> Vec<String> {
             categories.push(name.to_owned());
         }
     };
+    also(spec.has(flag::BLOCKING), "@blocking");
     also(spec.has(flag::WRITE), "@write");
     also(spec.has(flag::READONLY) && spec.group != "scripting", "@read");
     also(spec.has(flag::ADMIN), "@admin");

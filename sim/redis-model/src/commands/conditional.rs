@@ -1,19 +1,19 @@
 //! Commands of later servers that compare and delete: DELEX (Redis 8.4) and DELIFEQ (Valkey 9).
 //!
-//! Invariant: a server of another profile does not know them. They are held to those servers by
+//! Invariant: a server of other software does not know them. They are held to those servers by
 //! `tests/model_agrees_with_servers.rs`, where these are there. Not modelled: DIGEST, and conditions on
 //! digests.
 
-use resp::{ErrorReply, Reply, is_word};
+use resp::{Blob, ErrorReply, Reply, is_word};
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 const FLAGS: u32 = flag::WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("delex", -2, FLAGS | flag::REDIS_84, delex).group("string"),
-    CommandSpec::keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq).group("string"),
+    group::STRING.keyed("delex", -2, FLAGS | flag::REDIS_84, delex),
+    group::STRING.keyed("delifeq", 3, FLAGS | flag::VALKEY_9, delifeq),
 ];
 
 fn delete(server: &mut Server, request: &Request<'_>, slot: u32) -> CommandResult {
@@ -57,39 +57,33 @@ fn delex(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn delifeq(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
-    let equal = server.db(request).at(slot).value.as_str()?[..] == *request.args[2];
+    let equal = server.value::<Blob>(request, slot)?[..] == *request.args[2];
     if equal { delete(server, request, slot) } else { Ok(Reply::Int(0)) }
 }
 
 #[cfg(test)]
 mod tests {
-    use picklock::time::WallTime;
-
-    use crate::model::Model;
-    use crate::options::{ModelOptions, Profile};
     use resp::{ErrorReply, Reply};
+    use scenarios::topology::Software;
 
-    fn replies(profile: Profile, lines: &[&str]) -> Vec<Reply> {
-        let mut model = Model::new(ModelOptions { profile, ..ModelOptions::default() });
-        let now = WallTime::from_unix_ns(1_000_000_000);
-        let client = model.connect(now, "127.0.0.1:1");
-        let one = |line: &&str| {
-            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            model.execute(now, client, &args)
-        };
-        lines.iter().map(one).collect()
+    use crate::options::ModelOptions;
+    use crate::test_model::TestModel;
+
+    fn replies(software: Software, lines: &[&str]) -> Vec<Reply> {
+        let mut model = TestModel::new(ModelOptions { software, ..ModelOptions::default() });
+        lines.iter().map(|line| model.run(line)).collect()
     }
 
     #[test]
     fn each_profile_knows_its_own_commands_only() {
         let lines = ["SET k t", "SET k u IFEQ x", "SET k u IFEQ t PX 50", "DELEX k IFEQ t"];
-        let known = replies(Profile::Redis84, &lines);
+        let known = replies(Software::Redis84, &lines);
         assert_eq!(known, [Reply::Ok, Reply::Nil, Reply::Ok, Reply::Int(0)]);
         let lines = ["SET k t", "DELIFEQ k u", "DELIFEQ k t", "DELIFEQ k t", "SET k u IFEQ t"];
-        let known = replies(Profile::Valkey9, &lines);
+        let known = replies(Software::Valkey9, &lines);
         let (no, yes) = (Reply::Int(0), Reply::Int(1));
         assert_eq!(known, [Reply::Ok, no.clone(), yes, no, Reply::Nil]);
-        let unknown = replies(Profile::Redis70, &["SET k u IFEQ t", "DELIFEQ k t"]);
+        let unknown = replies(Software::Redis70, &["SET k u IFEQ t", "DELIFEQ k t"]);
         let words = "ERR unknown command 'DELIFEQ', with args beginning with: 'k' 't' ";
         assert_eq!(
             unknown,
@@ -97,7 +91,7 @@ mod tests {
         );
         let script = &["EVAL return{redis.pcall('delex','k').err} 0"];
         let words = Reply::bulk("ERR Unknown Redis command called from script");
-        assert_eq!(replies(Profile::Valkey9, script), [Reply::Array(vec![words])]);
+        assert_eq!(replies(Software::Valkey9, script), [Reply::Array(vec![words])]);
     }
 
     #[test]
@@ -125,6 +119,6 @@ mod tests {
             Reply::Error(ErrorReply::new(no_string)),
             Reply::Error(ErrorReply::arity("delex")),
         ];
-        assert_eq!(replies(Profile::Redis84, &lines), expected);
+        assert_eq!(replies(Software::Redis84, &lines), expected);
     }
 }

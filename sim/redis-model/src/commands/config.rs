@@ -6,16 +6,16 @@ use resp::{ErrorReply, Reply, decimal, glob};
 
 use crate::options::{PARAMETERS, ParameterKind};
 use crate::server::notify;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::ADMIN | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[CommandSpec::container("config", SUBCOMMANDS)];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("get", -3, FLAGS, get).group("dangerous"),
-    CommandSpec::new("set", -4, FLAGS, set).group("dangerous"),
-    CommandSpec::new("resetstat", 2, FLAGS, resetstat).group("dangerous"),
+    group::DANGEROUS.command("get", -3, FLAGS, get),
+    group::DANGEROUS.command("set", -4, FLAGS, set),
+    group::DANGEROUS.command("resetstat", 2, FLAGS, resetstat),
 ];
 
 fn get(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -64,31 +64,32 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn accept(kind: ParameterKind, value: &[u8]) -> Result<Vec<u8>, String> {
     let lower = value.to_ascii_lowercase();
-    match kind {
-        ParameterKind::Text | ParameterKind::Immutable => Ok(value.to_vec()),
-        ParameterKind::YesNo if lower == b"yes" || lower == b"no" => Ok(lower),
-        ParameterKind::YesNo => Err("argument must be 'yes' or 'no'".to_owned()),
-        ParameterKind::Number => match decimal(value) {
-            Some(_) => Ok(value.to_vec()),
-            None => Err("argument couldn't be parsed into an integer".to_owned()),
-        },
-        ParameterKind::Memory => match memory(&lower) {
-            Some(bytes) => Ok(bytes.to_string().into_bytes()),
-            None => Err("argument must be a memory value".to_owned()),
-        },
-        ParameterKind::Events => match notify::parse(value) {
-            Some(flags) => Ok(notify::shown(flags)),
-            None => Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned()),
-        },
-        ParameterKind::Choice(choices) => {
-            match choices.iter().any(|choice| choice.as_bytes() == lower) {
-                true => Ok(lower),
-                false => {
-                    Err(format!("argument(s) must be one of the following: {}", choices.join(", ")))
-                }
-            }
+    let (taken, why) = match kind {
+        ParameterKind::Text | ParameterKind::Immutable => return Ok(value.to_vec()),
+        ParameterKind::YesNo => {
+            let known = lower == b"yes" || lower == b"no";
+            (known.then_some(lower), "argument must be 'yes' or 'no'")
         }
-    }
+        ParameterKind::Number => {
+            let taken = decimal(value).map(|_| value.to_vec());
+            (taken, "argument couldn't be parsed into an integer")
+        }
+        ParameterKind::Memory => {
+            let bytes = memory(&lower).map(|bytes| bytes.to_string().into_bytes());
+            (bytes, "argument must be a memory value")
+        }
+        ParameterKind::Events => {
+            let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            (notify::parse(value).map(notify::shown), why)
+        }
+        ParameterKind::Choice(choices) => {
+            let known = choices.iter().any(|choice| choice.as_bytes() == lower);
+            return known.then_some(lower).ok_or_else(|| {
+                format!("argument(s) must be one of the following: {}", choices.join(", "))
+            });
+        }
+    };
+    taken.ok_or_else(|| why.to_owned())
 }
 
 /// `1`, `1k` (1,000), `1kb` (1,024) and so on.

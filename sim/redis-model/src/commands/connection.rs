@@ -6,18 +6,18 @@ use resp::{ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
 use super::client::check_name;
 use crate::server::session::Replies;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const OPEN: u32 =
     flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST | flag::NO_AUTH | flag::ALLOW_BUSY;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("ping", -1, flag::FAST, ping).group("connection"),
-    CommandSpec::new("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo).group("connection"),
-    CommandSpec::new("auth", -2, OPEN, auth).group("connection"),
-    CommandSpec::new("hello", -1, OPEN, hello).group("connection"),
-    CommandSpec::new("reset", 1, OPEN, reset).group("connection"),
-    CommandSpec::new("quit", -1, OPEN, quit).group("connection"),
+    group::CONNECTION.command("ping", -1, flag::FAST, ping),
+    group::CONNECTION.command("echo", 2, flag::LOADING | flag::STALE | flag::FAST, echo),
+    group::CONNECTION.command("auth", -2, OPEN, auth),
+    group::CONNECTION.command("hello", -1, OPEN, hello),
+    group::CONNECTION.command("reset", 1, OPEN, reset),
+    group::CONNECTION.command("quit", -1, OPEN, quit),
 ];
 
 fn ping(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -100,24 +100,16 @@ fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
         session.name = blob(name);
     }
     session.protocol = protocol.unwrap_or(session.protocol);
-    let role = if replica { "replica" } else { "master" };
     let id = i64::try_from(session.id).unwrap_or(i64::MAX);
     let version = if session.protocol == ProtocolVersion::Resp3 { 3 } else { 2 };
-    Ok(Reply::Map(vec![
-        Reply::bulk("server"),
-        Reply::bulk("redis"),
-        Reply::bulk("version"),
-        Reply::bulk(crate::options::VERSION),
-        Reply::bulk("proto"),
-        Reply::Int(version),
-        Reply::bulk("id"),
-        Reply::Int(id),
-        Reply::bulk("mode"),
-        Reply::bulk("standalone"),
-        Reply::bulk("role"),
-        Reply::bulk(role),
-        Reply::bulk("modules"),
-        Reply::Array(Vec::new()),
+    Ok(Reply::map([
+        ("server", Reply::bulk("redis")),
+        ("version", Reply::bulk(crate::options::VERSION)),
+        ("proto", Reply::Int(version)),
+        ("id", Reply::Int(id)),
+        ("mode", Reply::bulk("standalone")),
+        ("role", Reply::bulk(if replica { "replica" } else { "master" })),
+        ("modules", Reply::Array(Vec::new())),
     ]))
 }
 

@@ -5,8 +5,9 @@
 //! taken (the last one counts), `EX 1 PX 2` is a syntax error; and those of a later server where it does.
 
 use resp::{ErrorReply, decimal};
+use scenarios::topology::Software;
 
-use crate::options::Profile;
+use crate::server::Request;
 
 /// The longest option is one byte shorter.
 const WORD_BYTES: usize = 8;
@@ -45,31 +46,26 @@ const PXAT: u64 = packed(b"pxat");
 
 /// The unit and base of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExpireUnit {
-    Ex,
-    Px,
-    Exat,
-    Pxat,
+pub(crate) struct ExpireUnit {
+    ms: i64,
+    /// It is a point in time rather than a span.
+    pub(crate) is_absolute: bool,
 }
 
 impl ExpireUnit {
+    pub(crate) const EX: Self = Self { ms: 1_000, is_absolute: false };
+    pub(crate) const PX: Self = Self { ms: 1, is_absolute: false };
+    pub(crate) const EXAT: Self = Self { ms: 1_000, is_absolute: true };
+    pub(crate) const PXAT: Self = Self { ms: 1, is_absolute: true };
+
     fn of(word: u64) -> Option<Self> {
         match word {
-            EX => Some(Self::Ex),
-            PX => Some(Self::Px),
-            EXAT => Some(Self::Exat),
-            PXAT => Some(Self::Pxat),
+            EX => Some(Self::EX),
+            PX => Some(Self::PX),
+            EXAT => Some(Self::EXAT),
+            PXAT => Some(Self::PXAT),
             _ => None,
         }
-    }
-
-    /// Whether the argument is a point in time rather than a span.
-    pub(crate) fn is_absolute(self) -> bool {
-        matches!(self, Self::Exat | Self::Pxat)
-    }
-
-    fn is_seconds(self) -> bool {
-        matches!(self, Self::Ex | Self::Exat)
     }
 }
 
@@ -77,7 +73,7 @@ impl ExpireUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     /// SET of this server.
-    Set(Profile),
+    Set(Software),
     GetEx,
 }
 
@@ -105,9 +101,9 @@ impl For {
     /// Whether it knows this condition: [`IFEQ`] or [`IFNE`].
     fn compares(self, word: u64) -> bool {
         match self {
-            Self::Set(Profile::Redis84) => true,
-            Self::Set(Profile::Valkey9) => word == IFEQ,
-            Self::Set(Profile::Redis70) | Self::GetEx => false,
+            Self::Set(Software::Redis84) => true,
+            Self::Set(Software::Valkey9) => word == IFEQ,
+            Self::Set(Software::Redis70) | Self::GetEx => false,
         }
     }
 }
@@ -140,7 +136,7 @@ impl<'a> ExpireOptions<'a> {
                     // Redis takes the same condition twice, and the last one counts.
                     let same = options.compared.is_some_and(|it| it.equal == equal);
                     let first = alone && !options.only_if_absent && !options.only_if_present
-                        || same && command == For::Set(Profile::Redis84);
+                        || same && command == For::Set(Software::Redis84);
                     let value = args.next().filter(|_| first).ok_or(ErrorReply::SYNTAX)?;
                     options.compared = Some(Comparison { equal, value });
                 }
@@ -161,9 +157,9 @@ impl<'a> ExpireOptions<'a> {
     }
 
     /// When the key is to expire, in milliseconds since the epoch.
-    pub(crate) fn when(&self, now_ms: i64, command: &str) -> Result<Option<i64>, ErrorReply> {
+    pub(crate) fn when(&self, request: &Request<'_>) -> Result<Option<i64>, ErrorReply> {
         let Some((unit, text)) = self.expiry else { return Ok(None) };
-        expires_at_ms(unit, text, now_ms, command).map(Some)
+        expires_at_ms(unit, text, request).map(Some)
     }
 }
 
@@ -171,21 +167,18 @@ impl<'a> ExpireOptions<'a> {
 pub(crate) fn expires_at_ms(
     unit: ExpireUnit,
     text: &[u8],
-    now_ms: i64,
-    command: &str,
+    request: &Request<'_>,
 ) -> Result<i64, ErrorReply> {
     let value = decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER)?;
-    let scaled = if unit.is_seconds() { value.checked_mul(1000) } else { Some(value) };
-    let based = scaled.filter(|_| value > 0).and_then(|span| match unit.is_absolute() {
-        true => Some(span),
-        false => span.checked_add(now_ms),
-    });
-    based.ok_or_else(|| invalid_expire_time(command))
+    let span = value.checked_mul(unit.ms).filter(|_| value > 0);
+    let base_ms = if unit.is_absolute { 0 } else { request.now_ms() };
+    let based = span.and_then(|span| span.checked_add(base_ms));
+    based.ok_or_else(|| invalid_expire_time(request))
 }
 
 /// `ERR invalid expire time in '…' command`.
-pub(crate) fn invalid_expire_time(command: &str) -> ErrorReply {
-    ErrorReply::of(format!("ERR invalid expire time in '{command}' command"))
+pub(crate) fn invalid_expire_time(request: &Request<'_>) -> ErrorReply {
+    ErrorReply::of(format!("ERR invalid expire time in '{}' command", request.name()))
 }
 
 #[cfg(test)]
@@ -193,20 +186,21 @@ mod tests {
     use super::*;
 
     fn parse(line: &'static str) -> Result<ExpireOptions<'static>, ErrorReply> {
-        parse_for(Profile::Redis70, line)
+        parse_for(Software::Redis70, line)
     }
 
     fn parse_for(
-        profile: Profile,
+        software: Software,
         line: &'static str,
     ) -> Result<ExpireOptions<'static>, ErrorReply> {
         let args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-        ExpireOptions::parse(&args, For::Set(profile))
+        ExpireOptions::parse(&args, For::Set(software))
     }
 
     #[test]
     fn each_server_knows_its_own_conditions() {
-        let [redis_70, redis_84, valkey_9] = [Profile::Redis70, Profile::Redis84, Profile::Valkey9];
+        let [redis_70, redis_84, valkey_9] =
+            [Software::Redis70, Software::Redis84, Software::Valkey9];
         for (line, taken) in [
             ("IFEQ a", &[redis_84, valkey_9][..]),
             ("px 5 ifeq a GET", &[redis_84, valkey_9]),
@@ -218,9 +212,9 @@ mod tests {
             ("XX IFNE a", &[]),
             ("IFEQ", &[]),
         ] {
-            for profile in [redis_70, redis_84, valkey_9] {
-                let is_taken = parse_for(profile, line).is_ok();
-                assert_eq!(is_taken, taken.contains(&profile), "{line} on {profile:?}");
+            for software in [redis_70, redis_84, valkey_9] {
+                let is_taken = parse_for(software, line).is_ok();
+                assert_eq!(is_taken, taken.contains(&software), "{line} on {software:?}");
             }
         }
         let last = parse_for(redis_84, "IFEQ a IFEQ b").unwrap().compared.unwrap();
@@ -241,18 +235,19 @@ mod tests {
 
     #[test]
     fn expiry_overflows_on_neither_side() {
-        let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), 1_000, "set");
-        assert_eq!(at(ExpireUnit::Px, "5"), Ok(1_005));
-        assert_eq!(at(ExpireUnit::Exat, "5"), Ok(5_000));
-        assert_eq!(at(ExpireUnit::Px, "9223372036854774807"), Ok(i64::MAX));
+        let request = Request { now_us: 1_000_000, session: 0, args: &[b"SET"] };
+        let at = |unit, text: &str| expires_at_ms(unit, text.as_bytes(), &request);
+        assert_eq!(at(ExpireUnit::PX, "5"), Ok(1_005));
+        assert_eq!(at(ExpireUnit::EXAT, "5"), Ok(5_000));
+        assert_eq!(at(ExpireUnit::PX, "9223372036854774807"), Ok(i64::MAX));
         for (unit, text) in [
-            (ExpireUnit::Px, "0"),
-            (ExpireUnit::Px, "-1"),
-            (ExpireUnit::Px, "9223372036854774808"),
-            (ExpireUnit::Ex, "9223372036854776"),
+            (ExpireUnit::PX, "0"),
+            (ExpireUnit::PX, "-1"),
+            (ExpireUnit::PX, "9223372036854774808"),
+            (ExpireUnit::EX, "9223372036854776"),
         ] {
-            assert_eq!(at(unit, text), Err(invalid_expire_time("set")), "{text}");
+            assert_eq!(at(unit, text), Err(invalid_expire_time(&request)), "{text}");
         }
-        assert_eq!(at(ExpireUnit::Ex, "x"), Err(ErrorReply::NOT_AN_INTEGER));
+        assert_eq!(at(ExpireUnit::EX, "x"), Err(ErrorReply::NOT_AN_INTEGER));
     }
 }

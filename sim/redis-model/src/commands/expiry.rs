@@ -2,41 +2,26 @@
 //!
 //! Invariant: a time that has already passed deletes the key at once, as an EXPIRE of 0 does.
 
-use resp::{ErrorReply, Reply, decimal, is_word, until_nul};
+use resp::{ErrorReply, Reply, is_word, until_nul};
 
+use super::arguments::number;
 use super::expire_option::invalid_expire_time;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const WRITE: u32 = flag::WRITE | flag::FAST;
 const READ: u32 = flag::READONLY | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("expire", -3, WRITE, expire).group("keyspace"),
-    CommandSpec::keyed("pexpire", -3, WRITE, pexpire).group("keyspace"),
-    CommandSpec::keyed("expireat", -3, WRITE, expireat).group("keyspace"),
-    CommandSpec::keyed("pexpireat", -3, WRITE, pexpireat).group("keyspace"),
-    CommandSpec::keyed("ttl", 2, READ, ttl).group("keyspace"),
-    CommandSpec::keyed("pttl", 2, READ, pttl).group("keyspace"),
-    CommandSpec::keyed("expiretime", 2, READ, expiretime).group("keyspace"),
-    CommandSpec::keyed("pexpiretime", 2, READ, pexpiretime).group("keyspace"),
-    CommandSpec::keyed("persist", 2, WRITE, persist).group("keyspace"),
+    group::KEYSPACE.keyed("expire", -3, WRITE, |s, r| expire_at(s, r, r.now_ms(), 1000)),
+    group::KEYSPACE.keyed("pexpire", -3, WRITE, |s, r| expire_at(s, r, r.now_ms(), 1)),
+    group::KEYSPACE.keyed("expireat", -3, WRITE, |s, r| expire_at(s, r, 0, 1000)),
+    group::KEYSPACE.keyed("pexpireat", -3, WRITE, |s, r| expire_at(s, r, 0, 1)),
+    group::KEYSPACE.keyed("ttl", 2, READ, |s, r| remaining(s, r, r.now_ms(), 1000)),
+    group::KEYSPACE.keyed("pttl", 2, READ, |s, r| remaining(s, r, r.now_ms(), 1)),
+    group::KEYSPACE.keyed("expiretime", 2, READ, |s, r| remaining(s, r, 0, 1000)),
+    group::KEYSPACE.keyed("pexpiretime", 2, READ, |s, r| remaining(s, r, 0, 1)),
+    group::KEYSPACE.keyed("persist", 2, WRITE, persist),
 ];
-
-fn expire(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    expire_at(server, request, request.now_ms(), 1000, "expire")
-}
-
-fn pexpire(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    expire_at(server, request, request.now_ms(), 1, "pexpire")
-}
-
-fn expireat(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    expire_at(server, request, 0, 1000, "expireat")
-}
-
-fn pexpireat(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    expire_at(server, request, 0, 1, "pexpireat")
-}
 
 /// Under which condition an expiry is set.
 #[derive(Clone, Copy, Default)]
@@ -51,15 +36,14 @@ impl Condition {
     fn parse(args: &[&[u8]]) -> Result<Self, ErrorReply> {
         let mut condition = Self::default();
         for arg in args {
-            match () {
-                () if is_word(arg, "NX") => condition.none_before = true,
-                () if is_word(arg, "XX") => condition.some_before = true,
-                () if is_word(arg, "GT") => condition.later = true,
-                () if is_word(arg, "LT") => condition.earlier = true,
-                () => {
-                    return Err(ErrorReply::of(
-                        [b"ERR Unsupported option ", until_nul(arg)].concat(),
-                    ));
+            match arg {
+                arg if is_word(arg, "NX") => condition.none_before = true,
+                arg if is_word(arg, "XX") => condition.some_before = true,
+                arg if is_word(arg, "GT") => condition.later = true,
+                arg if is_word(arg, "LT") => condition.earlier = true,
+                arg => {
+                    let text = [b"ERR Unsupported option ", until_nul(arg)].concat();
+                    return Err(ErrorReply::of(text));
                 }
             }
         }
@@ -91,14 +75,13 @@ fn expire_at(
     request: &Request<'_>,
     base_ms: i64,
     unit_ms: i64,
-    command: &str,
 ) -> CommandResult {
     let condition = Condition::parse(&request.args[3..])?;
-    let value = decimal(request.args[2]).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let value = number(request.args[2])?;
     let when = value
         .checked_mul(unit_ms)
         .and_then(|span_ms| span_ms.checked_add(base_ms))
-        .ok_or_else(|| invalid_expire_time(command))?;
+        .ok_or_else(|| invalid_expire_time(request))?;
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(Reply::Int(0)) };
     if !condition.holds(server.db(request).at(slot).expires_at_ms, when) {
         return Ok(Reply::Int(0));
@@ -113,25 +96,15 @@ fn expire_at(
     Ok(Reply::Int(1))
 }
 
-fn ttl(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    Ok(Reply::Int(remaining(server, request, request.now_ms(), 1000)))
-}
-
-fn pttl(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    Ok(Reply::Int(remaining(server, request, request.now_ms(), 1)))
-}
-
-fn expiretime(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    Ok(Reply::Int(remaining(server, request, 0, 1000)))
-}
-
-fn pexpiretime(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    Ok(Reply::Int(remaining(server, request, 0, 1)))
-}
-
 /// -2: no key, -1: no expiry.
-fn remaining(server: &mut Server, request: &Request<'_>, since_ms: i64, unit_ms: i64) -> i64 {
-    match server.read(request, request.args[1]).map(|entry| entry.expires_at_ms) {
+fn remaining(
+    server: &mut Server,
+    request: &Request<'_>,
+    since_ms: i64,
+    unit_ms: i64,
+) -> CommandResult {
+    let entry = server.read(request, request.args[1]);
+    Ok(Reply::Int(match entry.map(|entry| entry.expires_at_ms) {
         None => -2,
         Some(None) => -1,
         Some(Some(when)) => {
@@ -139,7 +112,7 @@ fn remaining(server: &mut Server, request: &Request<'_>, since_ms: i64, unit_ms:
             // Redis rounds to the nearest second.
             if unit_ms == 1 { ms } else { ms.saturating_add(unit_ms / 2) / unit_ms }
         }
-    }
+    }))
 }
 
 fn persist(server: &mut Server, request: &Request<'_>) -> CommandResult {

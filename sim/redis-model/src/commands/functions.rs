@@ -6,15 +6,13 @@
 
 use resp::{Blob, ErrorReply, Reply, glob, is_word};
 
-use super::scripting::{EVAL, EVAL_RO, kill, unreachable};
-use crate::libraries::{Function, Library};
-use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
+use super::arguments::are_flush_mode;
+use super::scripting::{EVAL, EVAL_RO, kill};
+use crate::libraries::{Function, Library, function_count};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag, group};
 
 const fn call(name: &'static str, flags: u32, read_only: bool) -> CommandSpec {
-    CommandSpec::new(name, -3, flags, unreachable)
-        .run(Execution::Function { read_only })
-        .counted_keys(2)
-        .group("scripting")
+    group::SCRIPTING.run(name, -3, flags, Execution::Function { read_only }).counted_keys(2)
 }
 
 pub(crate) const SPECS: &[CommandSpec] = &[
@@ -23,15 +21,15 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     CommandSpec::container("function", SUBCOMMANDS),
 ];
 
+const LOAD: u32 = flag::WRITE | flag::DENYOOM | flag::NOSCRIPT;
+
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("load", -3, flag::WRITE | flag::DENYOOM | flag::NOSCRIPT, unreachable)
-        .run(Execution::LoadLibrary)
-        .group("scripting"),
-    CommandSpec::new("delete", 3, flag::WRITE | flag::NOSCRIPT, delete).group("scripting"),
-    CommandSpec::new("flush", -2, flag::WRITE | flag::NOSCRIPT, flush).group("scripting"),
-    CommandSpec::new("list", -2, flag::NOSCRIPT, list).group("scripting"),
-    CommandSpec::new("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats).group("scripting"),
-    CommandSpec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+    group::SCRIPTING.run("load", -3, LOAD, Execution::LoadLibrary),
+    group::SCRIPTING.command("delete", 3, flag::WRITE | flag::NOSCRIPT, delete),
+    group::SCRIPTING.command("flush", -2, flag::WRITE | flag::NOSCRIPT, flush),
+    group::SCRIPTING.command("list", -2, flag::NOSCRIPT, list),
+    group::SCRIPTING.command("stats", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, stats),
+    group::SCRIPTING.command("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill),
 ];
 
 /// The code of a FUNCTION LOAD, and whether it may replace a library.
@@ -50,17 +48,13 @@ fn unknown(what: &str, word: &[u8]) -> ErrorReply {
 }
 
 fn delete(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    match server.libraries.remove(request.args[2]) {
-        true => Ok(Reply::Ok),
-        false => Err(ErrorReply::new("ERR Library not found")),
-    }
+    let removed = server.libraries.remove(request.args[2]);
+    removed.map(|_| Reply::Ok).ok_or(ErrorReply::new("ERR Library not found"))
 }
 
 fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    match request.args {
-        [_, _] => {}
-        [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(ErrorReply::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
+    if !are_flush_mode(&request.args[2..]) {
+        return Err(ErrorReply::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
     server.libraries.clear();
     server.compiled_is_stale = true;
@@ -88,42 +82,26 @@ fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn about(name: &Blob, library: &Library, with_code: bool) -> Reply {
     let function = |function: &Function| {
-        let flags = function.flags.iter().map(Reply::status).collect();
-        Reply::Map(vec![
-            Reply::bulk("name"),
-            Reply::Bulk(function.name.clone()),
-            Reply::bulk("description"),
-            Reply::bulk_or_nil(function.description.as_deref()),
-            Reply::bulk("flags"),
-            Reply::Set(flags),
+        Reply::map([
+            ("name", Reply::Bulk(function.name.clone())),
+            ("description", Reply::bulk_or_nil(function.description.as_ref())),
+            ("flags", Reply::Set(function.flags.iter().map(Reply::status).collect())),
         ])
     };
-    let mut parts = vec![
-        Reply::bulk("library_name"),
-        Reply::Bulk(name.clone()),
-        Reply::bulk("engine"),
-        Reply::bulk("LUA"),
-        Reply::bulk("functions"),
-        Reply::Array(library.functions.iter().map(function).collect()),
+    let functions = library.functions.iter().map(function).collect();
+    let about = [
+        ("library_name", Reply::Bulk(name.clone())),
+        ("engine", Reply::bulk("LUA")),
+        ("functions", Reply::Array(functions)),
     ];
-    if with_code {
-        parts.extend([Reply::bulk("library_code"), Reply::bulk(&library.code)]);
-    }
-    Reply::Map(parts)
+    let code = with_code.then(|| ("library_code", Reply::bulk(&library.code)));
+    Reply::map(about.into_iter().chain(code))
 }
 
 fn stats(server: &mut Server, _request: &Request<'_>) -> CommandResult {
-    let count = |count: usize| Reply::Int(i64::try_from(count).unwrap_or(i64::MAX));
-    let counts = Reply::Map(vec![
-        Reply::bulk("libraries_count"),
-        count(server.libraries.len()),
-        Reply::bulk("functions_count"),
-        count(server.libraries.functions().count()),
+    let counts = Reply::map([
+        ("libraries_count", Reply::count(server.libraries.len())),
+        ("functions_count", Reply::count(function_count(&server.libraries))),
     ]);
-    Ok(Reply::Map(vec![
-        Reply::bulk("running_script"),
-        Reply::Nil,
-        Reply::bulk("engines"),
-        Reply::Map(vec![Reply::bulk("LUA"), counts]),
-    ]))
+    Ok(Reply::map([("running_script", Reply::Nil), ("engines", Reply::map([("LUA", counts)]))]))
 }

@@ -1,18 +1,28 @@
-//! INFO: server, clients, memory, persistence, stats, replication, commandstats, errorstats, keyspace.
+//! The server as a whole: TIME, MONITOR, and INFO with server, clients, memory, persistence, stats,
+//! replication, commandstats, errorstats, keyspace.
 //!
 //! Invariant: every figure is counted by the model or true of any model, save `used_memory`, which is the
-//! estimate that `maxmemory` goes by; figures it cannot know (CPU time) are absent rather than invented. usec is always 0, for the model takes no time.
+//! estimate that `maxmemory` goes by; figures it cannot know (CPU time) are absent rather than
+//! invented. usec is always 0, for the model takes no time, and TIME is the one that the request came with.
+//! Not modelled: DEBUG, SHUTDOWN, SAVE.
 
 use std::fmt::Write as _;
 
-use resp::{Blob, Reply};
+use resp::{Blob, ErrorReply, Reply, integer};
 
+use crate::libraries::function_count;
 use crate::options::VERSION;
 use crate::server::pubsub::Topic;
-use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag, group};
+use crate::stats::CommandCounters;
 
-pub(crate) const SPECS: &[CommandSpec] =
-    &[CommandSpec::new("info", -1, flag::LOADING | flag::STALE, info).group("dangerous")];
+const FLAGS: u32 = flag::LOADING | flag::STALE;
+
+pub(crate) const SPECS: &[CommandSpec] = &[
+    group::SERVER.command("time", 1, FLAGS | flag::FAST, time),
+    group::DANGEROUS.command("monitor", 1, FLAGS | flag::ADMIN | flag::NOSCRIPT, monitor),
+    group::DANGEROUS.command("info", -1, FLAGS, info),
+];
 
 type Section = fn(&Server, &Request<'_>, &mut String);
 
@@ -123,7 +133,7 @@ fn about_persistence(server: &Server, _request: &Request<'_>, text: &mut String)
 fn about_commands(server: &Server, _request: &Request<'_>, text: &mut String) {
     for (place, command) in server.table.lines() {
         let stats = server.stats.commands[usize::from(place)];
-        if stats.is_zero() {
+        if stats == CommandCounters::default() {
             continue;
         }
         let _ = write!(
@@ -146,7 +156,7 @@ fn about_memory(server: &Server, _request: &Request<'_>, text: &mut String) {
     let policy = server.parameters.get("maxmemory-policy");
     line(text, "maxmemory_policy", String::from_utf8_lossy(policy));
     line(text, "number_of_cached_scripts", server.scripts.len());
-    line(text, "number_of_functions", server.libraries.functions().count());
+    line(text, "number_of_functions", function_count(&server.libraries));
     line(text, "number_of_libraries", server.libraries.len());
 }
 
@@ -162,4 +172,23 @@ fn about_keys(server: &Server, request: &Request<'_>, text: &mut String) {
         let (keys, volatile) = (db.len(), db.volatile());
         let _ = write!(text, "db{number}:keys={keys},expires={volatile},avg_ttl={mean}\r\n");
     }
+}
+
+fn time(_server: &mut Server, request: &Request<'_>) -> CommandResult {
+    Ok(Reply::Array(vec![
+        Reply::Bulk(integer(request.now_us / 1_000_000)),
+        Reply::Bulk(integer(request.now_us % 1_000_000)),
+    ]))
+}
+
+fn monitor(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    if server.in_exec {
+        return Err(ErrorReply::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if std::mem::replace(&mut server.session(request).monitors, true) {
+        // Whoever looks already is not answered.
+        return Ok(Reply::NOTHING);
+    }
+    server.monitors.push(request.session);
+    Ok(Reply::Ok)
 }

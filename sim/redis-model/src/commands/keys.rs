@@ -3,24 +3,27 @@
 //! Invariant: UNLINK and ASYNC answer as DEL and SYNC do; when memory is given back cannot be seen.
 //! RANDOMKEY answers the same one each time: any is right. Not modelled: SWAPDB, OBJECT, DUMP.
 
-use resp::{ErrorReply, Reply, decimal, is_word};
+use std::ops::RangeInclusive;
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use resp::{ErrorReply, Reply};
+
+use super::arguments::{are_flush_mode, number};
+
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const READ: u32 = flag::READONLY | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("del", -2, flag::WRITE, del).keys(1, -1, 1).group("keyspace"),
-    CommandSpec::new("unlink", -2, flag::WRITE | flag::FAST, del).keys(1, -1, 1).group("keyspace"),
-    CommandSpec::new("exists", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
-    CommandSpec::new("touch", -2, READ, exists).keys(1, -1, 1).group("keyspace"),
-    CommandSpec::new("randomkey", 1, flag::READONLY, randomkey).group("keyspace"),
-    CommandSpec::keyed("type", 2, READ, type_).group("keyspace"),
-    CommandSpec::new("dbsize", 1, READ, dbsize).group("keyspace"),
-    CommandSpec::new("flushdb", -1, flag::WRITE, flushdb).group("keyspace dangerous"),
-    CommandSpec::new("flushall", -1, flag::WRITE, flushall).group("keyspace dangerous"),
-    CommandSpec::new("select", 2, flag::LOADING | flag::STALE | flag::FAST, select)
-        .group("connection"),
+    group::KEYSPACE.command("del", -2, flag::WRITE, del).keys(1, -1, 1),
+    group::KEYSPACE.command("unlink", -2, flag::WRITE | flag::FAST, del).keys(1, -1, 1),
+    group::KEYSPACE.command("exists", -2, READ, exists).keys(1, -1, 1),
+    group::KEYSPACE.command("touch", -2, READ, exists).keys(1, -1, 1),
+    group::KEYSPACE.command("randomkey", 1, flag::READONLY, randomkey),
+    group::KEYSPACE.keyed("type", 2, READ, type_),
+    group::KEYSPACE.command("dbsize", 1, READ, dbsize),
+    group::KEYSPACE_DANGEROUS.command("flushdb", -1, flag::WRITE, flushdb),
+    group::KEYSPACE_DANGEROUS.command("flushall", -1, flag::WRITE, flushall),
+    group::CONNECTION.command("select", 2, flag::LOADING | flag::STALE | flag::FAST, select),
 ];
 
 fn del(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -49,25 +52,23 @@ fn dbsize(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn flushdb(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    check_flush(request)?;
-    server.flush(server.db_number(request));
-    Ok(Reply::Ok)
+    flush(server, request, server.db_number(request)..=server.db_number(request))
 }
 
 fn flushall(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    check_flush(request)?;
-    for number in 0..server.options.databases.max(1) {
-        server.flush(number);
-    }
-    Ok(Reply::Ok)
+    flush(server, request, 0..=server.options.databases.max(1) - 1)
 }
 
-fn check_flush(request: &Request<'_>) -> Result<(), ErrorReply> {
-    match request.args {
-        [_] => Ok(()),
-        [_, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => Ok(()),
-        _ => Err(ErrorReply::SYNTAX),
+fn flush(
+    server: &mut Server,
+    request: &Request<'_>,
+    databases: RangeInclusive<u16>,
+) -> CommandResult {
+    if !are_flush_mode(&request.args[1..]) {
+        return Err(ErrorReply::SYNTAX);
     }
+    databases.for_each(|number| server.flush(number));
+    Ok(Reply::Ok)
 }
 
 fn randomkey(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -82,8 +83,8 @@ fn select(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 /// The database of this number.
-pub(super) fn database(server: &Server, number: &[u8]) -> Result<u16, ErrorReply> {
-    let index = decimal(number).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+pub(super) fn database(server: &Server, text: &[u8]) -> Result<u16, ErrorReply> {
+    let index = number(text)?;
     if i32::try_from(index).is_err() {
         return Err(ErrorReply::new(
             "ERR value is out of range, value must between -2147483648 and 2147483647",

@@ -6,11 +6,11 @@
 use resp::{Blob, ErrorReply, Reply, is_word};
 
 use super::arguments::number;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 pub(crate) const SPECS: &[CommandSpec] =
-    &[CommandSpec::new("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1).group("string")];
+    &[group::STRING.command("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1)];
 
 /// The table that is filled has at most so many cells.
 const CELLS_MAX: usize = 1 << 28;
@@ -98,5 +98,5 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> CommandResult {
         shortest <= 0 || i64::try_from(stretch.2).is_ok_and(|len| len >= shortest)
     };
     let matches = stretches.into_iter().filter(long_enough).map(shown).collect();
-    Ok(Reply::Map(vec![Reply::bulk("matches"), Reply::Array(matches), Reply::bulk("len"), total]))
+    Ok(Reply::map([("matches", Reply::Array(matches)), ("len", total)]))
 }

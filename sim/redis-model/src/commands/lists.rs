@@ -4,45 +4,40 @@
 //! Invariant: a list that has lost its last element is no key any more. Blocking forms are
 //! in `blocking`.
 
-use std::collections::VecDeque;
-
 use resp::{Blob, ErrorReply, Reply, blob, is_word};
 
 use super::arguments::{number, positive, range};
 use crate::server::blocking::ListEnd;
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
-use crate::value::StoredValue;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
+use crate::value::Elements;
 
 const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
+const TAKE: u32 = flag::WRITE | flag::FAST;
 const QUICK: u32 = WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("lpush", -3, QUICK, |s, r| push(s, r, ListEnd::Left, false)).group("list"),
-    CommandSpec::keyed("rpush", -3, QUICK, |s, r| push(s, r, ListEnd::Right, false)).group("list"),
-    CommandSpec::keyed("lpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Left, true)).group("list"),
-    CommandSpec::keyed("rpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Right, true)).group("list"),
-    CommandSpec::keyed("lpop", -2, flag::WRITE | flag::FAST, |s, r| {
-        pop(s, r, ListEnd::Left, "lpop")
-    })
-    .group("list"),
-    CommandSpec::keyed("rpop", -2, flag::WRITE | flag::FAST, |s, r| {
-        pop(s, r, ListEnd::Right, "rpop")
-    })
-    .group("list"),
-    CommandSpec::keyed("llen", 2, READ | flag::FAST, llen).group("list"),
-    CommandSpec::keyed("lindex", 3, READ, lindex).group("list"),
-    CommandSpec::keyed("lrange", 4, READ, lrange).group("list"),
-    CommandSpec::keyed("lrem", 4, flag::WRITE, lrem).group("list"),
-    CommandSpec::keyed("ltrim", 4, flag::WRITE, ltrim).group("list"),
-    CommandSpec::keyed("lset", 4, WRITE, lset).group("list"),
-    CommandSpec::keyed("linsert", 5, WRITE, linsert).group("list"),
-    CommandSpec::new("lmove", 5, WRITE, lmove).keys(1, 2, 1).group("list"),
-    CommandSpec::keyed("lpos", -3, READ, lpos).group("list"),
-    CommandSpec::new("rpoplpush", 3, WRITE, rpoplpush).keys(1, 2, 1).group("list"),
+    group::LIST.keyed("lpush", -3, QUICK, |s, r| push(s, r, ListEnd::Left, false)),
+    group::LIST.keyed("rpush", -3, QUICK, |s, r| push(s, r, ListEnd::Right, false)),
+    group::LIST.keyed("lpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Left, true)),
+    group::LIST.keyed("rpushx", -3, QUICK, |s, r| push(s, r, ListEnd::Right, true)),
+    group::LIST.keyed("lpop", -2, TAKE, |s, r| pop(s, r, ListEnd::Left)),
+    group::LIST.keyed("rpop", -2, TAKE, |s, r| pop(s, r, ListEnd::Right)),
+    group::LIST.keyed("llen", 2, READ | flag::FAST, llen),
+    group::LIST.keyed("lindex", 3, READ, lindex),
+    group::LIST.keyed("lrange", 4, READ, lrange),
+    group::LIST.keyed("lrem", 4, flag::WRITE, lrem),
+    group::LIST.keyed("ltrim", 4, flag::WRITE, ltrim),
+    group::LIST.keyed("lset", 4, WRITE, lset),
+    group::LIST.keyed("linsert", 5, WRITE, linsert),
+    group::LIST.command("lmove", 5, WRITE, lmove).keys(1, 2, 1),
+    group::LIST.keyed("lpos", -3, READ, lpos),
+    group::LIST
+        .command("rpoplpush", 3, WRITE, |s, r| {
+            move_element(s, r, r.args[1], r.args[2], ListEnd::Right, ListEnd::Left)
+        })
+        .keys(1, 2, 1),
 ];
-
-type Elements = VecDeque<Blob>;
 
 fn add(list: &mut Elements, element: Blob, end: ListEnd) {
     match end {
@@ -58,22 +53,14 @@ fn push(
     only_if_there: bool,
 ) -> CommandResult {
     let key = request.args[1];
-    let slot = server.find_as(request, key, StoredValue::as_list)?;
-    let Some(slot) = slot else {
-        if only_if_there {
-            return Ok(Reply::Int(0));
-        }
-        let mut list = Elements::new();
-        request.args[2..].iter().for_each(|element| add(&mut list, blob(element), end));
-        let count = list.len();
-        server.put_at(request, None, key, StoredValue::List(list), Expiry::Never);
-        return Ok(Reply::count(count));
-    };
-    let list = server.value_mut(request, slot).as_list_mut()?;
-    request.args[2..].iter().for_each(|element| add(list, blob(element), end));
-    let count = list.len();
-    server.changed(request, slot);
-    Ok(Reply::count(count))
+    let slot = server.find_as::<Elements>(request, key)?;
+    if slot.is_none() && only_if_there {
+        return Ok(Reply::Int(0));
+    }
+    server.edit(request, key, slot, |list: &mut Elements| {
+        request.args[2..].iter().for_each(|element| add(list, blob(element), end));
+        Ok((Reply::count(list.len()), true))
+    })
 }
 
 fn take(list: &mut Elements, end: ListEnd) -> Option<Blob> {
@@ -92,20 +79,20 @@ pub(super) fn pop_at(
     count: usize,
 ) -> Result<Vec<Reply>, ErrorReply> {
     server.event = if end == ListEnd::Left { "lpop" } else { "rpop" };
-    let list = server.value_mut(request, slot).as_list_mut()?;
+    let list = server.value_mut::<Elements>(request, slot)?;
     let count = count.min(list.len());
     let taken = (0..count).filter_map(|_| take(list, end)).map(Reply::Bulk).collect();
     server.elements_removed(request, slot);
     Ok(taken)
 }
 
-fn pop(server: &mut Server, request: &Request<'_>, end: ListEnd, name: &str) -> CommandResult {
+fn pop(server: &mut Server, request: &Request<'_>, end: ListEnd) -> CommandResult {
     let count = match request.args {
         [_, _] => None,
         [_, _, count] => Some(positive(count)?),
-        _ => return Err(ErrorReply::arity(name)),
+        _ => return Err(ErrorReply::arity(&request.name())),
     };
-    let slot = server.find_as(request, request.args[1], StoredValue::as_list)?;
+    let slot = server.find_as::<Elements>(request, request.args[1])?;
     match (slot, count) {
         (None, None) => Ok(Reply::Nil),
         (None, Some(_)) => Ok(Reply::NilArray),
@@ -118,9 +105,8 @@ fn pop(server: &mut Server, request: &Request<'_>, end: ListEnd, name: &str) -> 
 }
 
 fn llen(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    Ok(Reply::count(
-        server.read_as(request, request.args[1], StoredValue::as_list)?.map_or(0, VecDeque::len),
-    ))
+    let list = server.read_as::<Elements>(request, request.args[1])?;
+    Ok(Reply::count(list.map_or(0, Elements::len)))
 }
 
 /// A place counted from the left, or from the right where it is negative.
@@ -131,7 +117,7 @@ fn place(index: i64, len: usize) -> Option<usize> {
 }
 
 fn lindex(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let Some(list) = server.read_as(request, request.args[1], StoredValue::as_list)? else {
+    let Some(list) = server.read_as::<Elements>(request, request.args[1])? else {
         return Ok(Reply::Nil);
     };
     let element = place(number(request.args[2])?, list.len()).map(|place| &list[place]);
@@ -140,7 +126,7 @@ fn lindex(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn lrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(list) = server.read_as(request, request.args[1], StoredValue::as_list)? else {
+    let Some(list) = server.read_as::<Elements>(request, request.args[1])? else {
         return Ok(Reply::Array(Vec::new()));
     };
     let range = list.range(range(start, stop, list.len()));
@@ -149,37 +135,32 @@ fn lrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn lrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let count = number(request.args[2])?;
-    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
-        return Ok(Reply::Int(0));
-    };
-    let list = server.value_mut(request, slot).as_list_mut()?;
     let most =
         if count == 0 { usize::MAX } else { count.unsigned_abs().try_into().unwrap_or(usize::MAX) };
-    let mut removed = 0;
-    let mut keep = |element: &Blob| {
-        let goes = removed < most && element[..] == *request.args[3];
-        removed += usize::from(goes);
-        !goes
-    };
-    if count < 0 {
-        let mut kept: Elements = list.drain(..).rev().filter(&mut keep).collect();
-        kept.make_contiguous().reverse();
-        *list = kept;
-    } else {
-        list.retain(keep);
-    }
-    if removed > 0 {
-        server.elements_removed(request, slot);
-    }
-    Ok(Reply::count(removed))
+    server.take_out(request, |list: &mut Elements| {
+        let mut removed = 0;
+        let mut keep = |element: &Blob| {
+            let goes = removed < most && element[..] == *request.args[3];
+            removed += usize::from(goes);
+            !goes
+        };
+        if count < 0 {
+            let mut kept: Elements = list.drain(..).rev().filter(&mut keep).collect();
+            kept.make_contiguous().reverse();
+            *list = kept;
+        } else {
+            list.retain(keep);
+        }
+        removed
+    })
 }
 
 fn ltrim(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
-    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
+    let Some(slot) = server.find_as::<Elements>(request, request.args[1])? else {
         return Ok(Reply::Ok);
     };
-    let list = server.value_mut(request, slot).as_list_mut()?;
+    let list = server.value_mut::<Elements>(request, slot)?;
     let kept = range(start, stop, list.len());
     if kept.len() == list.len() {
         server.rewritten_unchanged(request, slot);
@@ -191,10 +172,10 @@ fn ltrim(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn lset(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let slot = server.find_as(request, request.args[1], StoredValue::as_list)?;
+    let slot = server.find_as::<Elements>(request, request.args[1])?;
     let slot = slot.ok_or(ErrorReply::new("ERR no such key"))?;
     let index = number(request.args[2])?;
-    let list = server.value_mut(request, slot).as_list_mut()?;
+    let list = server.value_mut::<Elements>(request, slot)?;
     let place = place(index, list.len()).ok_or(ErrorReply::new("ERR index out of range"))?;
     list[place] = blob(request.args[3]);
     server.changed(request, slot);
@@ -207,10 +188,10 @@ fn linsert(server: &mut Server, request: &Request<'_>) -> CommandResult {
         word if is_word(word, "BEFORE") => 0,
         _ => return Err(ErrorReply::SYNTAX),
     };
-    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_list)? else {
+    let Some(slot) = server.find_as::<Elements>(request, request.args[1])? else {
         return Ok(Reply::Int(0));
     };
-    let list = server.value_mut(request, slot).as_list_mut()?;
+    let list = server.value_mut::<Elements>(request, slot)?;
     let Some(pivot) = list.iter().position(|element| element[..] == *request.args[3]) else {
         return Ok(Reply::Int(-1));
     };
@@ -234,10 +215,6 @@ fn lmove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     move_element(server, request, request.args[1], request.args[2], from, to)
 }
 
-fn rpoplpush(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    move_element(server, request, request.args[1], request.args[2], ListEnd::Right, ListEnd::Left)
-}
-
 /// Moves an element from one list to another, or within one.
 pub(super) fn move_element(
     server: &mut Server,
@@ -247,23 +224,17 @@ pub(super) fn move_element(
     from: ListEnd,
     to: ListEnd,
 ) -> CommandResult {
-    let Some(slot) = server.find_as(request, source, StoredValue::as_list)? else {
+    let Some(slot) = server.find_as::<Elements>(request, source)? else {
         return Ok(Reply::Nil);
     };
-    let target = server.find_as(request, destination, StoredValue::as_list)?;
-    let element = take(server.value_mut(request, slot).as_list_mut()?, from);
+    let target = server.find_as::<Elements>(request, destination)?;
+    let element = take(server.value_mut::<Elements>(request, slot)?, from);
     let Some(element) = element else { return Ok(Reply::Nil) };
     server.event = if to == ListEnd::Left { "lpush" } else { "rpush" };
-    match target {
-        Some(target) => {
-            add(server.value_mut(request, target).as_list_mut()?, element.clone(), to);
-            server.changed(request, target);
-        }
-        None => {
-            let list = StoredValue::List(Elements::from([element.clone()]));
-            server.put_at(request, None, destination, list, Expiry::Never);
-        }
-    }
+    server.edit(request, destination, target, |list: &mut Elements| {
+        add(list, element.clone(), to);
+        Ok(((), true))
+    })?;
     server.event = if from == ListEnd::Left { "lpop" } else { "rpop" };
     match target == Some(slot) {
         true => server.notify_of(server.db_number(request), slot),
@@ -295,7 +266,7 @@ fn lpos(server: &mut Server, request: &Request<'_>) -> CommandResult {
             _ => return Err(ErrorReply::SYNTAX),
         }
     }
-    let list = server.read_as(request, request.args[1], StoredValue::as_list)?;
+    let list = server.read_as::<Elements>(request, request.args[1])?;
     let all = list.into_iter().flatten().enumerate();
     let within = |limit: usize| if limit == 0 { usize::MAX } else { limit };
     // The lowest number has no opposite, and counts as -1.

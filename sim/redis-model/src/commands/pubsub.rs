@@ -6,55 +6,49 @@
 use resp::{Blob, ErrorReply, Reply, glob};
 
 use crate::server::pubsub::Topic;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::PUBSUB | flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const SEND: u32 = flag::PUBSUB | flag::LOADING | flag::STALE | flag::FAST | flag::MAY_REPLICATE;
 const ASK: u32 = flag::PUBSUB | flag::LOADING | flag::STALE;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("subscribe", -2, FLAGS, |s, r| add(s, r, Topic::Channel, "subscribe"))
-        .group("pubsub"),
-    CommandSpec::new("psubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Pattern, "psubscribe"))
-        .group("pubsub"),
-    CommandSpec::new("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Channel, "unsubscribe"))
-        .group("pubsub"),
-    CommandSpec::new("punsubscribe", -1, FLAGS, |s, r| {
-        remove(s, r, Topic::Pattern, "punsubscribe")
-    })
-    .group("pubsub"),
-    CommandSpec::new("ssubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Shard, "ssubscribe"))
-        .keys(1, -1, 1)
-        .group("pubsub"),
-    CommandSpec::new("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Shard, "sunsubscribe"))
-        .keys(1, -1, 1)
-        .group("pubsub"),
-    CommandSpec::keyed("spublish", 3, SEND, spublish).group("pubsub"),
-    CommandSpec::new("publish", 3, SEND, publish).group("pubsub"),
+    group::PUBSUB.command("subscribe", -2, FLAGS, |s, r| add(s, r, Topic::Channel)),
+    group::PUBSUB.command("psubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Pattern)),
+    group::PUBSUB.command("unsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Channel)),
+    group::PUBSUB.command("punsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Pattern)),
+    group::PUBSUB.command("ssubscribe", -2, FLAGS, |s, r| add(s, r, Topic::Shard)).keys(1, -1, 1),
+    group::PUBSUB
+        .command("sunsubscribe", -1, FLAGS, |s, r| remove(s, r, Topic::Shard))
+        .keys(1, -1, 1),
+    group::PUBSUB.keyed("spublish", 3, SEND, spublish),
+    group::PUBSUB.command("publish", 3, SEND, publish),
     CommandSpec::container("pubsub", SUBCOMMANDS),
 ];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("channels", -2, ASK, |s, r| channels(s, r, Topic::Channel)).group("pubsub"),
-    CommandSpec::new("numsub", -2, ASK, |s, r| numsub(s, r, Topic::Channel)).group("pubsub"),
-    CommandSpec::new("shardchannels", -2, ASK, |s, r| channels(s, r, Topic::Shard)).group("pubsub"),
-    CommandSpec::new("shardnumsub", -2, ASK, |s, r| numsub(s, r, Topic::Shard)).group("pubsub"),
-    CommandSpec::new("numpat", 2, ASK, numpat).group("pubsub"),
+    group::PUBSUB.command("channels", -2, ASK, |s, r| channels(s, r, Topic::Channel)),
+    group::PUBSUB.command("numsub", -2, ASK, |s, r| numsub(s, r, Topic::Channel)),
+    group::PUBSUB.command("shardchannels", -2, ASK, |s, r| channels(s, r, Topic::Shard)),
+    group::PUBSUB.command("shardnumsub", -2, ASK, |s, r| numsub(s, r, Topic::Shard)),
+    group::PUBSUB.command("numpat", 2, ASK, numpat),
 ];
 
-fn add(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -> CommandResult {
+fn add(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {
     // Those that came before 7.0 are taken in a transaction, though nobody reads their messages there.
     if kind == Topic::Shard && server.in_exec {
         return Err(ErrorReply::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
+    let verb = request.name();
     let one = |name: &&[u8]| {
         let total = server.subscribe(request.session, kind, name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::bulk(name), Reply::count(total)])
+        Reply::Push(vec![Reply::bulk(&verb), Reply::bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(request.args[1..].iter().map(one).collect()))
 }
 
-fn remove(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -> CommandResult {
+fn remove(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {
+    let verb = request.name();
     let named: Vec<Blob> = match request.args {
         [_] => server.session(request).subscribed_mut(kind).clone(),
         [_, names @ ..] => names.iter().map(|name| Blob::from_slice(name)).collect(),
@@ -62,30 +56,31 @@ fn remove(server: &mut Server, request: &Request<'_>, kind: Topic, verb: &str) -
     };
     if named.is_empty() {
         let total = Reply::count(server.session(request).subscriptions(kind));
-        return Ok(Reply::Push(vec![Reply::bulk(verb), Reply::Nil, total]));
+        return Ok(Reply::Push(vec![Reply::bulk(&verb), Reply::Nil, total]));
     }
     let one = |name: Blob| {
         let total = server.unsubscribe(request.session, kind, &name);
-        Reply::Push(vec![Reply::bulk(verb), Reply::Bulk(name), Reply::count(total)])
+        Reply::Push(vec![Reply::bulk(&verb), Reply::Bulk(name), Reply::count(total)])
     };
     Ok(Reply::Burst(named.into_iter().map(one).collect()))
 }
 
 fn publish(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let sent = server.publish(request.args[1], request.args[2]);
+    Ok(published(server, request, sent))
+}
+
+fn spublish(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let sent = server.publish_to(Topic::Shard, "smessage", request.args[1], request.args[2]);
+    Ok(published(server, request, sent))
+}
+
+fn published(server: &mut Server, request: &Request<'_>, sent: usize) -> Reply {
     // Replicas have subscribers of their own; the file has none.
     if !server.replicas.is_empty() {
         server.propagate(request, request.args);
     }
-    Ok(Reply::Int(sent))
-}
-
-fn spublish(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let sent = server.publish_to_shard(request.args[1], request.args[2]);
-    if !server.replicas.is_empty() {
-        server.propagate(request, request.args);
-    }
-    Ok(Reply::count(sent))
+    Reply::count(sent)
 }
 
 fn channels(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {

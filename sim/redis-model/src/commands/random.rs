@@ -5,8 +5,8 @@
 
 use resp::{ErrorReply, ProtocolVersion, Reply, decimal, is_word};
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
-use crate::value::StoredValue;
+use super::scan::{CollectionElement, ElementsOf, fields, members, scored};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const READ: u32 = flag::READONLY;
 
@@ -14,30 +14,10 @@ const READ: u32 = flag::READONLY;
 const MOST: u64 = 1 << 20;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)).group("set"),
-    CommandSpec::keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields))
-        .group("hash"),
-    CommandSpec::keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored))
-        .group("sortedset"),
+    group::SET.keyed("srandmember", -2, READ, |s, r| pick(s, r, None, members)),
+    group::HASH.keyed("hrandfield", -2, READ, |s, r| pick(s, r, Some("WITHVALUES"), fields)),
+    group::SORTED_SET.keyed("zrandmember", -2, READ, |s, r| pick(s, r, Some("WITHSCORES"), scored)),
 ];
-
-/// An element, and what belongs to it.
-type Sample = [Reply; 2];
-
-fn members(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
-    let set = value.as_set()?.iter();
-    Ok(set.map(|member| [Reply::Bulk(member.clone()), Reply::Nil]).collect())
-}
-
-fn fields(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
-    let fields = value.as_hash()?.iter();
-    Ok(fields.map(|(name, value)| [name, value].map(|it| Reply::Bulk(it.clone()))).collect())
-}
-
-fn scored(value: &StoredValue) -> Result<Vec<Sample>, ErrorReply> {
-    let set = value.as_scored()?.as_slice().iter();
-    Ok(set.map(|(score, it)| [Reply::Bulk(it.clone()), Reply::Double(*score)]).collect())
-}
 
 /// A number of elements, or of places from either end.
 pub(super) fn count(text: &[u8]) -> Result<i64, ErrorReply> {
@@ -54,7 +34,7 @@ fn pick(
     server: &mut Server,
     request: &Request<'_>,
     with: Option<&str>,
-    elements: fn(&StoredValue) -> Result<Vec<Sample>, ErrorReply>,
+    elements: ElementsOf,
 ) -> CommandResult {
     let out_of_range = ErrorReply::new("ERR value is out of range");
     let (wanted, paired) = match (request.args, with) {
@@ -77,19 +57,22 @@ fn pick(
     let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
     let found = found.transpose()?.unwrap_or_default();
     let Some(wanted) = wanted else {
-        return Ok(found.into_iter().next().map_or(Reply::Nil, |[element, _]| element));
+        return Ok(found
+            .into_iter()
+            .next()
+            .map_or(Reply::Nil, |(element, _)| Reply::Bulk(element)));
     };
     let most = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
-    let chosen: Vec<Sample> = match wanted < 0 {
+    let chosen: Vec<CollectionElement> = match wanted < 0 {
         false => found.into_iter().take(most).collect(),
         true if found.is_empty() => Vec::new(),
         true if wanted.unsigned_abs() > MOST => return Err(out_of_range),
         true => found.iter().cycle().take(most).cloned().collect(),
     };
-    let one = |[element, other]: Sample| match (paired, nested) {
-        (false, _) => vec![element],
-        (true, false) => vec![element, other],
-        (true, true) => vec![Reply::Array(vec![element, other])],
+    let one = |(element, other): CollectionElement| match (other.filter(|_| paired), nested) {
+        (None, _) => vec![Reply::Bulk(element)],
+        (Some(other), false) => vec![Reply::Bulk(element), other],
+        (Some(other), true) => vec![Reply::Array(vec![Reply::Bulk(element), other])],
     };
     Ok(Reply::Array(chosen.into_iter().flat_map(one).collect()))
 }

@@ -8,20 +8,17 @@ use resp::{ErrorReply, Reply, is_word};
 use super::keys::database;
 use crate::keyspace::KeyEntry;
 use crate::server::notify::event;
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE;
+const QUICK: u32 = WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("rename", 3, WRITE, |s, r| rename(s, r, false))
-        .keys(1, 2, 1)
-        .group("keyspace"),
-    CommandSpec::new("renamenx", 3, WRITE | flag::FAST, |s, r| rename(s, r, true))
-        .keys(1, 2, 1)
-        .group("keyspace"),
-    CommandSpec::new("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1).group("keyspace"),
-    CommandSpec::keyed("move", 3, WRITE | flag::FAST, move_).group("keyspace"),
+    group::KEYSPACE.command("rename", 3, WRITE, |s, r| rename(s, r, false)).keys(1, 2, 1),
+    group::KEYSPACE.command("renamenx", 3, QUICK, |s, r| rename(s, r, true)).keys(1, 2, 1),
+    group::KEYSPACE.command("copy", -3, WRITE | flag::DENYOOM, copy).keys(1, 2, 1),
+    group::KEYSPACE.keyed("move", 3, QUICK, move_),
 ];
 
 const SAME: ErrorReply = ErrorReply::new("ERR source and destination objects are the same");

@@ -8,13 +8,13 @@
 use resp::{ErrorReply, Reply, decimal, integer};
 
 use crate::server::blocking::Awaited;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("role", 1, FLAGS, role).group("admin dangerous"),
-    CommandSpec::new("wait", 3, flag::NOSCRIPT, wait).group("connection"),
+    group::ADMIN_DANGEROUS.command("role", 1, FLAGS, role),
+    group::CONNECTION.command("wait", 3, flag::NOSCRIPT, wait),
 ];
 
 fn offset(offset: u64) -> i64 {

@@ -4,42 +4,41 @@
 //! answers in the order of the bytes, for Redis promises none. The scans of a key answer all of it at
 //! once, as Redis does for small ones.
 
-use resp::{Blob, ErrorReply, Reply, blob, decimal, double, glob, is_word};
+use resp::{Blob, ErrorReply, Reply, decimal, double, glob, is_word};
 
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
-use crate::value::StoredValue;
+use crate::scored::Scored;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
+use crate::value::{Fields, SetMembers, StoredValue};
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("keys", 2, flag::READONLY, keys).group("keyspace dangerous"),
-    CommandSpec::new("scan", -2, flag::READONLY, scan).group("keyspace"),
-    CommandSpec::keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)).group("hash"),
-    CommandSpec::keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)).group("set"),
-    CommandSpec::keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored))
-        .group("sortedset"),
+    group::KEYSPACE_DANGEROUS.command("keys", 2, flag::READONLY, keys),
+    group::KEYSPACE.command("scan", -2, flag::READONLY, scan),
+    group::HASH.keyed("hscan", -3, flag::READONLY, |s, r| scan_value(s, r, fields)),
+    group::SET.keyed("sscan", -3, flag::READONLY, |s, r| scan_value(s, r, members)),
+    group::SORTED_SET.keyed("zscan", -3, flag::READONLY, |s, r| scan_value(s, r, scored)),
 ];
 
-/// An element, and what is answered with it.
-type ScanItem = (Blob, Option<Blob>);
+/// An element, and what belongs to it.
+pub(super) type CollectionElement = (Blob, Option<Reply>);
 
-fn fields(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
-    Ok(value.as_hash()?.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect())
+/// The elements of a collection of one type.
+pub(super) type ElementsOf = fn(&StoredValue) -> Result<Vec<CollectionElement>, ErrorReply>;
+
+pub(super) fn fields(value: &StoredValue) -> Result<Vec<CollectionElement>, ErrorReply> {
+    let fields = value.get::<Fields>()?.iter();
+    Ok(fields.map(|(name, value)| (name.clone(), Some(Reply::Bulk(value.clone())))).collect())
 }
 
-fn members(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
-    Ok(value.as_set()?.iter().map(|member| (member.clone(), None)).collect())
+pub(super) fn members(value: &StoredValue) -> Result<Vec<CollectionElement>, ErrorReply> {
+    Ok(value.get::<SetMembers>()?.iter().map(|member| (member.clone(), None)).collect())
 }
 
-fn scored(value: &StoredValue) -> Result<Vec<ScanItem>, ErrorReply> {
-    let shown = |score: f64| Some(blob(double(score).as_bytes()));
-    let set = value.as_scored()?.as_slice();
-    Ok(set.iter().map(|(score, member)| (member.clone(), shown(*score))).collect())
+pub(super) fn scored(value: &StoredValue) -> Result<Vec<CollectionElement>, ErrorReply> {
+    let set = value.get::<Scored>()?.as_slice().iter();
+    Ok(set.map(|(score, member)| (member.clone(), Some(Reply::Double(*score)))).collect())
 }
 
-fn scan_value(
-    server: &mut Server,
-    request: &Request<'_>,
-    elements: fn(&StoredValue) -> Result<Vec<ScanItem>, ErrorReply>,
-) -> CommandResult {
+fn scan_value(server: &mut Server, request: &Request<'_>, elements: ElementsOf) -> CommandResult {
     cursor(request.args[2]).ok_or(ErrorReply::new("ERR invalid cursor"))?;
     let found = server.read(request, request.args[1]).map(|entry| elements(&entry.value));
     let found = match found.transpose()? {
@@ -51,10 +50,17 @@ fn scan_value(
             }
             let wanted = |name: &[u8]| options.pattern.is_none_or(|it| glob(it, name, false));
             let wanted = elements.into_iter().filter(|(name, _)| wanted(name));
-            wanted.flat_map(|(name, with)| [Some(name), with]).flatten().collect()
+            // A score is answered as text in either protocol.
+            let shown = |with| match with {
+                Reply::Double(score) => Reply::bulk(double(score)),
+                with => with,
+            };
+            let flat = |(name, with): CollectionElement| {
+                [Some(Reply::Bulk(name)), with.map(shown)].into_iter().flatten()
+            };
+            wanted.flat_map(flat).collect()
         }
     };
-    let found = found.into_iter().map(Reply::Bulk).collect();
     Ok(Reply::Array(vec![Reply::bulk("0"), Reply::Array(found)]))
 }
 

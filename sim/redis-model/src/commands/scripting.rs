@@ -3,19 +3,18 @@
 //! Invariant: a script is known to EVALSHA from its first EVAL or LOAD until SCRIPT FLUSH or a restart. Not
 //! modelled: SCRIPT DEBUG, SCRIPT SHOW. Scripts run in `crate::script`.
 
-use resp::{ErrorReply, Reply, decimal, is_word};
+use resp::{ErrorReply, Reply, decimal};
 
-use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
+use super::arguments::are_flush_mode;
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag, group};
 
 pub(super) const EVAL: u32 =
     flag::NOSCRIPT | flag::STALE | flag::SKIP_MONITOR | flag::NO_MANDATORY_KEYS;
 pub(super) const EVAL_RO: u32 = EVAL | flag::READONLY;
 
 const fn eval(name: &'static str, flags: u32, by_digest: bool, read_only: bool) -> CommandSpec {
-    CommandSpec::new(name, -3, flags, unreachable)
-        .run(Execution::Eval { by_digest, read_only })
-        .counted_keys(2)
-        .group("scripting")
+    let run = Execution::Eval { by_digest, read_only };
+    group::SCRIPTING.run(name, -3, flags, run).counted_keys(2)
 }
 
 pub(crate) const SPECS: &[CommandSpec] = &[
@@ -27,18 +26,11 @@ pub(crate) const SPECS: &[CommandSpec] = &[
 ];
 
 const SUBCOMMANDS: &[CommandSpec] = &[
-    CommandSpec::new("load", 3, flag::NOSCRIPT | flag::STALE, unreachable)
-        .run(Execution::Load)
-        .group("scripting"),
-    CommandSpec::new("exists", -3, flag::NOSCRIPT, exists).group("scripting"),
-    CommandSpec::new("flush", -2, flag::NOSCRIPT, flush).group("scripting"),
-    CommandSpec::new("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill).group("scripting"),
+    group::SCRIPTING.run("load", 3, flag::NOSCRIPT | flag::STALE, Execution::Load),
+    group::SCRIPTING.command("exists", -3, flag::NOSCRIPT, exists),
+    group::SCRIPTING.command("flush", -2, flag::NOSCRIPT, flush),
+    group::SCRIPTING.command("kill", 2, flag::NOSCRIPT | flag::ALLOW_BUSY, kill),
 ];
-
-/// Stands where another way to run replaces it at once.
-pub(super) fn unreachable(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
-    unreachable!("scripts are run by the model")
-}
 
 fn exists(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let known = |digest: &&[u8]| {
@@ -49,10 +41,8 @@ fn exists(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    match request.args {
-        [_, _] => {}
-        [_, _, mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(ErrorReply::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option")),
+    if !are_flush_mode(&request.args[2..]) {
+        return Err(ErrorReply::new("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
     server.scripts.clear();
     server.compiled_is_stale = true;
@@ -67,21 +57,9 @@ pub(super) fn kill(_server: &mut Server, _request: &Request<'_>) -> CommandResul
 /// Some of a request's arguments.
 type ArgSlice<'a, 'b> = &'b [&'a [u8]];
 
-/// The keys and the arguments of an EVAL.
+/// The keys and the arguments of an EVAL or FCALL, which have words of their own for a count that is no
+/// number.
 pub(crate) fn keys_and_args<'a, 'b>(
-    args: ArgSlice<'a, 'b>,
-) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
-    split(args, ErrorReply::NOT_AN_INTEGER)
-}
-
-/// The same of an FCALL.
-pub(crate) fn keys_and_args_of_function<'a, 'b>(
-    args: ArgSlice<'a, 'b>,
-) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {
-    split(args, ErrorReply::new("ERR Bad number of keys provided"))
-}
-
-fn split<'a, 'b>(
     args: ArgSlice<'a, 'b>,
     no_number: ErrorReply,
 ) -> Result<(ArgSlice<'a, 'b>, ArgSlice<'a, 'b>), ErrorReply> {

@@ -3,32 +3,32 @@
 //! Invariant: a write takes any expiry away unless KEEPTTL or a new one is given; a refused NX or XX
 //! touches nothing.
 
-use resp::{ErrorReply, Reply, blob, is_word};
+use resp::{Blob, ErrorReply, Reply, blob, is_word};
+use scenarios::topology::Software;
 
 use super::expire_option::{Comparison, ExpireOptions, ExpireUnit, For, expires_at_ms};
-use crate::options::Profile;
 use crate::server::notify::event;
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("set", -3, WRITE, set).group("string"),
-    CommandSpec::keyed("setnx", 3, WRITE | flag::FAST, setnx).group("string"),
-    CommandSpec::keyed("setex", 4, WRITE, setex).group("string"),
-    CommandSpec::keyed("psetex", 4, WRITE, psetex).group("string"),
-    CommandSpec::keyed("getset", 3, WRITE | flag::FAST, getset).group("string"),
+    group::STRING.keyed("set", -3, WRITE, set),
+    group::STRING.keyed("setnx", 3, WRITE | flag::FAST, setnx),
+    group::STRING.keyed("setex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::EX)),
+    group::STRING.keyed("psetex", 4, WRITE, |s, r| set_for(s, r, ExpireUnit::PX)),
+    group::STRING.keyed("getset", 3, WRITE | flag::FAST, getset),
 ];
 
 fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (key, value) = (request.args[1], request.args[2]);
-    let profile = server.options.profile;
-    let options = ExpireOptions::parse(&request.args[3..], For::Set(profile))?;
-    let when = options.when(request.now_ms(), "set")?;
+    let software = server.options.software;
+    let options = ExpireOptions::parse(&request.args[3..], For::Set(software))?;
+    let when = options.when(request)?;
     let before = if options.get { Some(get(server, request, key)?) } else { None };
     let slot = server.find(request, key);
-    if profile == Profile::Redis84 && options.compared.is_some() && slot.is_some() {
+    if software == Software::Redis84 && options.compared.is_some() && slot.is_some() {
         // There, comparing is reading.
         server.stats.hits += 1;
     }
@@ -56,7 +56,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     }
     // Later servers hand on what is a point in time already as it came.
     let as_it_came =
-        profile != Profile::Redis70 && matches!(options.expiry, Some((ExpireUnit::Pxat, _)));
+        software != Software::Redis70 && matches!(options.expiry, Some((ExpireUnit::PXAT, _)));
     if let Some(when) = when {
         if !as_it_came {
             server.propagate_set(request, key, value, when);
@@ -78,21 +78,8 @@ fn setnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Int(1))
 }
 
-fn setex(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    set_for(server, request, ExpireUnit::Ex, "setex")
-}
-
-fn psetex(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    set_for(server, request, ExpireUnit::Px, "psetex")
-}
-
-fn set_for(
-    server: &mut Server,
-    request: &Request<'_>,
-    unit: ExpireUnit,
-    command: &str,
-) -> CommandResult {
-    let when = expires_at_ms(unit, request.args[2], request.now_ms(), command)?;
+fn set_for(server: &mut Server, request: &Request<'_>, unit: ExpireUnit) -> CommandResult {
+    let when = expires_at_ms(unit, request.args[2], request)?;
     let value = StoredValue::Str(blob(request.args[3]));
     server.put(request, request.args[1], value, Expiry::At(when));
     server.notify(server.db_number(request), request.args[1], event::GENERIC, "expire");
@@ -109,13 +96,7 @@ fn getset(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 /// What GET answers.
-pub(super) fn get(
-    server: &mut Server,
-    request: &Request<'_>,
-    key: &[u8],
-) -> Result<Reply, ErrorReply> {
-    match server.read(request, key) {
-        Some(entry) => Ok(Reply::bulk(entry.value.as_str()?)),
-        None => Ok(Reply::Nil),
-    }
+pub(super) fn get(server: &mut Server, request: &Request<'_>, key: &[u8]) -> CommandResult {
+    let value = server.read_as::<Blob>(request, key)?;
+    Ok(Reply::bulk_or_nil(value))
 }

@@ -4,96 +4,70 @@
 //! promises no order, so any is right and one is replayable. Operations on several sets are in
 //! `algebra`.
 
-use std::collections::BTreeSet;
+use resp::{Blob, Reply, blob};
 
-use resp::{Blob, ErrorReply, Reply, blob, decimal};
-
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
-use crate::value::StoredValue;
+use super::arguments::optional_count;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
+use crate::value::SetMembers;
 
 const READ: u32 = flag::READONLY;
 const WRITE: u32 = flag::WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("sadd", -3, WRITE | flag::DENYOOM, sadd).group("set"),
-    CommandSpec::keyed("srem", -3, WRITE, srem).group("set"),
-    CommandSpec::keyed("sismember", 3, READ | flag::FAST, sismember).group("set"),
-    CommandSpec::keyed("smismember", -3, READ | flag::FAST, smismember).group("set"),
-    CommandSpec::keyed("smembers", 2, READ, smembers).group("set"),
-    CommandSpec::keyed("scard", 2, READ | flag::FAST, scard).group("set"),
-    CommandSpec::keyed("spop", -2, WRITE, spop).group("set"),
-    CommandSpec::new("smove", 4, WRITE, smove).keys(1, 2, 1).group("set"),
+    group::SET.keyed("sadd", -3, WRITE | flag::DENYOOM, sadd),
+    group::SET.keyed("srem", -3, WRITE, srem),
+    group::SET.keyed("sismember", 3, READ | flag::FAST, sismember),
+    group::SET.keyed("smismember", -3, READ | flag::FAST, smismember),
+    group::SET.keyed("smembers", 2, READ, smembers),
+    group::SET.keyed("scard", 2, READ | flag::FAST, scard),
+    group::SET.keyed("spop", -2, WRITE, spop),
+    group::SET.command("smove", 4, WRITE, smove).keys(1, 2, 1),
 ];
 
-type SetMembers = BTreeSet<Blob>;
-
 fn sadd(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_set)? else {
-        let set: SetMembers = request.args[2..].iter().map(|member| blob(member)).collect();
-        let added = set.len();
-        server.put_at(request, None, request.args[1], StoredValue::Set(set), Expiry::Never);
-        return Ok(Reply::count(added));
-    };
-    let set = server.value_mut(request, slot).as_set_mut()?;
-    let before = set.len();
-    set.extend(request.args[2..].iter().map(|member| blob(member)));
-    let added = set.len() - before;
-    if added > 0 {
-        server.changed(request, slot);
-    }
-    Ok(Reply::count(added))
+    let slot = server.find_as::<SetMembers>(request, request.args[1])?;
+    server.edit(request, request.args[1], slot, |set: &mut SetMembers| {
+        let before = set.len();
+        set.extend(request.args[2..].iter().map(|member| blob(member)));
+        let added = set.len() - before;
+        Ok((Reply::count(added), added > 0))
+    })
 }
 
 fn srem(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_set)? else {
-        return Ok(Reply::Int(0));
-    };
-    let set = server.value_mut(request, slot).as_set_mut()?;
-    let removed = request.args[2..].iter().filter(|member| set.remove(**member)).count();
-    if removed > 0 {
-        server.elements_removed(request, slot);
-    }
-    Ok(Reply::count(removed))
+    server.take_out(request, |set: &mut SetMembers| {
+        request.args[2..].iter().filter(|member| set.remove(**member)).count()
+    })
 }
 
 fn sismember(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let there = server
-        .read_as(request, request.args[1], StoredValue::as_set)?
-        .is_some_and(|set| set.contains(request.args[2]));
-    Ok(Reply::Int(i64::from(there)))
+    let set = server.read_as::<SetMembers>(request, request.args[1])?;
+    Ok(Reply::Int(i64::from(set.is_some_and(|set| set.contains(request.args[2])))))
 }
 
 fn smismember(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let set = server.read_as(request, request.args[1], StoredValue::as_set)?;
+    let set = server.read_as::<SetMembers>(request, request.args[1])?;
     let one = |member: &&[u8]| Reply::Int(i64::from(set.is_some_and(|set| set.contains(*member))));
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
 fn smembers(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let set = server.read_as(request, request.args[1], StoredValue::as_set)?;
+    let set = server.read_as::<SetMembers>(request, request.args[1])?;
     Ok(Reply::Set(set.into_iter().flatten().cloned().map(Reply::Bulk).collect()))
 }
 
 fn scard(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    Ok(Reply::count(
-        server.read_as(request, request.args[1], StoredValue::as_set)?.map_or(0, BTreeSet::len),
-    ))
+    let set = server.read_as::<SetMembers>(request, request.args[1])?;
+    Ok(Reply::count(set.map_or(0, SetMembers::len)))
 }
 
 fn spop(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let key = request.args[1];
-    let count = match request.args {
-        [_, _] => None,
-        [_, _, count] => {
-            let count = decimal(count).and_then(|count| usize::try_from(count).ok());
-            Some(count.ok_or(ErrorReply::new("ERR value is out of range, must be positive"))?)
-        }
-        _ => return Err(ErrorReply::SYNTAX),
-    };
-    let Some(slot) = server.find_as(request, request.args[1], StoredValue::as_set)? else {
+    let count = optional_count(request)?;
+    let Some(slot) = server.find_as::<SetMembers>(request, key)? else {
         return Ok(count.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));
     };
-    let set = server.value_mut(request, slot).as_set_mut()?;
+    let set = server.value_mut::<SetMembers>(request, slot)?;
     let wanted = count.unwrap_or(1).min(set.len());
     // Redis takes all members by way of a command that reads them.
     let reads = u64::from(count.is_some() && wanted == set.len());
@@ -120,25 +94,15 @@ fn smove(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (from, to, member) = (request.args[1], request.args[2], request.args[3]);
     let (source, target) = (server.find(request, from), server.find(request, to));
     let Some(source) = source else { return Ok(Reply::Int(0)) };
-    let there = server.db(request).at(source).value.as_set()?.contains(member);
-    target.map_or(Ok(()), |slot| server.db(request).at(slot).value.as_set().map(|_| ()))?;
+    let there = server.value::<SetMembers>(request, source)?.contains(member);
+    target.map(|slot| server.value::<SetMembers>(request, slot)).transpose()?;
     if !there || target == Some(source) {
         return Ok(Reply::Int(i64::from(there)));
     }
     server.event = "srem";
-    server.value_mut(request, source).as_set_mut()?.remove(member);
+    server.value_mut::<SetMembers>(request, source)?.remove(member);
     server.elements_removed(request, source);
     server.event = "sadd";
-    match target {
-        None => {
-            let set = StoredValue::Set(SetMembers::from([blob(member)]));
-            server.put_at(request, None, to, set, Expiry::Never);
-        }
-        Some(target) => {
-            if server.value_mut(request, target).as_set_mut()?.insert(blob(member)) {
-                server.changed(request, target);
-            }
-        }
-    }
+    server.edit(request, to, target, |set: &mut SetMembers| Ok(((), set.insert(blob(member)))))?;
     Ok(Reply::Int(1))
 }

@@ -1,39 +1,43 @@
-//! Byte strings: GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN, APPEND, GETRANGE, SUBSTR, SETRANGE.
+//! Byte strings: GET, GETDEL, GETEX, MGET, MSET, MSETNX, STRLEN, APPEND, GETRANGE, SUBSTR, SETRANGE, and
+//! INCR, DECR, INCRBY, DECRBY.
 //!
-//! Invariant: APPEND and SETRANGE change a value in place and leave its expiry. Not modelled: INCRBYFLOAT,
-//! whose sums are those of 80 bits.
+//! Invariant: APPEND, SETRANGE and counters change a value in place and leave its expiry; a failed addition
+//! changes nothing. Not modelled: INCRBYFLOAT, whose sums are those of 80 bits.
 
-use resp::{Blob, ErrorReply, Reply, blob};
+use resp::{Blob, ErrorReply, Reply, blob, decimal, integer};
 
 use super::arguments::{number, range};
 use super::expire_option::{ExpireOptions, For};
 use super::set::get as get_value;
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::DENYOOM;
+const QUICK: u32 = WRITE | flag::FAST;
 
 /// `proto-max-bulk-len`.
 const STRING_MAX_BYTES: usize = 512 * 1024 * 1024;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("get", 2, READ, get).group("string"),
-    CommandSpec::keyed("getdel", 2, flag::WRITE | flag::FAST, getdel).group("string"),
-    CommandSpec::keyed("getex", -2, flag::WRITE | flag::FAST, getex).group("string"),
-    CommandSpec::new("mget", -2, READ, mget).keys(1, -1, 1).group("string"),
-    CommandSpec::new("mset", -3, WRITE, mset).keys(1, -1, 2).group("string"),
-    CommandSpec::new("msetnx", -3, WRITE, msetnx).keys(1, -1, 2).group("string"),
-    CommandSpec::keyed("strlen", 2, READ, strlen).group("string"),
-    CommandSpec::keyed("getrange", 4, flag::READONLY, getrange).group("string"),
-    CommandSpec::keyed("substr", 4, flag::READONLY, getrange).group("string"),
-    CommandSpec::keyed("setrange", 4, WRITE, setrange).group("string"),
-    CommandSpec::keyed("append", 3, WRITE | flag::FAST, append).group("string"),
+    group::STRING.keyed("get", 2, READ, |s, r| get_value(s, r, r.args[1])),
+    group::STRING.keyed("getdel", 2, flag::WRITE | flag::FAST, getdel),
+    group::STRING.keyed("getex", -2, flag::WRITE | flag::FAST, getex),
+    group::STRING.command("mget", -2, READ, mget).keys(1, -1, 1),
+    group::STRING
+        .command("mset", -3, WRITE, |s, r| set_all(s, r).map(|()| Reply::Ok))
+        .keys(1, -1, 2),
+    group::STRING.command("msetnx", -3, WRITE, msetnx).keys(1, -1, 2),
+    group::STRING.keyed("strlen", 2, READ, strlen),
+    group::STRING.keyed("getrange", 4, flag::READONLY, getrange),
+    group::STRING.keyed("substr", 4, flag::READONLY, getrange),
+    group::STRING.keyed("setrange", 4, WRITE, setrange),
+    group::STRING.keyed("append", 3, QUICK, append),
+    group::STRING.keyed("incr", 2, QUICK, |s, r| add(s, r, 1)),
+    group::STRING.keyed("decr", 2, QUICK, |s, r| add(s, r, -1)),
+    group::STRING.keyed("incrby", 3, QUICK, |s, r| add(s, r, number(r.args[2])?)),
+    group::STRING.keyed("decrby", 3, QUICK, decrby),
 ];
-
-fn get(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    get_value(server, request, request.args[1])
-}
 
 fn getdel(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let value = get_value(server, request, request.args[1])?;
@@ -47,11 +51,11 @@ fn getdel(server: &mut Server, request: &Request<'_>) -> CommandResult {
 fn getex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let options = ExpireOptions::parse(&request.args[2..], For::GetEx)?;
     let Some(entry) = server.read(request, request.args[1]) else { return Ok(Reply::Nil) };
-    let value = Reply::Bulk(entry.value.as_str()?.clone());
+    let value = Reply::Bulk(entry.value.get::<Blob>()?.clone());
     let expiring = entry.expires_at_ms.is_some();
-    let when = options.when(request.now_ms(), "getex")?;
+    let when = options.when(request)?;
     let Some(slot) = server.find(request, request.args[1]) else { return Ok(value) };
-    let absolute = options.expiry.is_some_and(|(unit, _)| unit.is_absolute());
+    let absolute = options.expiry.is_some_and(|(unit, _)| unit.is_absolute);
     match when {
         Some(when) if absolute && when <= request.now_ms() && !server.applying => {
             server.remove(request, slot);
@@ -74,31 +78,26 @@ fn mget(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let values = request.args[1..].iter().map(|key| {
         let entry = server.read(request, key)?;
         // A key of another type reads as absent here, unlike in GET.
-        entry.value.as_str().ok().cloned()
+        entry.value.get::<Blob>().ok().cloned()
     });
     Ok(Reply::Array(values.map(|value| value.map_or(Reply::Nil, Reply::Bulk)).collect()))
 }
 
-fn mset(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    set_all(server, request, "mset")?;
-    Ok(Reply::Ok)
-}
-
 fn msetnx(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if request.args.len().is_multiple_of(2) {
-        return Err(ErrorReply::arity("msetnx"));
+        return Err(ErrorReply::arity(&request.name()));
     }
     let keys = request.args[1..].iter().step_by(2);
     if keys.into_iter().any(|key| server.find(request, key).is_some()) {
         return Ok(Reply::Int(0));
     }
-    set_all(server, request, "msetnx")?;
+    set_all(server, request)?;
     Ok(Reply::Int(1))
 }
 
-fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<(), ErrorReply> {
+fn set_all(server: &mut Server, request: &Request<'_>) -> Result<(), ErrorReply> {
     if request.args.len().is_multiple_of(2) {
-        return Err(ErrorReply::arity(command));
+        return Err(ErrorReply::arity(&request.name()));
     }
     for pair in request.args[1..].chunks_exact(2) {
         server.put(request, pair[0], StoredValue::Str(blob(pair[1])), Expiry::Never);
@@ -107,7 +106,7 @@ fn set_all(server: &mut Server, request: &Request<'_>, command: &str) -> Result<
 }
 
 fn strlen(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
+    let value = server.read_as::<Blob>(request, request.args[1])?;
     Ok(Reply::count(value.map_or(0, |value| value.len())))
 }
 
@@ -121,15 +120,7 @@ pub(super) fn edit<T>(
     slot: Option<u32>,
     change: impl FnOnce(&mut Blob) -> T,
 ) -> Result<T, ErrorReply> {
-    let Some(slot) = slot else {
-        let mut fresh = Blob::new();
-        let outcome = change(&mut fresh);
-        server.put_at(request, None, request.args[1], StoredValue::Str(fresh), Expiry::Never);
-        return Ok(outcome);
-    };
-    let outcome = change(server.value_mut(request, slot).as_str_mut()?);
-    server.changed(request, slot);
-    Ok(outcome)
+    server.edit(request, request.args[1], slot, |value| Ok((change(value), true)))
 }
 
 fn append(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -148,14 +139,14 @@ fn measured(
     server: &mut Server,
     request: &Request<'_>,
 ) -> Result<(Option<u32>, usize), ErrorReply> {
-    let slot = server.find_as(request, request.args[1], StoredValue::as_str)?;
-    let value = slot.map(|slot| server.db(request).at(slot).value.as_str()).transpose()?;
+    let slot = server.find_as::<Blob>(request, request.args[1])?;
+    let value = slot.map(|slot| server.value::<Blob>(request, slot)).transpose()?;
     Ok((slot, value.map_or(0, |value| value.len())))
 }
 
 fn getrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let (start, end) = (number(request.args[2])?, number(request.args[3])?);
-    let value = server.read_as(request, request.args[1], StoredValue::as_str)?;
+    let value = server.read_as::<Blob>(request, request.args[1])?;
     let value = value.map_or(&[][..], |value| &value[..]);
     Ok(Reply::bulk(&value[span(start, end, value.len())]))
 }
@@ -166,6 +157,11 @@ pub(super) fn span(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     if start < 0 && end < 0 && start > end {
         return 0..0;
     }
+    clamped(start, end, len)
+}
+
+/// The same, where an end that lies before the value is its beginning.
+pub(super) fn clamped(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     let signed = i64::try_from(len).unwrap_or(i64::MAX);
     let from_left = |place: i64| if place < 0 { (place + signed).max(0) } else { place };
     range(from_left(start), from_left(end), len)
@@ -189,4 +185,26 @@ fn setrange(server: &mut Server, request: &Request<'_>) -> CommandResult {
         value[offset..end].copy_from_slice(part);
         Reply::count(value.len())
     })
+}
+
+fn decrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    let delta = number(request.args[2])?;
+    let delta = delta.checked_neg().ok_or(ErrorReply::new("ERR decrement would overflow"))?;
+    add(server, request, delta)
+}
+
+fn add(server: &mut Server, request: &Request<'_>, delta: i64) -> CommandResult {
+    let key = request.args[1];
+    let Some(slot) = server.find(request, key) else {
+        server.put_at(request, None, key, StoredValue::Str(integer(delta)), Expiry::Never);
+        return Ok(Reply::Int(delta));
+    };
+    let value = server.value_mut::<Blob>(request, slot)?;
+    let before = decimal(value).ok_or(ErrorReply::NOT_AN_INTEGER)?;
+    let after = before
+        .checked_add(delta)
+        .ok_or(ErrorReply::new("ERR increment or decrement would overflow"))?;
+    *value = integer(after);
+    server.changed(request, slot);
+    Ok(Reply::Int(after))
 }

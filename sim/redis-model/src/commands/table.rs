@@ -6,9 +6,9 @@
 use std::sync::LazyLock;
 
 use super::{
-    algebra, bits, blocking, client, command, conditional, config, connection, counters, expiry,
-    functions, hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan,
-    scripting, server, set, sets, strings, transactions, zpop, zrange, zsets,
+    algebra, bits, blocking, client, command, conditional, config, connection, expiry, functions,
+    hashes, info, keys, lcs, lists, pubsub, random, rename, replication, scan, scripting, set,
+    sets, strings, transactions, zrange, zsets,
 };
 use crate::server::CommandTable;
 
@@ -17,7 +17,6 @@ pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
     CommandTable::new(&[
         set::SPECS,
         strings::SPECS,
-        counters::SPECS,
         keys::SPECS,
         expiry::SPECS,
         scan::SPECS,
@@ -33,7 +32,6 @@ pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
         conditional::SPECS,
         zsets::SPECS,
         zrange::SPECS,
-        zpop::SPECS,
         pubsub::SPECS,
         replication::SPECS,
         scripting::SPECS,
@@ -44,7 +42,6 @@ pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
         config::SPECS,
         info::SPECS,
         command::SPECS,
-        server::SPECS,
     ])
 });
 

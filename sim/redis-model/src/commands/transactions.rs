@@ -6,19 +6,17 @@
 use resp::{Blob, ErrorReply, Reply, blob};
 
 use crate::server::session::{TransactionQueue, WatchedKey};
-use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
 const QUICK: u32 = FLAGS | flag::FAST | flag::ALLOW_BUSY;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::new("multi", 1, QUICK, multi).group("transaction"),
-    CommandSpec::new("exec", 1, FLAGS | flag::SKIP_SLOWLOG, without_multi)
-        .run(Execution::Exec)
-        .group("transaction"),
-    CommandSpec::new("discard", 1, QUICK, discard).group("transaction"),
-    CommandSpec::new("watch", -2, QUICK, watch).keys(1, -1, 1).group("transaction"),
-    CommandSpec::new("unwatch", 1, QUICK, unwatch).group("transaction"),
+    group::TRANSACTION.command("multi", 1, QUICK, multi),
+    group::TRANSACTION.run("exec", 1, FLAGS | flag::SKIP_SLOWLOG, Execution::Exec),
+    group::TRANSACTION.command("discard", 1, QUICK, discard),
+    group::TRANSACTION.command("watch", -2, QUICK, watch).keys(1, -1, 1),
+    group::TRANSACTION.command("unwatch", 1, QUICK, unwatch),
 ];
 
 /// What EXEC is to carry out.
@@ -33,17 +31,13 @@ fn multi(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(Reply::Ok)
 }
 
-fn without_multi(_server: &mut Server, _request: &Request<'_>) -> CommandResult {
-    Err(ErrorReply::new("ERR EXEC without MULTI"))
-}
-
 /// Ends the transaction: the commands to carry out, or the answer where there is none.
 pub(crate) fn take_queue(
     server: &mut Server,
     request: &Request<'_>,
 ) -> Result<CollectedCommands, Reply> {
     if server.session(request).queue.is_none() {
-        return Err(without_multi(server, request).into());
+        return Err(Reply::Error(ErrorReply::new("ERR EXEC without MULTI")));
     }
     let touched = server.session(request).dirty || server.watched_has_expired(request);
     let queue = server.session(request).queue.take().unwrap_or_default();
@@ -79,7 +73,7 @@ fn watch(server: &mut Server, request: &Request<'_>) -> CommandResult {
         }
         let stale = server.has_expired(request, db, key);
         server.session(request).watched.push(WatchedKey { db, key: blob(key), stale });
-        server.watchers.add(db, key, request.session);
+        server.watchers.push((db, blob(key), request.session));
     }
     Ok(Reply::Ok)
 }
@@ -102,7 +96,7 @@ impl Server {
         state.dirty = false;
         if !state.watched.is_empty() {
             state.watched.clear();
-            self.watchers.forget(session);
+            self.watchers.retain(|(.., watcher)| *watcher != session);
         }
     }
 

@@ -5,44 +5,35 @@
 
 use std::ops::Range;
 
-use resp::{Blob, ErrorReply, ProtocolVersion, Reply, decimal, is_word, range_end};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, is_word, range_end};
 
-use super::arguments::range;
+use super::arguments::{number, range};
 use crate::scored::Scored;
-use crate::server::{CommandResult, CommandSpec, Request, Server, flag};
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 use crate::value::StoredValue;
 
 const READ: u32 = flag::READONLY;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("zrange", -4, READ, |s, r| zrange(s, r, None, None)).group("sortedset"),
-    CommandSpec::keyed("zrevrange", -4, READ, |s, r| {
-        zrange(s, r, Some(RangeKind::Rank), Some(true))
-    })
-    .group("sortedset"),
-    CommandSpec::keyed("zrangebyscore", -4, READ, |s, r| {
-        zrange(s, r, Some(RangeKind::Score), Some(false))
-    })
-    .group("sortedset"),
-    CommandSpec::keyed("zrevrangebyscore", -4, READ, |s, r| {
+    group::SORTED_SET.keyed("zrange", -4, READ, |s, r| zrange(s, r, None, None)),
+    group::SORTED_SET
+        .keyed("zrevrange", -4, READ, |s, r| zrange(s, r, Some(RangeKind::Rank), Some(true))),
+    group::SORTED_SET
+        .keyed("zrangebyscore", -4, READ, |s, r| zrange(s, r, Some(RangeKind::Score), Some(false))),
+    group::SORTED_SET.keyed("zrevrangebyscore", -4, READ, |s, r| {
         zrange(s, r, Some(RangeKind::Score), Some(true))
-    })
-    .group("sortedset"),
-    CommandSpec::keyed("zrangebylex", -4, READ, |s, r| {
-        zrange(s, r, Some(RangeKind::Bytes), Some(false))
-    })
-    .group("sortedset"),
-    CommandSpec::keyed("zrevrangebylex", -4, READ, |s, r| {
-        zrange(s, r, Some(RangeKind::Bytes), Some(true))
-    })
-    .group("sortedset"),
-    CommandSpec::new("zrangestore", -5, flag::WRITE | flag::DENYOOM, zrangestore)
-        .keys(1, 2, 1)
-        .group("sortedset"),
-    CommandSpec::keyed("zlexcount", 4, READ | flag::FAST, zlexcount).group("sortedset"),
-    CommandSpec::keyed("zremrangebylex", 4, flag::WRITE, zremrangebylex).group("sortedset"),
-    CommandSpec::keyed("zremrangebyscore", 4, flag::WRITE, zremrangebyscore).group("sortedset"),
-    CommandSpec::keyed("zremrangebyrank", 4, flag::WRITE, zremrangebyrank).group("sortedset"),
+    }),
+    group::SORTED_SET
+        .keyed("zrangebylex", -4, READ, |s, r| zrange(s, r, Some(RangeKind::Bytes), Some(false))),
+    group::SORTED_SET
+        .keyed("zrevrangebylex", -4, READ, |s, r| zrange(s, r, Some(RangeKind::Bytes), Some(true))),
+    group::SORTED_SET
+        .command("zrangestore", -5, flag::WRITE | flag::DENYOOM, zrangestore)
+        .keys(1, 2, 1),
+    group::SORTED_SET.keyed("zlexcount", 4, READ | flag::FAST, zlexcount),
+    group::SORTED_SET.keyed("zremrangebylex", 4, flag::WRITE, zremrangebylex),
+    group::SORTED_SET.keyed("zremrangebyscore", 4, flag::WRITE, zremrangebyscore),
+    group::SORTED_SET.keyed("zremrangebyrank", 4, flag::WRITE, zremrangebyrank),
 ];
 
 /// What the ends of a range are.
@@ -105,20 +96,14 @@ fn byte_range(
     let (low, high) = (bound(low)?, bound(high)?);
     Ok(move |set: &Scored| {
         let entries = set.as_slice();
-        let start = match &low {
+        // The first place that lies behind a bound, or at it.
+        let place = |bound: &LexBound, behind: bool| match bound {
             LexBound::First => 0,
             LexBound::Last => entries.len(),
-            LexBound::At(end, open) => {
-                entries.partition_point(|(_, member)| member < end || (*open && member == end))
-            }
+            LexBound::At(end, open) => entries
+                .partition_point(|(_, member)| member < end || (*open != behind && member == end)),
         };
-        let end = match &high {
-            LexBound::First => 0,
-            LexBound::Last => entries.len(),
-            LexBound::At(end, open) => {
-                entries.partition_point(|(_, member)| member < end || (!*open && member == end))
-            }
-        };
+        let (start, end) = (place(&low, false), place(&high, true));
         start..end.max(start)
     })
 }
@@ -143,10 +128,8 @@ impl ZrangeOptions {
             match word {
                 word if is_word(word, "WITHSCORES") => options.with_scores = true,
                 word if is_word(word, "LIMIT") && args.len() >= 2 => {
-                    let mut number = || {
-                        args.next().and_then(|text| decimal(text)).ok_or(ErrorReply::NOT_AN_INTEGER)
-                    };
-                    options.limit = Some((number()?, number()?));
+                    let mut limit = || number(args.next().copied().unwrap_or_default());
+                    options.limit = Some((limit()?, limit()?));
                 }
                 word if is_word(word, "REV") && options.reverse.is_none() => {
                     options.reverse = Some(true);
@@ -215,7 +198,6 @@ fn found(
     let (low, high) = if reverse { (second, first) } else { (first, second) };
     let places: FindRange = match by {
         RangeKind::Rank => {
-            let number = |text: &[u8]| decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER);
             let (start, stop) = (number(first)?, number(second)?);
             Box::new(move |set| {
                 let places = range(start, stop, set.len());
@@ -231,7 +213,7 @@ fn found(
         }
         RangeKind::Bytes => Box::new(byte_range(low, high)?),
     };
-    let set = server.read_as(request, key, StoredValue::as_scored)?;
+    let set = server.read_as::<Scored>(request, key)?;
     let within = set.map_or(&[][..], |set| &set.as_slice()[places(set)]);
     // By rank, a limit that takes all is taken and means nothing.
     let limit = options.limit.filter(|_| by != RangeKind::Rank);
@@ -264,7 +246,6 @@ fn zremrangebyscore(server: &mut Server, request: &Request<'_>) -> CommandResult
 }
 
 fn zremrangebyrank(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let number = |text: &[u8]| decimal(text).ok_or(ErrorReply::NOT_AN_INTEGER);
     let (start, stop) = (number(request.args[2])?, number(request.args[3])?);
     remove(server, request, |set| range(start, stop, set.len()))
 }
@@ -275,7 +256,7 @@ fn zremrangebylex(server: &mut Server, request: &Request<'_>) -> CommandResult {
 
 fn zlexcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let places = byte_range(request.args[2], request.args[3])?;
-    let set = server.read_as(request, request.args[1], StoredValue::as_scored)?;
+    let set = server.read_as::<Scored>(request, request.args[1])?;
     Ok(Reply::count(set.map_or(0, |set| places(set).len())))
 }
 
@@ -284,22 +265,5 @@ fn remove(
     request: &Request<'_>,
     places: impl Fn(&Scored) -> Range<usize>,
 ) -> CommandResult {
-    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
-    let Some(slot) = slot else { return Ok(Reply::Int(0)) };
-    Ok(Reply::count(take_out(server, request, slot, places)?.len()))
-}
-
-/// Takes members out of the set at a slot.
-pub(super) fn take_out(
-    server: &mut Server,
-    request: &Request<'_>,
-    slot: u32,
-    places: impl Fn(&Scored) -> Range<usize>,
-) -> Result<Vec<(f64, Blob)>, ErrorReply> {
-    let set = server.value_mut(request, slot).as_scored_mut()?;
-    let taken = set.drain(places(set));
-    if !taken.is_empty() {
-        server.elements_removed(request, slot);
-    }
-    Ok(taken)
+    server.take_out(request, |set: &mut Scored| set.drain(places(set)).len())
 }

@@ -1,28 +1,32 @@
-//! Sorted sets, member by member: ZADD, ZINCRBY, ZREM, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCARD, ZCOUNT.
+//! Sorted sets, member by member: ZADD, ZINCRBY, ZREM, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCARD, ZCOUNT,
+//! ZPOPMIN, ZPOPMAX.
 //!
 //! Invariant: a score is never NaN: an addition that would make one is refused and changes nothing.
-//! Operations on several sets are in `algebra`.
+//! Operations on several sets are in `algebra`, ZMPOP is in `blocking`.
 
-use resp::{ErrorReply, Reply, float, is_word};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, float, is_word};
 
-use super::zrange::ScoreRange;
+use super::arguments::optional_count;
+use super::zrange::{ScoreRange, listed};
 use crate::scored::Scored;
-use crate::server::{CommandResult, CommandSpec, Expiry, Request, Server, flag};
-use crate::value::StoredValue;
+use crate::server::blocking::ListEnd;
+use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    CommandSpec::keyed("zadd", -4, WRITE | flag::DENYOOM, zadd).group("sortedset"),
-    CommandSpec::keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby).group("sortedset"),
-    CommandSpec::keyed("zrem", -3, WRITE, zrem).group("sortedset"),
-    CommandSpec::keyed("zscore", 3, READ, zscore).group("sortedset"),
-    CommandSpec::keyed("zmscore", -3, READ, zmscore).group("sortedset"),
-    CommandSpec::keyed("zrank", 3, READ, |s, r| rank(s, r, false)).group("sortedset"),
-    CommandSpec::keyed("zrevrank", 3, READ, |s, r| rank(s, r, true)).group("sortedset"),
-    CommandSpec::keyed("zcard", 2, READ, zcard).group("sortedset"),
-    CommandSpec::keyed("zcount", 4, READ, zcount).group("sortedset"),
+    group::SORTED_SET.keyed("zadd", -4, WRITE | flag::DENYOOM, zadd),
+    group::SORTED_SET.keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby),
+    group::SORTED_SET.keyed("zrem", -3, WRITE, zrem),
+    group::SORTED_SET.keyed("zscore", 3, READ, zscore),
+    group::SORTED_SET.keyed("zmscore", -3, READ, zmscore),
+    group::SORTED_SET.keyed("zrank", 3, READ, |s, r| rank(s, r, false)),
+    group::SORTED_SET.keyed("zrevrank", 3, READ, |s, r| rank(s, r, true)),
+    group::SORTED_SET.keyed("zcard", 2, READ, zcard),
+    group::SORTED_SET.keyed("zpopmin", -2, WRITE, |s, r| pop(s, r, ListEnd::Left)),
+    group::SORTED_SET.keyed("zpopmax", -2, WRITE, |s, r| pop(s, r, ListEnd::Right)),
+    group::SORTED_SET.keyed("zcount", 4, READ, zcount),
 ];
 
 const NOT_A_FLOAT: ErrorReply = ErrorReply::new("ERR value is not a valid float");
@@ -106,68 +110,51 @@ fn add(
 ) -> CommandResult {
     let scores = pairs.iter().step_by(2).map(|text| float(text).ok_or(NOT_A_FLOAT));
     let scores: Vec<f64> = scores.collect::<Result<_, _>>()?;
-    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
+    let slot = server.find_as::<Scored>(request, request.args[1])?;
     server.event = if conditions.increment { "zincr" } else { "zadd" };
-    let mut fresh = Scored::default();
-    let set = match slot {
-        Some(slot) => server.value_mut(request, slot).as_scored_mut()?,
-        None => &mut fresh,
-    };
-    let (mut added, mut updated, mut last) = (0, 0, None);
-    for (&score, member) in scores.iter().zip(pairs.iter().skip(1).step_by(2)) {
-        let before = set.score(member);
-        let Some(score) = conditions.score(before, score)? else { continue };
-        last = Some(score);
-        match before {
-            None => added += 1,
-            Some(before) if before == score => continue,
-            Some(_) => updated += 1,
-        }
-        set.insert(member, score);
-    }
-    if added + updated > 0 {
-        match slot {
-            Some(slot) => server.changed(request, slot),
-            None => {
-                let value = StoredValue::Scored(fresh);
-                server.put_at(request, None, request.args[1], value, Expiry::Never);
+    server.edit(request, request.args[1], slot, |set: &mut Scored| {
+        let (mut added, mut updated, mut last) = (0, 0, None);
+        for (&score, member) in scores.iter().zip(pairs.iter().skip(1).step_by(2)) {
+            let before = set.score(member);
+            let Some(score) = conditions.score(before, score)? else { continue };
+            last = Some(score);
+            match before {
+                None => added += 1,
+                Some(before) if before == score => continue,
+                Some(_) => updated += 1,
             }
+            set.insert(member, score);
         }
-    }
-    Ok(match () {
-        () if conditions.increment => last.map_or(Reply::Nil, Reply::Double),
-        () if conditions.count_changed => Reply::Int(added + updated),
-        () => Reply::Int(added),
+        let reply = match () {
+            () if conditions.increment => last.map_or(Reply::Nil, Reply::Double),
+            () if conditions.count_changed => Reply::Int(added + updated),
+            () => Reply::Int(added),
+        };
+        Ok((reply, added + updated > 0))
     })
 }
 
 fn zrem(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let slot = server.find_as(request, request.args[1], StoredValue::as_scored)?;
-    let Some(slot) = slot else { return Ok(Reply::Int(0)) };
-    let set = server.value_mut(request, slot).as_scored_mut()?;
-    let removed = request.args[2..].iter().filter(|member| set.remove(member)).count();
-    if removed > 0 {
-        server.elements_removed(request, slot);
-    }
-    Ok(Reply::count(removed))
+    server.take_out(request, |set: &mut Scored| {
+        request.args[2..].iter().filter(|member| set.remove(member)).count()
+    })
 }
 
 fn zscore(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let score = server
-        .read_as(request, request.args[1], StoredValue::as_scored)?
-        .and_then(|set| set.score(request.args[2]));
+    let set = server.read_as::<Scored>(request, request.args[1])?;
+    let score = set.and_then(|set| set.score(request.args[2]));
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
 fn zmscore(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let set = server.read_as(request, request.args[1], StoredValue::as_scored)?;
+    let set = server.read_as::<Scored>(request, request.args[1])?;
     let one =
         |member: &&[u8]| set.and_then(|set| set.score(member)).map_or(Reply::Nil, Reply::Double);
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }
 
 fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> CommandResult {
-    let Some(set) = server.read_as(request, request.args[1], StoredValue::as_scored)? else {
+    let Some(set) = server.read_as::<Scored>(request, request.args[1])? else {
         return Ok(Reply::Nil);
     };
     let rank = set.rank(request.args[2]);
@@ -176,16 +163,42 @@ fn rank(server: &mut Server, request: &Request<'_>, from_highest: bool) -> Comma
 }
 
 fn zcard(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    Ok(Reply::count(
-        server.read_as(request, request.args[1], StoredValue::as_scored)?.map_or(0, Scored::len),
-    ))
+    let set = server.read_as::<Scored>(request, request.args[1])?;
+    Ok(Reply::count(set.map_or(0, Scored::len)))
 }
 
 fn zcount(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let range = ScoreRange::parse(request.args[2], request.args[3])?;
-    Ok(Reply::count(
-        server
-            .read_as(request, request.args[1], StoredValue::as_scored)?
-            .map_or(0, |set| range.places(set).len()),
-    ))
+    let set = server.read_as::<Scored>(request, request.args[1])?;
+    Ok(Reply::count(set.map_or(0, |set| range.places(set).len())))
+}
+
+fn pop(server: &mut Server, request: &Request<'_>, from: ListEnd) -> CommandResult {
+    let count = optional_count(request)?;
+    let slot = server.find_as::<Scored>(request, request.args[1])?;
+    let Some(slot) = slot else { return Ok(Reply::Array(Vec::new())) };
+    let popped = pop_scored_at(server, request, slot, from, count.unwrap_or(1))?;
+    let nested = server.session(request).protocol == ProtocolVersion::Resp3 && count.is_some();
+    Ok(listed(popped, true, nested))
+}
+
+/// Takes so many members from an end of the sorted set at a slot.
+pub(super) fn pop_scored_at(
+    server: &mut Server,
+    request: &Request<'_>,
+    slot: u32,
+    from: ListEnd,
+    count: usize,
+) -> Result<Vec<(f64, Blob)>, ErrorReply> {
+    server.event = if from == ListEnd::Left { "zpopmin" } else { "zpopmax" };
+    let set = server.value_mut::<Scored>(request, slot)?;
+    let count = count.min(set.len());
+    let popped = match from {
+        ListEnd::Left => set.drain(0..count),
+        ListEnd::Right => set.drain(set.len() - count..set.len()).into_iter().rev().collect(),
+    };
+    if count > 0 {
+        server.elements_removed(request, slot);
+    }
+    Ok(popped)
 }

@@ -25,7 +25,9 @@ impl Model {
 
     /// An fsync that began now has ended, whatever the policy.
     pub fn fsync(&mut self, now: WallTime) {
-        self.server.borrow_mut().fsync(unix_us(now) / 1000);
+        let server = &mut *self.server.borrow_mut();
+        server.file.synced = server.journal.end();
+        server.file.last_sync_ms = unix_us(now) / 1000;
     }
 
     /// When the policy `everysec` has the server sync; none: there is nothing to sync, or the policy is

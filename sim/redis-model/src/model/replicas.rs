@@ -88,9 +88,12 @@ impl Model {
         server.apply(unix_us(now), groups);
     }
 
-    /// Becomes a primary with what it has.
+    /// Becomes a primary with what it has, whatever it has not received being lost.
     pub fn promote(&mut self) {
-        self.server.borrow_mut().promote();
+        let server = &mut *self.server.borrow_mut();
+        if server.following.take().is_some() {
+            server.journal.forget_database();
+        }
     }
 
     /// Whether it follows a primary.

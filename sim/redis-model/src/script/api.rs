@@ -16,7 +16,7 @@ use resp::{ErrorReply, ProtocolVersion, Reply};
 use smallvec::SmallVec;
 
 use crate::commands::table::TABLE;
-use crate::server::refusal::WriteRefusal;
+use crate::server::admission::WriteRefusal;
 use crate::server::{Execution, Lookup, Request, SCRIPT_SESSION, Server, flag};
 
 /// An error of the `redis` library itself: `ERR …`.
@@ -28,36 +28,39 @@ pub(crate) fn fail(text: impl AsRef<str>) -> mlua::Error {
 /// What the functions share with the engine while a script runs.
 pub(crate) struct ScriptShared {
     pub(crate) server: Rc<RefCell<Server>>,
-    pub(crate) now_us: Cell<i64>,
-    pub(crate) read_only: Cell<bool>,
-    pub(crate) allow_oom: Cell<bool>,
-    pub(crate) wrote: Cell<bool>,
-    pub(crate) resp3: Cell<bool>,
     pub(crate) random: Cell<Drand48>,
+    pub(crate) run: Cell<ScriptRun>,
+}
+
+/// What a script may do, and what it has done.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ScriptRun {
+    pub(crate) now_us: i64,
+    pub(crate) read_only: bool,
+    pub(crate) allow_oom: bool,
+    pub(crate) wrote: bool,
+    pub(crate) resp3: bool,
     /// Instructions run so far, in steps of the hook.
-    pub(crate) instructions: Cell<u64>,
+    pub(crate) instructions: u64,
     /// The budget is spent or memory is out: no error may be caught any more.
-    pub(crate) killed: Cell<bool>,
+    pub(crate) killed: bool,
 }
 
 impl ScriptShared {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
-        Self {
-            server,
-            now_us: Cell::new(0),
-            read_only: Cell::new(false),
-            allow_oom: Cell::new(false),
-            wrote: Cell::new(false),
-            resp3: Cell::new(false),
-            random: Cell::new(Drand48::START),
-            instructions: Cell::new(0),
-            killed: Cell::new(false),
-        }
+        Self { server, random: Cell::new(Drand48::START), run: Cell::default() }
+    }
+
+    /// Notes something of the script that runs.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut ScriptRun)) {
+        let mut run = self.run.get();
+        change(&mut run);
+        self.run.set(run);
     }
 
     /// What the script has chosen with `setresp`: some commands answer in another form.
     fn set_protocol(&self, resp3: bool) {
-        self.resp3.set(resp3);
+        self.note(|run| run.resp3 = resp3);
         let protocol = if resp3 { ProtocolVersion::Resp3 } else { ProtocolVersion::Resp2 };
         self.server.borrow_mut().sessions[SCRIPT_SESSION as usize].protocol = protocol;
     }
@@ -65,7 +68,7 @@ impl ScriptShared {
     /// One command of a script. The error is already counted.
     fn dispatch(&self, args: &[&[u8]]) -> Reply {
         let server = &mut *self.server.borrow_mut();
-        let command = match TABLE.find_for(server.options.profile, args) {
+        let command = match TABLE.find_for(server.options.software, args) {
             Lookup::Command(command) => command,
             Lookup::Unknown | Lookup::UnknownSubcommand => {
                 let fail = ErrorReply::new("ERR Unknown Redis command called from script");
@@ -79,10 +82,10 @@ impl ScriptShared {
         }
         let spec = TABLE.spec(command);
         if spec.has(flag::WRITE) {
-            self.wrote.set(true);
+            self.note(|run| run.wrote = true);
         }
         let Execution::Plain(handler) = spec.run else { unreachable!("the others are noscript") };
-        let request = Request { now_us: self.now_us.get(), session: SCRIPT_SESSION, args };
+        let request = Request { now_us: self.run.get().now_us, session: SCRIPT_SESSION, args };
         server.run_handler(command, handler, &request)
     }
 
@@ -92,11 +95,11 @@ impl ScriptShared {
             "ERR Wrong number of args calling Redis command from script"
         } else if spec.has(flag::NOSCRIPT) {
             "ERR This Redis command is not allowed from script"
-        } else if spec.has(flag::WRITE | flag::MAY_REPLICATE) && self.read_only.get() {
+        } else if spec.has(flag::WRITE | flag::MAY_REPLICATE) && self.run.get().read_only {
             "ERR Write commands are not allowed from read-only scripts."
         } else {
             // Once a script has written, memory no longer stops it: it must not end half-way.
-            let free = self.wrote.get() || self.allow_oom.get();
+            let free = self.run.get().wrote || self.run.get().allow_oom;
             let refusal = server.refusing()?;
             let refuses = match refusal {
                 WriteRefusal::ReadOnly => spec.has(flag::WRITE),
@@ -112,11 +115,11 @@ impl ScriptShared {
 pub(crate) fn convert(lua: &Lua, shared: &ScriptShared, error: Value) -> mlua::Result<Value> {
     if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
         // Caught, it would be tried again and again, and each time takes long.
-        shared.killed.set(true);
+        shared.note(|run| run.killed = true);
         return Err(mlua::Error::MemoryError(NO_MEMORY.to_owned()));
     }
     let Value::Error(error) = error else { return Ok(error) };
-    if shared.killed.get() {
+    if shared.run.get().killed {
         return Err(*error);
     }
     seen(lua, &error)
@@ -150,9 +153,15 @@ pub(crate) fn message(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => message(cause),
         mlua::Error::MemoryError(_) => NO_MEMORY.to_owned(),
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
         mlua::Error::StackError => "stack overflow".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// The same as the answer of a command.
+pub(crate) fn error_reply_of(error: &mlua::Error) -> ErrorReply {
+    ErrorReply::of(format!("ERR {}", message(error)))
 }
 
 /// The `redis` table.
@@ -166,7 +175,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<ScriptShared>) -> mlua::Result<Tabl
                     let text = fail.text().to_vec();
                     Err(mlua::Error::external(LuaError { text, counted: true, plain: false }))
                 }
-                Ok(reply) => to_lua(lua, reply, shared.resp3.get()),
+                Ok(reply) => to_lua(lua, reply, shared.run.get().resp3),
                 Err(error) if raise => Err(error),
                 Err(error) => as_table(lua, &error)?.into_lua(lua),
             })?;

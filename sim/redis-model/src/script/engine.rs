@@ -18,10 +18,10 @@ use redis_lua::{bit, cjson, cmsgpack, limits, structs};
 use resp::{ErrorReply, ProtocolVersion, Reply, until_nul};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::api::{self, ScriptShared};
-use super::digest::{ScriptDigest, digest};
+use super::api::{self, ScriptRun, ScriptShared};
+use super::native::{self, ScriptDigest, digest};
 use super::shebang::Shebang;
-use crate::server::refusal::WriteRefusal;
+use crate::server::admission::WriteRefusal;
 use crate::server::{SCRIPT_SESSION, Server};
 use crate::stats::ErrorCount;
 
@@ -60,15 +60,6 @@ pub(crate) struct Engine {
     pub(super) run_function: Function,
 }
 
-/// For whom a script runs, and what it may do.
-#[derive(Default)]
-pub(super) struct Scope {
-    pub(super) now_us: i64,
-    pub(super) session: u32,
-    pub(super) read_only: bool,
-    pub(super) allow_oom: bool,
-}
-
 impl Engine {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
         // Lua fails to start only where memory is out.
@@ -95,32 +86,26 @@ impl Engine {
         let last = lua.create_function(|lua, error: Value| api::convert_last(lua, error))?;
         host.set("final", last)?;
         let checking = Rc::clone(&shared);
-        let check = lua.create_function(move |_, ()| match checking.killed.get() {
+        let check = lua.create_function(move |_, ()| match checking.run.get().killed {
             true => Err(ended(budget)),
             false => Ok(()),
         })?;
         host.set("check", check)?;
         host.set("where", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
         let prelude = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
-        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function): (
-            Table,
-            _,
-            _,
-            _,
-            _,
-            _,
-        ) = prelude.call(host)?;
+        let functions: (Table, Function, Function, Function, Function, Function) =
+            prelude.call(host)?;
+        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function) = functions;
         lua.set_globals(globals)?;
         let counting = Rc::clone(&shared);
         lua.set_global_hook(
             HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS),
             move |_, _| {
-                let spent = counting.instructions.get() + u64::from(HOOK_INSTRUCTIONS);
-                counting.instructions.set(spent);
-                if spent <= budget {
+                counting.note(|run| run.instructions += u64::from(HOOK_INSTRUCTIONS));
+                if counting.run.get().instructions <= budget {
                     return Ok(VmState::Continue);
                 }
-                counting.killed.set(true);
+                counting.note(|run| run.killed = true);
                 Err(ended(budget))
             },
         )?;
@@ -147,15 +132,14 @@ impl Engine {
 
     /// Compiles a script, if it is new.
     pub(crate) fn load(&mut self, body: &[u8]) -> Result<ScriptDigest, ErrorReply> {
-        self.drop_flushed()
-            .map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
+        self.drop_flushed().map_err(|error| api::error_reply_of(&error))?;
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
             let function = self.compile(code)?;
             let name = self.lua.create_string(digest);
             let kept = name.and_then(|name| self.functions.raw_set(name, function));
-            kept.map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
+            kept.map_err(|error| api::error_reply_of(&error))?;
             self.compiled.insert(digest, shebang);
         }
         Ok(digest)
@@ -169,7 +153,6 @@ impl Engine {
                 mlua::Error::SyntaxError { .. } if is_binary(code) => {
                     "user_script:1: unexpected symbol near 'char(27)'".to_owned()
                 }
-                mlua::Error::SyntaxError { message, .. } => message.clone(),
                 other => api::message(other),
             };
             ErrorReply::of(format!("ERR Error compiling script (new function): {text}"))
@@ -206,12 +189,13 @@ impl Engine {
     pub(crate) fn run(&mut self, call: &Invocation<'_>) -> (Reply, ErrorCount) {
         match self.prepare(call) {
             Ok((digest, shebang)) => {
-                self.begin(&Scope {
+                let run = ScriptRun {
                     now_us: call.now_us,
-                    session: call.session,
                     read_only: call.read_only || shebang.no_writes,
                     allow_oom: shebang.allow_oom,
-                });
+                    ..ScriptRun::default()
+                };
+                self.begin(call.session, run);
                 let outcome = self.invoke(call, &digest);
                 self.end(outcome, (&digest, "user_script"))
             }
@@ -227,7 +211,7 @@ impl Engine {
                 |digest: &ScriptDigest| self.shared.server.borrow().scripts.contains(digest);
             let digest = digest.ok().filter(known).ok_or(no_script)?;
             // A script known by its text has never been compiled until it is needed.
-            if let Some(text) = super::native::text_of(&digest) {
+            if let Some(text) = native::text_of(&digest) {
                 self.load(text.as_bytes())?;
             }
             digest
@@ -238,34 +222,36 @@ impl Engine {
         };
         let shebang = self.compiled[&digest];
         if shebang.present {
-            let refusal = self.shared.server.borrow().refusing();
-            if call.read_only && !shebang.no_writes {
-                return Err(ErrorReply::new(
-                    "ERR Can not execute a script with write flag using *_ro command.",
-                ));
-            }
-            let tolerates = |refusal: &WriteRefusal| {
-                shebang.no_writes || shebang.allow_oom && *refusal == WriteRefusal::OutOfMemory
-            };
-            if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
-                return Err(refusal.error());
-            }
+            self.check_promises(call.read_only, shebang.no_writes, shebang.allow_oom)?;
         }
         Ok((digest, shebang))
     }
 
+    /// Whether a script that promises this may run by a command that is read-only or not, and in the
+    /// state of the server.
+    pub(super) fn check_promises(
+        &self,
+        read_only: bool,
+        no_writes: bool,
+        allow_oom: bool,
+    ) -> Result<(), ErrorReply> {
+        if read_only && !no_writes {
+            return Err(ErrorReply::new(
+                "ERR Can not execute a script with write flag using *_ro command.",
+            ));
+        }
+        match self.shared.server.borrow().refusing() {
+            Some(WriteRefusal::OutOfMemory) if allow_oom => Ok(()),
+            Some(refusal) if !no_writes => Err(refusal.error()),
+            _ => Ok(()),
+        }
+    }
+
     /// Resets the state that a script's commands read.
-    pub(super) fn begin(&self, scope: &Scope) {
-        let shared = &self.shared;
-        shared.now_us.set(scope.now_us);
-        shared.read_only.set(scope.read_only);
-        shared.allow_oom.set(scope.allow_oom);
-        shared.wrote.set(false);
-        shared.resp3.set(false);
-        shared.instructions.set(0);
-        shared.killed.set(false);
-        let mut server = shared.server.borrow_mut();
-        let db = server.sessions[scope.session as usize].db;
+    pub(super) fn begin(&self, session: u32, run: ScriptRun) {
+        self.shared.run.set(run);
+        let mut server = self.shared.server.borrow_mut();
+        let db = server.sessions[session as usize].db;
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
         (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
     }
@@ -290,9 +276,8 @@ impl Engine {
         outcome: mlua::Result<(bool, Value)>,
         script: (&[u8], &str),
     ) -> (Reply, ErrorCount) {
-        let answer = self.answer(outcome, script).unwrap_or_else(|error| {
-            refused(ErrorReply::of(format!("ERR {}", api::message(&error))))
-        });
+        let answer = self.answer(outcome, script);
+        let answer = answer.unwrap_or_else(|error| refused(api::error_reply_of(&error)));
         if self.lua.used_memory() > limits::COLLECT_BYTES {
             // What cannot be collected now will be later.
             let _ = self.lua.gc_collect();
@@ -308,7 +293,7 @@ impl Engine {
         let table = |error: &mlua::Error| api::as_table(&self.lua, error);
         match outcome {
             Ok((true, value)) => {
-                let returned = from_lua(&value, self.shared.resp3.get())?;
+                let returned = from_lua(&value, self.shared.run.get().resp3)?;
                 Ok((returned.reply, ErrorCount::of(&returned.errors)))
             }
             Ok((false, Value::Table(error))) => failure(&error, script),

@@ -7,14 +7,13 @@ use mlua::chunk::ChunkMode;
 use mlua::{Table, Value};
 use resp::{Blob, ErrorReply, Reply, blob};
 
-use super::api;
-use super::digest::{ScriptDigest, digest};
-use super::engine::{Engine, Scope, refused};
+use super::api::{self, ScriptRun};
+use super::engine::{Engine, refused};
+use super::native::{ScriptDigest, digest};
 use super::shebang::Shebang;
-use crate::commands::scripting::keys_and_args_of_function;
-use crate::libraries::{FLAGS, Function, Library};
+use crate::commands::scripting::keys_and_args;
+use crate::libraries::{self, FLAGS, Function, Library};
 use crate::server::Request;
-use crate::server::refusal::WriteRefusal;
 use crate::stats::ErrorCount;
 
 const BAD_NAME: &str = "ERR Library names can only contain letters, numbers, or underscores(_) and \
@@ -24,7 +23,7 @@ impl Engine {
     /// FUNCTION LOAD: the library's name.
     pub(crate) fn load_library(&mut self, code: &[u8], replace: bool) -> Result<Blob, ErrorReply> {
         let (name, _) = head(code)?;
-        if !replace && self.shared.server.borrow().libraries.contains(&name) {
+        if !replace && self.shared.server.borrow().libraries.contains_key(&name) {
             let name = String::from_utf8_lossy(&name).into_owned();
             return Err(ErrorReply::of(format!("ERR Library '{name}' already exists")));
         }
@@ -33,14 +32,15 @@ impl Engine {
             return Err(ErrorReply::new("ERR No functions registered"));
         }
         let server = &mut *self.shared.server.borrow_mut();
-        let taken =
-            |function: &&Function| server.libraries.find(&function.name, Some(&name)).is_some();
+        let taken = |function: &&Function| {
+            libraries::find(&server.libraries, &function.name, Some(&name)).is_some()
+        };
         if let Some(function) = functions.iter().find(taken) {
             let function = String::from_utf8_lossy(&function.name).into_owned();
             return Err(ErrorReply::of(format!("ERR Function {function} already exists")));
         }
         let library = Library { code: code.to_vec(), digest: digest(code), functions };
-        server.libraries.put(name.clone(), library);
+        server.libraries.insert(name.clone(), library);
         Ok(name)
     }
 
@@ -60,7 +60,7 @@ impl Engine {
     ) -> Result<(Reply, ErrorCount), ErrorReply> {
         let found = {
             let server = self.shared.server.borrow();
-            let found = server.libraries.find(request.args[1], None);
+            let found = libraries::find(&server.libraries, request.args[1], None);
             found.map(|(library, function)| {
                 let code =
                     (!self.libraries.contains(&library.digest)).then(|| library.code.clone());
@@ -68,30 +68,20 @@ impl Engine {
             })
         };
         let (digest, function, code) = found.ok_or(ErrorReply::new("ERR Function not found"))?;
-        let (keys, args) = keys_and_args_of_function(request.args)?;
-        if read_only && !function.has("no-writes") {
-            return Err(ErrorReply::new(
-                "ERR Can not execute a script with write flag using *_ro command.",
-            ));
-        }
-        let may_write = !function.has("no-writes");
-        let refusal = self.shared.server.borrow().refusing();
-        let tolerates = |refusal: &WriteRefusal| {
-            !may_write || *refusal == WriteRefusal::OutOfMemory && function.has("allow-oom")
-        };
-        if let Some(refusal) = refusal.filter(|refusal| !tolerates(refusal)) {
-            return Err(refusal.error());
-        }
+        let no_number = ErrorReply::new("ERR Bad number of keys provided");
+        let (keys, args) = keys_and_args(request.args, no_number)?;
+        let (no_writes, allow_oom) = (function.has("no-writes"), function.has("allow-oom"));
+        self.check_promises(read_only, no_writes, allow_oom)?;
         if let Some(code) = code {
             self.compile_library(&code)?;
         }
-        let scope = Scope {
+        let run = ScriptRun {
             now_us: request.now_us,
-            session: request.session,
-            read_only: read_only || !may_write,
-            allow_oom: function.has("allow-oom"),
+            read_only: read_only || no_writes,
+            allow_oom,
+            ..ScriptRun::default()
         };
-        self.begin(&scope);
+        self.begin(request.session, run);
         let key = place(&digest, &function.name);
         let outcome = self
             .lua
@@ -106,18 +96,13 @@ impl Engine {
     /// Runs a library's code, which registers its functions.
     fn compile_library(&mut self, code: &[u8]) -> Result<Vec<Function>, ErrorReply> {
         let (_, body) = head(code)?;
-        self.drop_flushed()
-            .map_err(|error| ErrorReply::of(format!("ERR {}", api::message(&error))))?;
+        self.drop_flushed().map_err(|error| api::error_reply_of(&error))?;
         let digest = digest(code);
         let chunk = self.lua.load(body).set_name("@user_function").set_mode(ChunkMode::Text);
         let function = chunk.into_function().map_err(|error| {
-            let text = match &error {
-                mlua::Error::SyntaxError { message, .. } => message.clone(),
-                other => api::message(other),
-            };
-            ErrorReply::of(format!("ERR Error compiling function: {text}"))
+            ErrorReply::of(format!("ERR Error compiling function: {}", api::message(&error)))
         })?;
-        self.begin(&Scope::default());
+        self.begin(0, ScriptRun::default());
         let failed =
             |text: &[u8]| ErrorReply::of([b"ERR Error registering functions: ", text].concat());
         let odd = |error: mlua::Error| failed(api::message(&error).as_bytes());

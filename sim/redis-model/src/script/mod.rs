@@ -1,7 +1,6 @@
 //! Lua 5.1 as redis-server 7.0 embeds it.
 
 pub(crate) mod api;
-pub(crate) mod digest;
 pub(crate) mod engine;
 pub(crate) mod functions;
 pub(crate) mod native;

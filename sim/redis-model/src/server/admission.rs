@@ -1,16 +1,35 @@
 //! What a request meets before it is carried out: lookup, arity, authentication, faults, MULTI.
 //!
 //! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one that
-//! fails words the answer. Not modelled: ACL, cluster redirection, client pauses.
+//! fails words the answer; which commands a replica or a full server refuses
+//! follows from their flags. Not modelled: ACL, cluster redirection, client pauses.
 
-use resp::{ErrorReply, ProtocolVersion, Reply, blob};
+use resp::{ErrorReply, ProtocolVersion, Reply, blob, until_nul};
 
-use super::refusal::WriteRefusal;
 use super::table::{CommandSpec, Execution, Lookup, flag};
 use super::{Request, Server};
 
 /// How much of an unknown command's arguments its error repeats.
 const ECHO_MAX_BYTES: usize = 128;
+
+/// Why a server refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteRefusal {
+    /// It is a replica: commands flagged `write` are refused.
+    ReadOnly,
+    /// It is over `maxmemory`, and there is nothing to evict: commands flagged `denyoom` are refused.
+    OutOfMemory,
+}
+
+impl WriteRefusal {
+    /// What it answers.
+    pub(crate) const fn error(self) -> ErrorReply {
+        ErrorReply::new(match self {
+            Self::ReadOnly => "READONLY You can't write against a read only replica.",
+            Self::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+        })
+    }
+}
 
 impl Server {
     /// The command to carry out, or the answer: an error, or QUEUED.
@@ -19,7 +38,7 @@ impl Server {
         let last = self.sessions[request.session as usize].last_command;
         let again = last.filter(|&last| self.table.is_named(last, request.args));
         let found = again.map_or_else(
-            || self.table.find_for(self.options.profile, request.args),
+            || self.table.find_for(self.options.software, request.args),
             Lookup::Command,
         );
         let command = match found {
@@ -115,18 +134,7 @@ impl Server {
 }
 
 fn runs_while_subscribed(spec: &CommandSpec) -> bool {
-    matches!(
-        spec.name,
-        "ping"
-            | "subscribe"
-            | "unsubscribe"
-            | "psubscribe"
-            | "punsubscribe"
-            | "ssubscribe"
-            | "sunsubscribe"
-            | "quit"
-            | "reset"
-    )
+    matches!(spec.name, "ping" | "quit" | "reset") || spec.name.ends_with("subscribe")
 }
 
 fn runs_inside_multi(spec: &CommandSpec) -> bool {
@@ -135,8 +143,8 @@ fn runs_inside_multi(spec: &CommandSpec) -> bool {
 
 /// The text as C prints it: up to a NUL, and no more than `limit` bytes.
 fn printed(bytes: &[u8], limit: usize) -> &[u8] {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    &bytes[..end.min(limit)]
+    let bytes = until_nul(bytes);
+    &bytes[..bytes.len().min(limit)]
 }
 
 fn unknown_command(args: &[&[u8]]) -> ErrorReply {
@@ -151,18 +159,13 @@ fn unknown_command(args: &[&[u8]]) -> ErrorReply {
         echoed.extend_from_slice(printed(arg, left));
         echoed.extend_from_slice(b"' ");
     }
-    let mut text = b"ERR unknown command '".to_vec();
-    text.extend_from_slice(printed(name, ECHO_MAX_BYTES));
-    text.extend_from_slice(b"', with args beginning with: ");
-    text.extend_from_slice(&echoed);
-    ErrorReply::of(text)
+    let name = printed(name, ECHO_MAX_BYTES);
+    let text = b"', with args beginning with: ";
+    ErrorReply::of([b"ERR unknown command '", name, text, &echoed].concat())
 }
 
 fn unknown_subcommand(args: &[&[u8]]) -> ErrorReply {
-    let mut text = b"ERR unknown subcommand '".to_vec();
-    text.extend_from_slice(printed(args[1], ECHO_MAX_BYTES));
-    text.extend_from_slice(b"'. Try ");
-    text.extend_from_slice(&args[0].to_ascii_uppercase());
-    text.extend_from_slice(b" HELP.");
-    ErrorReply::of(text)
+    let (sub, container) = (printed(args[1], ECHO_MAX_BYTES), args[0].to_ascii_uppercase());
+    let text = b"ERR unknown subcommand '";
+    ErrorReply::of([text, sub, b"'. Try ", &container, b" HELP."].concat())
 }

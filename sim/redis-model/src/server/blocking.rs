@@ -79,10 +79,6 @@ impl Blocking {
             self.ready.push((db, blob(key)));
         }
     }
-
-    pub(crate) fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
 }
 
 impl Server {

@@ -5,10 +5,10 @@
 //! lost. Not modelled: snapshots by themselves (`save`), and rewriting in the background; a restart begins
 //! the file anew with what it has read.
 
+use super::Server;
 use super::replication::Snapshot;
-use super::session::Session;
-use super::{STREAM_SESSION, Server};
-use crate::options::{Fsync, Parameters};
+use crate::options::Parameters;
+use scenarios::topology::AppendOnly;
 
 /// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,10 +24,10 @@ pub enum Termination {
 pub(crate) struct AppendOnlyFile {
     /// None: nothing is kept.
     base: Option<Snapshot>,
-    fsync: Fsync,
+    policy: AppendOnly,
     /// The stream up to here is on the disk.
     pub(crate) synced: u64,
-    last_sync_ms: i64,
+    pub(crate) last_sync_ms: i64,
 }
 
 /// With `everysec`, so long after the last fsync comes the next.
@@ -39,7 +39,7 @@ impl AppendOnlyFile {
     }
 
     pub(crate) fn syncs_always(&self) -> bool {
-        self.base.is_some() && self.fsync == Fsync::Always
+        self.base.is_some() && self.policy == AppendOnly::Always
     }
 }
 
@@ -57,55 +57,34 @@ impl Server {
         let limit = std::str::from_utf8(self.parameters.get("maxmemory")).unwrap_or_default();
         self.max_memory_bytes = limit.parse().unwrap_or(0);
         let on = self.parameters.get("appendonly") == b"yes";
+        // A file switched on by CONFIG SET begins with the data set as it is.
         if on != self.file.is_on() {
             self.start_file();
         }
-        self.file.fsync = match self.parameters.get("appendfsync") {
-            b"always" => Fsync::Always,
-            b"no" => Fsync::No,
-            _ => Fsync::Everysec,
+        self.file.policy = match self.parameters.get("appendfsync") {
+            b"always" => AppendOnly::Always,
+            b"no" => AppendOnly::Unsynced,
+            _ => AppendOnly::Everysec,
         };
         self.journal.on = on || !self.replicas.is_empty();
         let events = self.parameters.get("notify-keyspace-events");
         self.notify_classes = super::notify::parse(events).unwrap_or_default();
     }
 
-    /// An fsync has ended that began now.
-    pub(crate) fn fsync(&mut self, now_ms: i64) {
-        self.file.synced = self.journal.end();
-        self.file.last_sync_ms = now_ms;
-    }
-
     /// When `everysec` is to sync next; none: there is nothing to sync, or it is not for the server.
     pub(crate) fn next_fsync_ms(&self) -> Option<i64> {
         let waits = self.file.is_on()
-            && self.file.fsync == Fsync::Everysec
+            && self.file.policy == AppendOnly::Everysec
             && self.file.synced < self.journal.end();
         waits.then(|| self.file.last_sync_ms.saturating_add(INTERVAL_MS))
     }
 
     /// The process is gone, with its connections and its memory.
     pub(crate) fn end(&mut self, end: Termination) {
-        self.sessions.truncate(STREAM_SESSION as usize + 1);
-        self.sessions[STREAM_SESSION as usize] = Session::internal();
-        self.free_places.clear();
-        self.outbox.clear();
-        self.blocking.clear();
-        self.subscriptions.clear();
-        self.monitors.clear();
-        self.watchers.clear();
-        self.scripts.clear();
-        self.libraries.clear();
-        (self.max_memory_bytes, self.out_of_memory) = (0, false);
-        self.replicas.clear();
-        self.following = None;
-        self.stats.reset();
-        self.started_us = None;
-        self.in_exec = false;
         if end == Termination::PowerLoss && self.file.is_on() {
             self.journal.truncate(self.file.synced);
         }
-        self.dbs.iter_mut().for_each(crate::keyspace::Db::clear);
+        self.end_process();
     }
 
     /// The process is there again and has read its file.
@@ -117,23 +96,16 @@ impl Server {
             self.dbs = base.dbs;
             // Of a snapshot, keys whose time has passed are not even read; those of the log are, and
             // go when they are met.
-            self.drop_expired(now_us / 1000);
+            for db in &mut self.dbs {
+                for (_, slot) in db.expired(now_us / 1000).collect::<Vec<_>>() {
+                    db.remove(slot);
+                }
+            }
             self.replay(now_us, &log);
         }
         self.stats.reset();
         self.journal.restart_at(0);
         self.file.last_sync_ms = now_us / 1000;
         self.start_file();
-    }
-
-    fn drop_expired(&mut self, now_ms: i64) {
-        for db in &mut self.dbs {
-            for slot in 0..db.slots() {
-                let when = db.peek(slot).and_then(|entry| entry.expires_at_ms);
-                if when.is_some_and(|when| now_ms > when) {
-                    db.remove(u32::try_from(slot).expect("slots fit in 32 bits"));
-                }
-            }
-        }
     }
 }

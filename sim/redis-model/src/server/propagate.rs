@@ -83,7 +83,7 @@ impl Server {
         }
         let end = self.journal.end();
         self.session(request).written_to = end;
-        if self.blocking.is_ready() {
+        if !self.blocking.ready.is_empty() {
             self.serve_ready(request.now_us);
             self.after_commit();
         }

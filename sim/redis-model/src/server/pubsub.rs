@@ -79,13 +79,8 @@ impl Server {
     }
 
     /// Sends a message; how many times it was sent.
-    pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> i64 {
-        let mut sent = 0;
-        for &session in self.subscriptions.all(Topic::Channel).get(channel).into_iter().flatten() {
-            let parts = [&b"message"[..], channel, message].map(Reply::bulk);
-            self.outbox.push((session, Reply::Push(parts.into())));
-            sent += 1;
-        }
+    pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
+        let mut sent = self.publish_to(Topic::Channel, "message", channel, message);
         for (pattern, sessions) in self.subscriptions.all(Topic::Pattern) {
             if !glob(pattern, channel, false) {
                 continue;
@@ -99,12 +94,19 @@ impl Server {
         sent
     }
 
-    /// Sends a message to a channel of a shard; how many times it was sent.
-    pub(crate) fn publish_to_shard(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let sessions = self.subscriptions.all(Topic::Shard).get(channel).into_iter().flatten();
-        let parts = [&b"smessage"[..], channel, message].map(Reply::bulk);
-        let before = self.outbox.len();
-        self.outbox.extend(sessions.map(|&session| (session, Reply::Push(parts.clone().into()))));
-        self.outbox.len() - before
+    /// Sends a message to the subscribers of this channel by its name; how many they are.
+    pub(crate) fn publish_to(
+        &mut self,
+        kind: Topic,
+        verb: &str,
+        channel: &[u8],
+        message: &[u8],
+    ) -> usize {
+        let sessions = self.subscriptions.all(kind).get(channel).map_or(&[][..], Vec::as_slice);
+        self.outbox.extend(sessions.iter().map(|&session| {
+            let parts = [verb.as_bytes(), channel, message].map(Reply::bulk);
+            (session, Reply::Push(parts.into()))
+        }));
+        sessions.len()
     }
 }

@@ -76,13 +76,6 @@ impl Server {
         self.start_file();
     }
 
-    /// Becomes a primary, whatever it has not received being lost.
-    pub(crate) fn promote(&mut self) {
-        if self.following.take().is_some() {
-            self.journal.forget_database();
-        }
-    }
-
     /// Carries out groups of a stream, and adds them to its own.
     pub(crate) fn apply(&mut self, now_us: i64, groups: &[u8]) {
         self.replay(now_us, groups);
@@ -93,15 +86,17 @@ impl Server {
     /// Carries out requests of a stream without adding to one.
     pub(crate) fn replay(&mut self, now_us: i64, groups: &[u8]) {
         let on = std::mem::replace(&mut self.journal.on, false);
+        // While it applies, no key expires by itself: the primary's DEL says when.
         self.applying = true;
         let mut parser = RequestParser::new();
         let mut rest = groups;
         while let Ok(Parsed::Request { used }) = parser.parse(rest, true) {
             let mut args = Vec::new();
             parser.args(rest, &mut args);
+            // MULTI and EXEC only mark a group, which has arrived whole; EXEC has no handler of its own.
             if let Lookup::Command(command) = self.table.find(&args)
                 && let Execution::Plain(handler) = self.table.spec(command).run
-                && !matches!(self.table.spec(command).name, "multi")
+                && self.table.spec(command).name != "multi"
             {
                 let request = Request { now_us, session: STREAM_SESSION, args: &args };
                 self.run_handler(command, handler, &request);

@@ -3,9 +3,9 @@
 //! Invariant: a command has one row, which dispatch, COMMAND, INFO and the proxy all read.
 
 use rustc_hash::FxHashMap;
+use scenarios::topology::Software;
 
 use super::{CommandResult, Request, Server};
-use crate::options::Profile;
 
 /// Command flags, as COMMAND INFO names them.
 pub(crate) mod flag {
@@ -26,7 +26,7 @@ pub(crate) mod flag {
     pub(crate) const PUBSUB: u32 = 1 << 14;
     pub(crate) const BLOCKING: u32 = 1 << 15;
     pub(crate) const MAY_REPLICATE: u32 = 1 << 16;
-    /// Only a server of this profile knows the command; no flag of Redis's.
+    /// Only a server of this software knows the command; no flag of Redis's.
     pub(crate) const REDIS_84: u32 = 1 << 30;
     /// The same.
     pub(crate) const VALKEY_9: u32 = 1 << 31;
@@ -136,17 +136,6 @@ pub(crate) struct CommandSpec {
 }
 
 impl CommandSpec {
-    /// A command without keys.
-    pub(crate) const fn new(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
-        let run = Execution::Plain(handler);
-        Self { name, arity, flags, keys: KeyPositions::None, group: "", run, subcommands: &[] }
-    }
-
-    /// A command whose only key is its first argument.
-    pub(crate) const fn keyed(name: &'static str, arity: i8, flags: u32, handler: Handler) -> Self {
-        Self::new(name, arity, flags, handler).keys(1, 1, 1)
-    }
-
     /// A command that is nothing without its subcommands.
     pub(crate) const fn container(name: &'static str, subcommands: &'static [CommandSpec]) -> Self {
         let run = Execution::Container;
@@ -166,33 +155,84 @@ impl CommandSpec {
         self
     }
 
-    /// The same in this group.
-    pub(crate) const fn group(mut self, group: &'static str) -> Self {
-        self.group = group;
-        self
-    }
-
-    /// The same, carried out otherwise.
-    pub(crate) const fn run(mut self, run: Execution) -> Self {
-        self.run = run;
-        self
-    }
-
     /// Whether a request of so many arguments, the name included, is of the right length.
     pub(crate) fn takes(&self, args: usize) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { args >= wanted } else { args == wanted }
     }
 
-    /// Whether a server of this profile knows the command.
-    pub(crate) fn is_known_to(&self, profile: Profile) -> bool {
-        !(self.has(flag::REDIS_84) && profile != Profile::Redis84
-            || self.has(flag::VALKEY_9) && profile != Profile::Valkey9)
+    /// Whether a server of this software knows the command.
+    pub(crate) fn is_known_to(&self, software: Software) -> bool {
+        !(self.has(flag::REDIS_84) && software != Software::Redis84
+            || self.has(flag::VALKEY_9) && software != Software::Valkey9)
     }
 
     pub(crate) fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
+}
+
+/// The commands of ACL categories that do not follow from their flags.
+#[derive(Clone, Copy)]
+pub(crate) struct CommandGroup(&'static str);
+
+impl CommandGroup {
+    /// A command without keys.
+    pub(crate) const fn command(
+        self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        handler: Handler,
+    ) -> CommandSpec {
+        self.run(name, arity, flags, Execution::Plain(handler))
+    }
+
+    /// A command whose only key is its first argument.
+    pub(crate) const fn keyed(
+        self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        handler: Handler,
+    ) -> CommandSpec {
+        self.command(name, arity, flags, handler).keys(1, 1, 1)
+    }
+
+    /// A command without keys that is carried out like this.
+    pub(crate) const fn run(
+        self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        run: Execution,
+    ) -> CommandSpec {
+        let keys = KeyPositions::None;
+        CommandSpec { name, arity, flags, keys, group: self.0, run, subcommands: &[] }
+    }
+}
+
+/// The groups that there are.
+pub(crate) mod group {
+    use super::CommandGroup;
+
+    pub(crate) const ADMIN_DANGEROUS: CommandGroup = CommandGroup("admin dangerous");
+    pub(crate) const BITMAP: CommandGroup = CommandGroup("bitmap");
+    pub(crate) const CONNECTION: CommandGroup = CommandGroup("connection");
+    pub(crate) const CONNECTION_DANGEROUS: CommandGroup = CommandGroup("connection dangerous");
+    pub(crate) const DANGEROUS: CommandGroup = CommandGroup("dangerous");
+    pub(crate) const HASH: CommandGroup = CommandGroup("hash");
+    pub(crate) const KEYSPACE: CommandGroup = CommandGroup("keyspace");
+    pub(crate) const KEYSPACE_DANGEROUS: CommandGroup = CommandGroup("keyspace dangerous");
+    pub(crate) const LIST: CommandGroup = CommandGroup("list");
+    pub(crate) const PUBSUB: CommandGroup = CommandGroup("pubsub");
+    pub(crate) const SCRIPTING: CommandGroup = CommandGroup("scripting");
+    pub(crate) const SET: CommandGroup = CommandGroup("set");
+    pub(crate) const SORTED_SET: CommandGroup = CommandGroup("sortedset");
+    pub(crate) const STRING: CommandGroup = CommandGroup("string");
+    pub(crate) const TRANSACTION: CommandGroup = CommandGroup("transaction");
+    /// Of no such category.
+    pub(crate) const SERVER: CommandGroup = CommandGroup("");
 }
 
 /// A command or subcommand in its place.
@@ -267,10 +307,10 @@ impl CommandTable {
             && args.first().is_some_and(|said| said.eq_ignore_ascii_case(name))
     }
 
-    /// The command that a request names and a server of this profile knows.
-    pub(crate) fn find_for(&self, profile: Profile, args: &[&[u8]]) -> Lookup {
+    /// The command that a request names and a server of this software knows.
+    pub(crate) fn find_for(&self, software: Software, args: &[&[u8]]) -> Lookup {
         match self.find(args) {
-            Lookup::Command(place) if !self.spec(place).is_known_to(profile) => Lookup::Unknown,
+            Lookup::Command(place) if !self.spec(place).is_known_to(software) => Lookup::Unknown,
             found => found,
         }
     }
@@ -282,33 +322,22 @@ impl CommandTable {
             return Lookup::Unknown;
         };
         let Some(&place) = self.commands.get(name) else { return Lookup::Unknown };
-        match args.get(1) {
-            Some(sub) if !self.spec(place).subcommands.is_empty() => self.find_in(place, sub),
-            _ => Lookup::Command(place),
-        }
-    }
-
-    fn find_in(&self, container: u16, sub: &[u8]) -> Lookup {
-        let mut lower = [0; LONGEST_NAME];
-        let name = lowered(sub, &mut lower);
-        match name.and_then(|name| self.subcommands.get(&(container, name))) {
-            Some(&place) => Lookup::Command(place),
-            None => Lookup::UnknownSubcommand,
-        }
+        let Some(sub) = args.get(1).filter(|_| !self.spec(place).subcommands.is_empty()) else {
+            return Lookup::Command(place);
+        };
+        let sub = lowered(sub, &mut lower).and_then(|sub| self.subcommands.get(&(place, sub)));
+        sub.map_or(Lookup::UnknownSubcommand, |&place| Lookup::Command(place))
     }
 
     /// The command or subcommand of this full name.
     pub(crate) fn by_full_name(&self, name: &[u8]) -> Option<u16> {
-        let mut words = name.splitn(2, |&byte| byte == b'|');
-        let args: Vec<&[u8]> = words.by_ref().collect();
-        let mut lower = [0; LONGEST_NAME];
-        let &place = self.commands.get(lowered(args.first()?, &mut lower)?)?;
-        match args.get(1) {
-            None => Some(place),
-            Some(sub) => match self.find_in(place, sub) {
-                Lookup::Command(place) => Some(place),
-                Lookup::UnknownSubcommand | Lookup::Unknown => None,
-            },
+        let words: Vec<&[u8]> = name.splitn(2, |&byte| byte == b'|').collect();
+        match self.find(&words) {
+            // A second word that names no subcommand is passed over there.
+            Lookup::Command(place) if self.line(place).is_subcommand == (words.len() == 2) => {
+                Some(place)
+            }
+            _ => None,
         }
     }
 }

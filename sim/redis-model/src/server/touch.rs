@@ -4,15 +4,12 @@
 //! is gone before any command sees it, and every change marks the sessions that watch the key and counts as
 //! dirty. On a replica such a key is hidden and stays, until its primary deletes it.
 
-use resp::ErrorReply;
+use resp::{ErrorReply, Reply};
 
 use super::notify::event;
-use super::{Expiry, Request, Server};
+use super::{CommandResult, Expiry, Request, Server};
 use crate::keyspace::{KeyEntry, entry};
-use crate::value::StoredValue;
-
-/// How a value is seen as one of its type.
-type TypeCheck<T> = fn(&StoredValue) -> Result<&T, ErrorReply>;
+use crate::value::{StoredValue, ValueType};
 
 impl Server {
     /// The slot of a key that is there and has not expired.
@@ -60,31 +57,82 @@ impl Server {
     }
 
     /// The slot of a key that holds this type; none where there is no such key.
-    pub(crate) fn find_as<T>(
+    pub(crate) fn find_as<T: ValueType>(
         &mut self,
         request: &Request<'_>,
         key: &[u8],
-        of: TypeCheck<T>,
     ) -> Result<Option<u32>, ErrorReply> {
         let slot = self.find(request, key);
-        slot.map_or(Ok(()), |slot| of(&self.db(request).at(slot).value).map(|_| ()))?;
+        slot.map_or(Ok(()), |slot| self.value::<T>(request, slot).map(|_| ()))?;
         Ok(slot)
     }
 
     /// What a key of this type holds, for a command that reads it.
-    pub(crate) fn read_as<T>(
+    pub(crate) fn read_as<T: ValueType>(
         &mut self,
         request: &Request<'_>,
         key: &[u8],
-        of: TypeCheck<T>,
     ) -> Result<Option<&T>, ErrorReply> {
-        self.read(request, key).map(|entry| of(&entry.value)).transpose()
+        self.read(request, key).map(|entry| entry.value.get()).transpose()
     }
 
-    /// The key at a slot, to be changed in place; the caller must report it with [`Server::changed`].
-    pub(crate) fn value_mut(&mut self, request: &Request<'_>, slot: u32) -> &mut StoredValue {
+    /// The value at a slot, which is of this type.
+    pub(crate) fn value<T: ValueType>(
+        &self,
+        request: &Request<'_>,
+        slot: u32,
+    ) -> Result<&T, ErrorReply> {
+        self.db(request).at(slot).value.get()
+    }
+
+    /// The value at a slot, to be changed in place; the caller must report it with [`Server::changed`].
+    pub(crate) fn value_mut<T: ValueType>(
+        &mut self,
+        request: &Request<'_>,
+        slot: u32,
+    ) -> Result<&mut T, ErrorReply> {
         let number = self.db_number(request);
-        self.dbs[usize::from(number)].value_mut(slot)
+        T::of_mut(self.dbs[usize::from(number)].value_mut(slot))
+    }
+
+    /// Changes the value at a slot, or an empty one that becomes the key's. `change` gives its
+    /// result, and whether it has changed anything.
+    pub(crate) fn edit<T: ValueType, R>(
+        &mut self,
+        request: &Request<'_>,
+        key: &[u8],
+        slot: Option<u32>,
+        change: impl FnOnce(&mut T) -> Result<(R, bool), ErrorReply>,
+    ) -> Result<R, ErrorReply> {
+        let Some(slot) = slot else {
+            let mut fresh = T::default();
+            let (result, changed) = change(&mut fresh)?;
+            if changed {
+                self.put_at(request, None, key, fresh.stored(), Expiry::Never);
+            }
+            return Ok(result);
+        };
+        let (result, changed) = change(self.value_mut(request, slot)?)?;
+        if changed {
+            self.changed(request, slot);
+        }
+        Ok(result)
+    }
+
+    /// Takes elements out of the key that a request names first; the answer is how many.
+    pub(crate) fn take_out<T: ValueType>(
+        &mut self,
+        request: &Request<'_>,
+        take: impl FnOnce(&mut T) -> usize,
+    ) -> CommandResult {
+        let Some(slot) = self.find_as::<T>(request, request.args[1])? else {
+            return Ok(Reply::Int(0));
+        };
+        let taken = take(self.value_mut(request, slot)?);
+        if taken > 0 {
+            self.elements_removed(request, slot);
+        }
+        Ok(Reply::count(taken))
     }
 
     /// The value at a slot has been changed in place.
@@ -143,21 +191,18 @@ impl Server {
     ) {
         let number = self.db_number(request);
         let db = &mut self.dbs[usize::from(number)];
+        let expires_at_ms = match expiry {
+            Expiry::Keep => slot.and_then(|slot| db.at(slot).expires_at_ms),
+            Expiry::Never => None,
+            Expiry::At(when) => Some(when),
+        };
         let slot = match slot {
             Some(slot) => {
-                let expires_at_ms = match expiry {
-                    Expiry::Keep => db.at(slot).expires_at_ms,
-                    Expiry::Never => None,
-                    Expiry::At(when) => Some(when),
-                };
                 db.overwrite(slot, value, expires_at_ms);
                 slot
             }
             None => {
-                let expires_at_ms = match expiry {
-                    Expiry::Keep | Expiry::Never => None,
-                    Expiry::At(when) => Some(when),
-                };
+                // A client can wait for an element, which a string or a hash has not.
                 let awaited = !matches!(value, StoredValue::Str(_) | StoredValue::Hash(_));
                 let slot = db.insert(entry(key, value, expires_at_ms));
                 if self.max_memory_bytes > 0 {
@@ -166,9 +211,7 @@ impl Server {
                 if awaited {
                     self.blocking.created(number, key);
                 }
-                if self.notify_classes != 0 {
-                    self.notify(number, key, event::NEW, "new");
-                }
+                self.notify(number, key, event::NEW, "new");
                 slot
             }
         };
@@ -216,15 +259,7 @@ impl Server {
             return 0;
         }
         for (number, db) in (0_u16..).zip(&self.dbs) {
-            if db.volatile() == 0 {
-                continue;
-            }
-            for slot in 0..db.slots() {
-                let when = db.peek(slot).and_then(|entry| entry.expires_at_ms);
-                if let Some(when) = when.filter(|&when| now_ms > when) {
-                    due.push((when, number, u32::try_from(slot).expect("slots fit in 32 bits")));
-                }
-            }
+            due.extend(db.expired(now_ms).map(|(when, slot)| (when, number, slot)));
         }
         due.sort_unstable();
         due.truncate(limit);
@@ -237,23 +272,22 @@ impl Server {
 
     fn expire(&mut self, number: u16, slot: u32) {
         self.stats.expired_keys += 1;
-        if self.journal.on {
-            let key = self.dbs[usize::from(number)].at(slot).key.clone();
-            self.journal.write(number, &[b"DEL", &key]);
-        }
-        let gone = self.delete_entry(number, slot);
-        self.notify(number, &gone.key, event::EXPIRED, "expired");
+        self.delete_unasked(number, slot, event::EXPIRED, "expired");
     }
 
     /// Takes a key away to make room.
     pub(crate) fn evict(&mut self, number: u16, slot: u32) {
         self.stats.evicted_keys += 1;
-        if self.journal.on {
-            let key = self.dbs[usize::from(number)].at(slot).key.clone();
-            self.journal.write(number, &[b"DEL", &key]);
-        }
+        self.delete_unasked(number, slot, event::EVICTED, "evicted");
+    }
+
+    /// Takes a key away that no command has deleted: the stream has to say so.
+    fn delete_unasked(&mut self, number: u16, slot: u32, class: u16, event: &str) {
         let gone = self.delete_entry(number, slot);
-        self.notify(number, &gone.key, event::EVICTED, "evicted");
+        if self.journal.on {
+            self.journal.write(number, &[b"DEL", &gone.key]);
+        }
+        self.notify(number, &gone.key, class, event);
     }
 
     fn delete_entry(&mut self, number: u16, slot: u32) -> KeyEntry {
@@ -264,6 +298,7 @@ impl Server {
 
     fn report(&mut self, number: u16, slot: u32) {
         self.dirty += 1;
+        // Copied only where a session watches, for most writes have none to mark.
         if !self.watchers.is_empty() {
             let key = self.dbs[usize::from(number)].at(slot).key.clone();
             self.mark_watchers(number, &key, false);
@@ -273,10 +308,9 @@ impl Server {
 
     /// Marks the sessions that watch a key: their EXEC will do nothing.
     fn mark_watchers(&mut self, number: u16, key: &[u8], gone: bool) {
-        if self.watchers.is_empty() {
-            return;
-        }
-        for place in self.watchers.of(number, key) {
+        let watchers = self.watchers.iter();
+        let of_key = watchers.filter(|(db, watched, _)| *db == number && &watched[..] == key);
+        for &(.., place) in of_key {
             let session = &mut self.sessions[place as usize];
             let same = |watched: &&mut super::session::WatchedKey| {
                 watched.db == number && &watched.key[..] == key

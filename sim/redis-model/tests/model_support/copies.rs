@@ -3,9 +3,9 @@
 use picklock::time::WallTime;
 use redis_model::model::Model;
 use redis_model::model::Termination;
-use redis_model::options::Fsync;
 use redis_model::options::ModelOptions;
 use resp::Reply;
+use scenarios::topology::AppendOnly;
 
 use super::commands::{CLIENTS, Draw};
 use super::wire::show;
@@ -23,7 +23,7 @@ fn at(ms: u64) -> WallTime {
 /// # Errors
 /// What a copy holds that the primary did not, or the other way round.
 pub(crate) fn run(draws: &[Option<Draw>]) -> Result<(), String> {
-    let options = ModelOptions { append_only: Some(Fsync::Always), ..ModelOptions::default() };
+    let options = ModelOptions { append_only: AppendOnly::Always, ..ModelOptions::default() };
     let (mut primary, mut replica) = (Model::new(options), Model::new(ModelOptions::default()));
     let clients: Vec<_> = (0..CLIENTS).map(|_| primary.connect(at(START_MS), "a")).collect();
     primary.attach_replica("127.0.0.1", 7001);

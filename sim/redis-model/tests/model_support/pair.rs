@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model, Submitted};
-use redis_model::options::Fsync;
-use redis_model::options::{ModelOptions, Profile};
+use redis_model::options::ModelOptions;
 use resp::{Reply, encode};
+use scenarios::topology::{AppendOnly, Software};
 
 use super::commands::{CLIENTS, Draw};
 use super::server::{Connection, RealServer, on_path};
@@ -44,14 +44,14 @@ const JUDGE: usize = CLIENTS;
 
 impl Pair {
     pub(crate) fn new(tamper: Option<Tamper>) -> Self {
-        Self::of(on_path(), Profile::Redis70, tamper)
+        Self::of(on_path(), Software::Redis70, tamper)
     }
 
     /// This server, and the model of this one.
-    pub(crate) fn of(binary: PathBuf, profile: Profile, tamper: Option<Tamper>) -> Self {
+    pub(crate) fn of(binary: PathBuf, software: Software, tamper: Option<Tamper>) -> Self {
         let server = RealServer::start(&binary);
         let options =
-            ModelOptions { append_only: Some(Fsync::No), profile, ..ModelOptions::default() };
+            ModelOptions { append_only: AppendOnly::Unsynced, software, ..ModelOptions::default() };
         let mut pair = Self {
             binary,
             real: Vec::new(),

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use resp::encode_request;
 use test_server::RedisServer;
 
 use super::wire::reply_length;
@@ -113,12 +114,8 @@ impl Connection {
     }
 
     fn try_send(&mut self, args: &[&[u8]]) -> std::io::Result<()> {
-        let mut request = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in args {
-            request.extend(format!("${}\r\n", arg.len()).bytes());
-            request.extend_from_slice(arg);
-            request.extend_from_slice(b"\r\n");
-        }
+        let mut request = Vec::new();
+        encode_request(args, &mut request);
         self.stream.write_all(&request)
     }
 

@@ -1,47 +1,35 @@
 //! Replies as bytes: where one ends, and what of it can be compared.
 
+use resp::frame::{Limits, RequestFrame, Scanner};
+
 /// How many bytes the first reply in the buffer has, once it is all there.
 pub(crate) fn reply_length(buffer: &[u8]) -> Option<usize> {
-    let end = buffer.iter().position(|&byte| byte == b'\n')? + 1;
-    let count = || std::str::from_utf8(&buffer[1..end - 2]).ok()?.parse::<i64>().ok();
-    match buffer[0] {
-        b'$' | b'=' | b'!' => match usize::try_from(count()?) {
-            Ok(bytes) => Some(end + bytes + 2).filter(|&length| length <= buffer.len()),
-            Err(_) => Some(end),
-        },
-        kind @ (b'*' | b'~' | b'>' | b'%') => {
-            let parts = usize::try_from(count()?).unwrap_or(0) * if kind == b'%' { 2 } else { 1 };
-            (0..parts).try_fold(end, |start, _| Some(start + reply_length(&buffer[start..])?))
-        }
-        _ => Some(end),
-    }
+    let frame = Scanner::replies(Limits::default()).scan(buffer).ok()??;
+    Some(frame.len)
 }
 
 /// The words of the first request in the buffer, and its length.
 pub(crate) fn request_words(buffer: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     let length = reply_length(buffer)?;
-    let word = |part: &[u8]| part[head(part).len()..part.len() - 2].to_vec();
-    Some((parts(&buffer[..length]).into_iter().map(word).collect(), length))
+    let words = RequestFrame::new(&buffer[..length]).args().map(<[u8]>::to_vec);
+    Some((words.collect(), length))
 }
 
-/// The parts of an aggregate reply.
-fn parts(reply: &[u8]) -> Vec<&[u8]> {
-    let end = reply.windows(2).position(|pair| pair == b"\r\n").map_or(reply.len(), |at| at + 2);
-    let mut rest = &reply[end..];
-    let mut parts = Vec::new();
-    while let Some(length) = reply_length(rest).filter(|&length| length > 0 && !rest.is_empty()) {
-        parts.push(&rest[..length]);
-        rest = &rest[length..];
-        if rest.is_empty() {
-            break;
-        }
+/// The frames of these bytes.
+fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut frames = Vec::new();
+    while let Some(length) = reply_length(bytes) {
+        frames.push(&bytes[..length]);
+        bytes = &bytes[length..];
     }
-    parts
+    frames
 }
 
-fn head(reply: &[u8]) -> &[u8] {
+/// An aggregate reply's first line, and its parts.
+fn parts(reply: &[u8]) -> (&[u8], Vec<&[u8]>) {
     let end = reply.windows(2).position(|pair| pair == b"\r\n").map_or(reply.len(), |at| at + 2);
-    &reply[..end]
+    let (head, rest) = reply.split_at(end);
+    (head, frames(rest))
 }
 
 /// The reply without what two servers cannot agree on.
@@ -53,14 +41,13 @@ pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
             sorted(reply)
         }
         ("scan" | "sscan" | "keys", Some(b'*')) => {
-            let mut parts: Vec<Vec<u8>> = parts(reply)
-                .into_iter()
-                .map(|part| if name != "keys" { sorted(part) } else { part.to_vec() })
-                .collect();
+            let (head, parts) = parts(reply);
+            let one = |part: &[u8]| if name == "keys" { part.to_vec() } else { sorted(part) };
+            let mut parts: Vec<Vec<u8>> = parts.into_iter().map(one).collect();
             if name == "keys" {
                 parts.sort();
             }
-            [head(reply), &parts.concat()].concat()
+            [head, &parts.concat()].concat()
         }
         // Of these only whether they are answered at all.
         (
@@ -72,20 +59,16 @@ pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
 }
 
 /// The frames of these bytes, in an order of their own.
-pub(crate) fn unordered(mut bytes: &[u8]) -> Vec<&[u8]> {
-    let mut frames = Vec::new();
-    while let Some(length) = reply_length(bytes).filter(|_| !bytes.is_empty()) {
-        frames.push(&bytes[..length]);
-        bytes = &bytes[length..];
-    }
+pub(crate) fn unordered(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut frames = frames(bytes);
     frames.sort_unstable();
     frames
 }
 
 fn sorted(reply: &[u8]) -> Vec<u8> {
-    let mut parts = parts(reply);
+    let (head, mut parts) = parts(reply);
     parts.sort_unstable();
-    [head(reply), &parts.concat()].concat()
+    [head, &parts.concat()].concat()
 }
 
 /// Whether both replies say the same. Two servers reckon times some moments apart.

@@ -124,11 +124,7 @@ fn after_line(bytes: &[u8]) -> Option<&[u8]> {
 fn bulk(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let digits = bytes.strip_prefix(b"$")?;
     let end = digits.iter().position(|byte| *byte == b'\r')?;
-    let mut len = 0_usize;
-    for digit in &digits[..end] {
-        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
-        len = len.checked_mul(10)?.checked_add(usize::from(digit))?;
-    }
+    let len = usize::try_from(super::length(&digits[..end]).ok()??).ok()?;
     let rest = digits.get(end + 2..)?;
     Some((rest.get(..len)?, rest.get(len.checked_add(2)?..)?))
 }
@@ -136,18 +132,12 @@ fn bulk(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn frame(args: &[&str]) -> Vec<u8> {
-        let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in args {
-            bytes.extend_from_slice(format!("${}\r\n{arg}\r\n", arg.len()).as_bytes());
-        }
-        bytes
-    }
+    use crate::encode_request;
 
     #[test]
     fn names_and_arguments_are_read_in_place() {
-        let bytes = frame(&["set", "k", "", "NX"]);
+        let mut bytes = Vec::new();
+        encode_request(&[b"set", b"k", b"", b"NX"], &mut bytes);
         let request = RequestFrame::new(&bytes);
         assert_eq!(request.name(), CommandName::new(b"SET"));
         assert_eq!(request.name().to_string(), "SET");

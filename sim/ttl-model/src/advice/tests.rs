@@ -21,20 +21,12 @@ fn cost(renew: Option<u64>) -> f64 {
 
 fn point(keeping: Protection, ttl: u64, renew: Option<u64>, overlaps: f64, lost: f64) -> Point {
     Point {
-        ttl: seconds(ttl),
-        renew: renew.map(seconds),
-        keeping,
         wrong: share(lost, lost),
-        belief: share(0.0, 0.0),
         effect: share(overlaps, overlaps),
-        closed_form: None,
         takeover: Delay { mean: seconds(ttl), p99: seconds(ttl), p99_high: seconds(ttl) },
-        wait: Delay::default(),
-        skips: None,
         renewals_per_second: cost(renew),
         renewals_per_second_high: cost(renew),
-        unfinished: false,
-        misses: Vec::new(),
+        ..Point::unknown(seconds(ttl), renew.map(seconds), keeping)
     }
 }
 

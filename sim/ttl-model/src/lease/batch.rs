@@ -91,7 +91,7 @@ impl LeaseModel<'_> {
             Some(last) => after(it, it.due_ns + last * every_ns, random),
             None => *it,
         };
-        self.ask(&then, count, (then.due_ns, end_ns), watch, random);
+        self.ask(&then, count, (then.due_ns, end_ns), watch);
         let last_ns = it.due_ns + (count - 1) * every_ns;
         *it = after(it, last_ns, random);
         it.renewals = it.renewals.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
@@ -100,34 +100,18 @@ impl LeaseModel<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::Traffic;
     use crate::importance_sampling::ImportanceSampling;
     use crate::lease::{Conditions, HoldStart, NoObserver, Setting};
     use crate::monte_carlo::MonteCarlo;
-    use crate::stat::{Interval, wilson};
-    use crate::tuning::IfTaken;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    fn law(text: &str) -> Law {
-        Law::new(&text.parse().expect("a distribution"))
-    }
+    use crate::stat::wilson;
+    use crate::testing::{self, MS, law, overlap, traffic};
 
     fn conditions(hold: &str, round_trip: &str, per_s: f64) -> Conditions {
-        Conditions {
-            hold: law(hold),
-            round_trip: law(round_trip),
-            pause: Some((per_s / 1e9, law("lognormal:300ms,p99=3s"))),
-            drift_ppm: 100,
-            write_ns: 1_000_000,
-        }
-    }
-
-    fn overlap(one: Interval, other: Interval) -> bool {
-        one.low <= other.high && other.low <= one.high
+        let pause = Some((per_s, "lognormal:300ms,p99=3s"));
+        let round_trip = law(round_trip);
+        Conditions { round_trip, drift_ppm: 100, ..testing::conditions(hold, pause) }
     }
 
     /// What is walked renewal by renewal and what is taken together say the same, counted and asked.
@@ -136,14 +120,7 @@ mod tests {
         let together = LeaseModel::new(conditions, setting).expect("a setting");
         assert!(together.fast.is_some(), "{setting:?}");
         let walked = LeaseModel { fast: None, ..together.clone() };
-        let traffic = Traffic {
-            clients: 10,
-            every_ns: 100_000_000_000,
-            locks: 10,
-            poll_ns: 50_000_000,
-            if_taken: IfTaken::Wait,
-            waiting: 0.0,
-        };
+        let traffic = Traffic { every_ns: 100_000_000_000, ..traffic(10) };
         let found = |lease: &LeaseModel<'_>, seed: u64| {
             let (mut counted, mut rare) = (MonteCarlo::default(), ImportanceSampling::default());
             counted.add(lease, &traffic, 3_000, &mut Random::new(seed, 1));
@@ -188,7 +165,7 @@ mod tests {
     impl HoldObserver for Asked {
         const STOPS: bool = false;
         fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
-        fn message(&mut self, _: &SimulatedHold, stands_for: u64, _: u64, _: u64, _: &mut Random) {
+        fn message(&mut self, _: &SimulatedHold, stands_for: u64, _: u64, _: u64) {
             self.times += 1;
             self.renewals += stands_for;
         }
@@ -200,13 +177,7 @@ mod tests {
         let setting = Setting { ttl: 1_000 * MS, renew: Some(333 * MS), tracked: true };
         let lease = LeaseModel::new(&hours, setting).expect("a setting");
         let work_ns = 7_200_000_000_000;
-        let start = HoldStart {
-            round_trip_ns: 1_000_000,
-            work_ns,
-            first_pause_ns: None,
-            pauses: true,
-            crash_ns: u64::MAX,
-        };
+        let start = HoldStart::new(1_000_000, work_ns);
         let (mut asked, mut random) = (Asked::default(), Random::new(1, 1));
         let end = lease.walk(start, &mut asked, &mut random);
         let renewals = u64::from(end.state.renewals);

@@ -29,6 +29,11 @@ impl Conditions {
         }
     }
 
+    /// Pauses per nanosecond of running time.
+    pub(crate) fn pauses_per_ns(&self) -> f64 {
+        self.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns)
+    }
+
     /// Mean duration of a hold, with its pauses.
     pub fn mean_hold_ns(&self) -> f64 {
         let paused = self.pause.as_ref().map_or(0.0, |(per_ns, it)| per_ns * it.mean_ns());

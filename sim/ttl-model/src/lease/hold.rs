@@ -13,14 +13,7 @@ pub(crate) trait HoldObserver {
 
     /// `stands_for` commands are sent. The hold goes wrong if the round trip of one takes `fatal_ns` or longer;
     /// its work then outlasts the lease by `overrun_ns`.
-    fn message(
-        &mut self,
-        hold: &SimulatedHold,
-        stands_for: u64,
-        fatal_ns: u64,
-        overrun_ns: u64,
-        random: &mut Random,
-    );
+    fn message(&mut self, hold: &SimulatedHold, stands_for: u64, fatal_ns: u64, overrun_ns: u64);
 }
 
 pub(crate) struct NoObserver;
@@ -30,7 +23,7 @@ impl HoldObserver for NoObserver {
     #[inline]
     fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
     #[inline]
-    fn message(&mut self, _: &SimulatedHold, _: u64, _: u64, _: u64, _: &mut Random) {}
+    fn message(&mut self, _: &SimulatedHold, _: u64, _: u64, _: u64) {}
 }
 
 /// The state of a hold. Times are by the server's clock, since the send of the acquisition.
@@ -75,6 +68,15 @@ pub(crate) struct HoldStart {
     pub(crate) crash_ns: u64,
 }
 
+impl HoldStart {
+    /// With pauses as they come, and without a crash.
+    #[inline]
+    pub(crate) fn new(round_trip_ns: u64, work_ns: u64) -> Self {
+        let crash_ns = u64::MAX;
+        Self { round_trip_ns, work_ns, first_pause_ns: None, pauses: true, crash_ns }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldEnd {
     pub(crate) state: SimulatedHold,
@@ -85,13 +87,6 @@ pub(crate) struct HoldEnd {
     pub(crate) crashed_ns: u64,
     /// From the crash until the key expires.
     pub(crate) orphaned_ns: u64,
-}
-
-impl HoldEnd {
-    /// Whether the last command arrived after the end of the lease.
-    pub(crate) fn outlived(&self) -> bool {
-        self.overrun_ns > 0
-    }
 }
 
 impl SimulatedHold {

@@ -56,19 +56,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::law::Law;
-    use crate::lease::Conditions;
+    use crate::testing::conditions;
 
     #[test]
     fn what_is_certain_is_carried_to_what_dominates_and_to_nothing_else() {
-        let law = |text: &str| Law::new(&text.parse().expect("a distribution"));
-        let conditions = Conditions {
-            hold: law("1s"),
-            round_trip: law("1ms"),
-            pause: None,
-            drift_ppm: 0,
-            write_ns: 0,
-        };
+        let conditions = conditions("1s", None);
         let s = Duration::from_secs;
         let settings = [
             (s(10), None),

@@ -1,30 +1,11 @@
 //! The model against itself: counting against asking, both against formulas, and threads against one thread.
 
 use super::*;
-use crate::law::Law;
-
-const MS: Duration = Duration::from_millis(1);
-
-fn law(text: &str) -> Law {
-    Law::new(&text.parse().expect("a distribution"))
-}
+use crate::testing::{MS, conditions, law, overlap, traffic};
 
 fn study(hold: &str, pause: Option<(f64, &str)>, grid: &[(u32, Option<u32>)]) -> Study {
-    let conditions = Conditions {
-        hold: law(hold),
-        round_trip: law("2ms"),
-        pause: pause.map(|(per_s, text)| (per_s / 1e9, law(text))),
-        drift_ppm: 0,
-        write_ns: 1_000_000,
-    };
-    let traffic = Traffic {
-        clients: 100,
-        every_ns: 10_000_000_000,
-        locks: 10,
-        poll_ns: 50_000_000,
-        if_taken: IfTaken::Wait,
-        waiting: 0.0,
-    };
+    let conditions = conditions(hold, pause);
+    let traffic = Traffic { every_ns: 10_000_000_000, ..traffic(100) };
     let grid = grid.iter().map(|(ttl, renew)| (*ttl * MS, renew.map(|it| it * MS))).collect();
     let keepings = Protection::ALL.to_vec();
     Study { conditions, traffic, grid, keepings, holds: 24_000, seed: 7, threads: 2 }
@@ -47,14 +28,11 @@ fn agree(study: &Study) {
         let seen = wilson(hits, counted.holds);
         let asked = rare.wrong.interval();
         assert!(hits >= 100, "{setting:?}: {hits} are too few to be compared");
-        assert!(
-            seen.low <= asked.high && asked.low <= seen.high,
-            "{setting:?}: {seen:?} {asked:?}"
-        );
+        assert!(overlap(seen, asked), "{setting:?}: {seen:?} {asked:?}");
         if !setting.tracked {
             let (seen, asked) = (counted.overlap.interval(), rare.overlap.interval());
-            let apart = seen.high < asked.low || asked.high < seen.low;
-            assert!(seen.low > 0.0 && !apart, "{setting:?}: overlaps {seen:?} {asked:?}");
+            let agrees = seen.low > 0.0 && overlap(seen, asked);
+            assert!(agrees, "{setting:?}: overlaps {seen:?} {asked:?}");
         }
     }
 }
@@ -260,11 +238,8 @@ fn what_was_looked_at_before_it_was_ended_is_told_and_nothing_else() {
     assert_eq!(none.len(), whole.len());
     assert!(none.iter().all(|it| it.unfinished && it.wrong.high == 1.0));
     // What was looked at before stays.
-    let settings = all.settings();
-    let leases: Vec<LeaseModel<'_>> = settings
-        .iter()
-        .map(|it| LeaseModel::new(&all.conditions, *it).expect("a setting"))
-        .collect();
+    let lease = |it| LeaseModel::new(&all.conditions, it).expect("a setting");
+    let leases: Vec<LeaseModel<'_>> = all.settings().into_iter().map(lease).collect();
     let progress = StudyProgress::default();
     assert!(all.look(&[0, 1], &leases, &progress).iter().all(Option::is_some));
     progress.stop.store(true, Ordering::Relaxed);

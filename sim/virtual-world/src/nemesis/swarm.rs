@@ -3,7 +3,7 @@
 //! Invariant: a kind of fault that the scenario does not allow draws nothing, so a new kind changes no
 //! schedule of a scenario without it.
 
-use harness::injector::Clocks;
+use harness::injector::ServerFault;
 use scenarios::fault::{Fault, Swarm};
 
 use super::super::choices::Choices;
@@ -12,9 +12,11 @@ use super::PlannedFault;
 /// How often faults strike by chance, in 65,536, and how long they last at most in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    pub(super) shuffles: bool,
+    /// Whether tasks that are ready at once go in any order.
+    pub(crate) shuffles: bool,
     pub(super) pause: (u32, u64),
-    pub(super) crash: u32,
+    /// Of a client that is about to send.
+    pub(crate) crash: u32,
     pub(super) delay: (u32, u64),
     pub(super) lose_request: u32,
     pub(super) lose_reply: u32,
@@ -42,12 +44,17 @@ pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choi
     // Process 0, the run itself, has clocks, too.
     drawing.drift(1 + clients + servers);
     drawing.partitions(clients);
-    drawing.clock_step(swarm.clock_step_most_ns(), |_| Clocks::Server(Some(0)));
+    drawing.clock_step(swarm.clock_step.ns(), |by_ns, _| PlannedFault::StrikeServer {
+        server: Some(0),
+        with: ServerFault::StepClock(by_ns),
+    });
     if swarm.script_flush && drawing.has_kind() {
-        drawing.plan(|_| PlannedFault::FlushScripts);
+        let with = ServerFault::FlushScripts;
+        drawing.plan(|_| PlannedFault::StrikeServer { server: None, with });
     }
-    drawing.clock_step(swarm.client_clock_step_most_ns(), |choices| {
-        Clocks::Client(1 + choices.pick(clients))
+    drawing.clock_step(swarm.client_clock_step.ns(), |by_ns, choices| PlannedFault::StepClock {
+        client: 1 + choices.pick(clients),
+        by_ns,
     });
     drawing.server_ends(servers);
     drawing.drawn
@@ -64,8 +71,8 @@ struct SwarmDrawing<'a> {
 impl SwarmDrawing<'_> {
     fn rates(&mut self) {
         let swarm = self.swarm;
-        let pause = (self.rate(swarm.pause.per_64k()), swarm.pause.most_ns());
-        let delay = (self.rate(swarm.delay.per_64k()), swarm.delay.most_ns());
+        let pause = (self.rate(swarm.pause.per_64k()), swarm.pause.max.ns());
+        let delay = (self.rate(swarm.delay.per_64k()), swarm.delay.max.ns());
         let crash = self.rate(swarm.crash.per_64k());
         let lose_request = self.rate(swarm.lose_request.per_64k());
         let lose_reply = self.rate(swarm.lose_reply.per_64k());
@@ -103,7 +110,7 @@ impl SwarmDrawing<'_> {
 
     /// Plans a fault for any time of the swarm.
     fn plan(&mut self, fault: impl FnOnce(&mut Choices) -> PlannedFault) {
-        let at_ns = self.choices.span(self.swarm.within_ns());
+        let at_ns = self.choices.span(self.swarm.within.ns());
         let fault = fault(self.choices);
         self.drawn.planned.push((at_ns, fault));
     }
@@ -125,7 +132,7 @@ impl SwarmDrawing<'_> {
     fn partitions(&mut self, clients: u32) {
         for _ in 0..self.count(self.swarm.partitions) {
             let process = 1 + self.choices.pick(clients);
-            let most_ns = self.swarm.partition_most_ns();
+            let most_ns = self.swarm.partition.ns();
             self.plan(|choices| {
                 let for_ns = choices.span(most_ns);
                 let directions = match choices.pick(3) {
@@ -138,14 +145,14 @@ impl SwarmDrawing<'_> {
         }
     }
 
-    fn clock_step(&mut self, most_ns: u64, whose: impl FnOnce(&mut Choices) -> Clocks) {
+    fn clock_step(&mut self, most_ns: u64, step: impl FnOnce(i64, &mut Choices) -> PlannedFault) {
         if most_ns == 0 || !self.has_kind() {
             return;
         }
         self.plan(|choices| {
             let by_ns = i64::try_from(choices.span(most_ns)).unwrap_or(0);
             let by_ns = if choices.pick(2) == 0 { by_ns } else { -by_ns };
-            PlannedFault::StepClock { whose: whose(choices), by_ns }
+            step(by_ns, choices)
         });
     }
 
@@ -158,7 +165,8 @@ impl SwarmDrawing<'_> {
                         Fault::Failover => None,
                         _ => Some(choices.pick(servers)),
                     };
-                    PlannedFault::EndServer { fault, server, for_ns }
+                    let with = ServerFault::End { fault, to: None, for_ns };
+                    PlannedFault::StrikeServer { server, with }
                 });
             }
         }

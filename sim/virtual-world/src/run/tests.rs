@@ -1,20 +1,56 @@
 //! Schedules: the same again, and what a world does to its clients.
 
 use scenarios::checker;
-use scenarios::history::{self, History};
+use scenarios::fault::Fault;
+use scenarios::history::{self, Event, History, What};
 use scenarios::scenario::Overrides;
 use scenarios::verdict::{Level, Outcome, worst};
 
 use super::*;
 
 mod boundaries;
+mod faults;
 mod recipes;
 mod register;
 
+const MS_NS: u64 = 1_000_000;
+
+/// A scenario of the catalogue with this lock and these changes.
+fn catalogued(name: &str, lock: &str, set: &[(&str, &str)]) -> Scenario {
+    let text = scenarios::catalog::text(name).unwrap();
+    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let overrides = Overrides { lock: Some(lock.to_owned()), set, ..Overrides::default() };
+    Scenario::parse(name, name, text, &overrides).unwrap()
+}
+
+/// The scenario in this text, with this lock.
+fn parsed(text: &str, lock: Option<&str>) -> Scenario {
+    let overrides = Overrides { lock: lock.map(str::to_owned), ..Overrides::default() };
+    Scenario::parse("test", "test.toml", text, &overrides).unwrap()
+}
+
 fn scenario(lock: &str) -> Scenario {
-    let text = scenarios::catalog::text("bonus-pool").unwrap();
-    let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
-    Scenario::parse("bonus-pool", "bonus-pool.toml", text, &overrides).unwrap()
+    catalogued("bonus-pool", lock, &[])
+}
+
+fn history_of(scenario: &Scenario, seed: u64) -> History {
+    let mut runner = Runner::new(scenario).unwrap();
+    let schedule = runner.run(seed, Choices::seeded(seed));
+    assert_eq!(schedule.facts.stuck, 0);
+    runner.journal().history()
+}
+
+/// The schedule in which every choice is benign.
+fn benign(scenario: &Scenario) -> (Schedule, History) {
+    let mut runner = Runner::new(scenario).unwrap();
+    let schedule = runner.run(1, Choices::default());
+    assert_eq!(schedule.facts.stuck, 0);
+    (schedule, runner.journal().history())
+}
+
+fn strikes(history: &History) -> Vec<Event> {
+    let strikes = history.events.iter().filter(|it| matches!(it.what, What::Fault { .. }));
+    strikes.copied().collect()
 }
 
 fn bytes(history: &History) -> Vec<u8> {
@@ -36,17 +72,11 @@ fn a_benign_schedule_has_ten_winners_and_no_fault() {
         scenario.expectation(lock).unwrap().belief == Outcome::Held
     };
     for lock in locks.filter(holds) {
-        let mut runner = Runner::new(&scenario(lock)).unwrap();
-        let schedule = runner.run(1, Choices::listed(Vec::new()));
-        assert_eq!(schedule.facts.stuck, 0);
-        runner.journal().look(|history| {
-            for level in [Level::Key, Level::Belief, Level::Effect] {
-                assert_eq!(outcome(history, level), Outcome::Held, "{lock} {level:?}");
-            }
-            let faults =
-                history.events.iter().filter(|it| matches!(it.what, history::What::Fault { .. }));
-            assert_eq!(faults.count(), 0);
-        });
+        let (_, history) = benign(&scenario(lock));
+        for level in [Level::Key, Level::Belief, Level::Effect] {
+            assert_eq!(outcome(&history, level), Outcome::Held, "{lock} {level:?}");
+        }
+        assert_eq!(strikes(&history), []);
     }
 }
 
@@ -79,8 +109,8 @@ fn is_harmed(history: &History) -> bool {
     let mut left = 0;
     for event in &history.events {
         match event.what {
-            history::What::Updated(update) => reads.push(update.read),
-            history::What::RegisterLeft(value) => left = value,
+            What::Updated(update) => reads.push(update.read),
+            What::RegisterLeft(value) => left = value,
             _ => {}
         }
     }
@@ -157,24 +187,20 @@ fn a_links_own_latency_reaches_that_link_and_no_other() {
     let text = scenarios::catalog::text("bonus-pool").unwrap();
     let links = "latency = \"1ms\"\n[[network.link]]\nclients = \"3..5\"\nlatency = \"4ms\"\n";
     let text = text.replace("latency = { min = \"200us\", max = \"2ms\" }", links);
-    let scenario = Scenario::parse("slow", "slow.toml", &text, &Overrides::default()).unwrap();
-    let mut runner = Runner::new(&scenario).unwrap();
-    runner.run(1, Choices::listed(Vec::new()));
-    runner.journal().look(|history| {
-        let mut asked = std::collections::BTreeMap::new();
-        let mut answered = [0; 101];
-        for event in &history.events {
-            match event.what {
-                history::What::Command { .. } => drop(asked.insert(event.op, event.at_ns)),
-                history::What::Answered { .. } => {
-                    let round_ms = if matches!(event.client, 3 | 4) { 8 } else { 2 };
-                    let took_ns = event.at_ns - asked[&event.op];
-                    assert_eq!(took_ns, round_ms * 1_000_000, "client {}", event.client);
-                    answered[event.client as usize] += 1;
-                }
-                _ => {}
+    let (_, history) = benign(&parsed(&text, None));
+    let mut asked = std::collections::BTreeMap::new();
+    let mut answered = [0; 101];
+    for event in &history.events {
+        match event.what {
+            What::Command { .. } => drop(asked.insert(event.op, event.at_ns)),
+            What::Answered { .. } => {
+                let round_ms = if matches!(event.client, 3 | 4) { 8 } else { 2 };
+                let took_ns = event.at_ns - asked[&event.op];
+                assert_eq!(took_ns, round_ms * 1_000_000, "client {}", event.client);
+                answered[event.client as usize] += 1;
             }
+            _ => {}
         }
-        assert!(answered.iter().all(|count| *count > 0), "{answered:?}");
-    });
+    }
+    assert!(answered.iter().all(|count| *count > 0), "{answered:?}");
 }

@@ -8,11 +8,12 @@ use picklock::reply::Reply as ClientReply;
 use scenarios::distribution::Distribution;
 use scenarios::span::Span;
 
-use super::super::driver::close;
 use super::super::env::VirtualEnv;
 use super::super::network::Purpose;
 use super::super::simulation::with;
-use super::super::tests::{MS, MS_NS, Said, ask, network, say, set, task, until, value_at};
+use super::super::tests::{
+    MS, MS_NS, TestWorld, ask, network, said, say, set, task, until, value_at,
+};
 use super::*;
 
 const LAG: Duration = Duration::from_millis(10);
@@ -22,7 +23,7 @@ fn replicated(replicas: u32) -> Topology {
 }
 
 /// Begins a simulation without faults or latency, with three processes and these servers.
-fn fleet(topology: Topology, append_only: AppendOnly) {
+fn fleet(topology: Topology, append_only: AppendOnly) -> TestWorld {
     with(|sim| {
         sim.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
         let lags = vec![Distribution::Constant(Span(LAG)).sampler(); 3].into();
@@ -35,6 +36,7 @@ fn fleet(topology: Topology, append_only: AppendOnly) {
         }
         sim.servers.start(topology, 0, &mut sim.choices);
     });
+    TestWorld
 }
 
 fn put(key: &'static str) -> Command {
@@ -57,34 +59,31 @@ fn restart(server: u32) {
 #[test]
 fn an_unreplicated_write_is_gone_after_promotion_and_a_replicated_one_is_not() {
     for (crash_ns, survives) in [(10 * MS_NS - 1, false), (10 * MS_NS + 1, true)] {
-        fleet(replicated(1), AppendOnly::Off);
+        let _world = fleet(replicated(1), AppendOnly::Off);
         task(1, async { drop(ask(VirtualEnv::of(1), set(1000 * MS)).await) });
         until(crash_ns);
         end(0, Termination::Killed);
         until(20 * MS_NS);
         with(|sim| sim.promote(None));
-        assert_eq!(with(|sim| sim.servers.primary()), 1);
+        assert_eq!(with(|sim| sim.servers.primary), 1);
         assert_eq!(
             value_at(1, b"k").is_some(),
             survives,
             "the lag is 10 ms, the crash is at {crash_ns}"
         );
         // Another client, led to the new primary, gets the lock only where it has been forgotten.
-        let said = Said::default();
-        let theirs = Arc::clone(&said);
         task(2, async move {
             let reply = ask(VirtualEnv::of(2), set(1000 * MS)).await;
-            say(&theirs, format!("{reply:?}"));
+            say(format!("{reply:?}"));
         });
         until(30 * MS_NS);
-        assert_eq!(said.lock().unwrap()[0].1, if survives { "Nil" } else { "Ok" });
-        close();
+        assert_eq!(said()[0].1, if survives { "Nil" } else { "Ok" });
     }
 }
 
 #[test]
 fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
-    fleet(replicated(1), AppendOnly::Off);
+    let _world = fleet(replicated(1), AppendOnly::Off);
     write(1, "old");
     until(5 * MS_NS);
     end(0, Termination::Killed);
@@ -101,14 +100,13 @@ fn the_old_primary_comes_back_as_a_replica_with_the_new_ones_data() {
     // And may be promoted in its turn.
     end(1, Termination::Killed);
     with(|sim| sim.promote(None));
-    assert_eq!(with(|sim| sim.servers.primary()), 0);
-    close();
+    assert_eq!(with(|sim| sim.servers.primary), 0);
 }
 
 #[test]
 fn the_most_advanced_replica_takes_over_unless_another_is_named() {
     for (to, successor) in [(None, 2), (Some(1), 1), (Some(0), 2)] {
-        fleet(replicated(2), AppendOnly::Off);
+        let _world = fleet(replicated(2), AppendOnly::Off);
         end(1, Termination::Killed);
         write(1, "k");
         until(15 * MS_NS);
@@ -123,107 +121,96 @@ fn the_most_advanced_replica_takes_over_unless_another_is_named() {
         until(30 * MS_NS);
         end(0, Termination::Killed);
         with(|sim| sim.promote(to));
-        assert_eq!(with(|sim| sim.servers.primary()), successor);
+        assert_eq!(with(|sim| sim.servers.primary), successor);
         assert_eq!(value_at(successor, b"later").is_some(), successor == 2);
-        close();
     }
 }
 
 #[test]
 fn without_a_replica_the_old_primary_comes_back() {
-    fleet(replicated(1), AppendOnly::Off);
+    let _world = fleet(replicated(1), AppendOnly::Off);
     end(1, Termination::Killed);
     end(0, Termination::Killed);
     assert!(with(|sim| sim.servers.successor(None).is_none()));
     with(|sim| sim.promote(None));
-    assert!(with(|sim| sim.servers.primary() == 0 && sim.servers[0].is_up()));
-    close();
+    assert!(with(|sim| sim.servers.primary == 0 && sim.servers[0].is_up()));
 }
 
 #[test]
 fn wait_is_answered_by_the_acknowledgements() {
-    fleet(replicated(1), AppendOnly::Off);
-    let said = Said::default();
-    let theirs = Arc::clone(&said);
+    let _world = fleet(replicated(1), AppendOnly::Off);
     task(1, async move {
         let conn = VirtualEnv::of(1).connect(Node(0)).await.unwrap();
         conn.call(put("k")).await.unwrap();
         for (replicas, timeout_ms) in [(1, 0), (2, 5)] {
             let wait = Command::new("WAIT").int(replicas).int(timeout_ms);
             let reply = conn.call(wait).await.unwrap();
-            say(&theirs, format!("{reply:?}"));
+            say(format!("{reply:?}"));
         }
     });
     until(100 * MS_NS);
-    let said = said.lock().unwrap();
+    let said = said();
     assert_eq!(said[0], (20 * MS_NS, "Int(1)".to_owned()), "there and back");
     assert_eq!(said[1].1, "Int(1)", "no second replica, whatever the patience");
     assert!((25 * MS_NS..=26 * MS_NS).contains(&said[1].0), "{}", said[1].0);
-    close();
 }
 
 #[test]
 fn a_server_that_crashes_breaks_its_connections_and_refuses_new_ones_until_it_is_back() {
-    fleet(Topology::Standalone, AppendOnly::Off);
-    let said = Said::default();
-    let theirs = Arc::clone(&said);
+    let _world = fleet(Topology::Standalone, AppendOnly::Off);
     task(1, async move {
         let env = VirtualEnv::of(1);
         let conn = env.connect(Node(0)).await.unwrap();
         let pop = Command::new("BLPOP").arg("queue").arg("0");
-        say(&theirs, format!("{:?}", conn.call(pop).await.unwrap_err()));
-        say(&theirs, format!("{:?}", env.connect(Node(0)).await.unwrap_err()));
+        say(format!("{:?}", conn.call(pop).await.unwrap_err()));
+        say(format!("{:?}", env.connect(Node(0)).await.unwrap_err()));
         env.sleep(10 * MS).await;
-        say(&theirs, format!("{:?}", ask(env, put("k")).await));
+        say(format!("{:?}", ask(env, put("k")).await));
     });
     until(5 * MS_NS);
     end(0, Termination::Killed);
     until(10 * MS_NS);
     restart(0);
     until(20 * MS_NS);
-    let said = said.lock().unwrap();
+    let said = said();
     assert!(said[0].1.starts_with("Indeterminate") && said[0].0 == 5 * MS_NS, "{said:?}");
     assert!(said[1].1.starts_with("NotSent") && said[1].0 == 5 * MS_NS, "{said:?}");
     assert_eq!(said[2], (15 * MS_NS, "Ok".to_owned()));
-    close();
 }
 
 #[test]
 fn a_server_without_power_is_silent_until_it_is_back() {
-    fleet(Topology::Standalone, AppendOnly::Off);
+    let _world = fleet(Topology::Standalone, AppendOnly::Off);
     network("1ms");
-    let said = Said::default();
     for process in [1, 2] {
-        let theirs = Arc::clone(&said);
         task(process, async move {
             let env = VirtualEnv::of(process);
             let conn = env.connect(Node(0)).await.unwrap();
             env.sleep((process - 1) * MS).await;
             let answer: Result<ClientReply, CallError> = conn.call(put("k")).await;
-            say(&theirs, format!("{process} {answer:?}"));
+            say(format!("{process} {answer:?}"));
             ask(env, put("k")).await;
-            say(&theirs, format!("{process} again"));
+            say(format!("{process} again"));
         });
     }
     // The first request has been carried out and its answer is on its way; the second is not there yet.
     until(MS_NS + MS_NS / 2);
     end(0, Termination::PowerLoss);
     until(700 * MS_NS);
-    assert!(said.lock().unwrap().is_empty());
+    assert!(said().is_empty());
     restart(0);
     until(3_000 * MS_NS);
-    let said = said.lock().unwrap();
+    let said = said();
     for (place, client) in [(0, "1 Err(Indeterminate"), (1, "2 Err(Indeterminate")] {
         assert!(said[place].1.starts_with(client) && said[place].0 == 700 * MS_NS, "{said:?}");
     }
     assert_eq!(said.len(), 4, "both are served again: {said:?}");
-    close();
 }
 
 /// Whether each of two keys is there after an end and a restart: the first was set at 100 ms, the
 /// other at 1100 ms, and the end comes at `at_ns`.
 fn after(append_only: AppendOnly, ending: Termination, at_ns: u64) -> [bool; 2] {
-    fleet(Topology::Standalone, append_only);
+    let _world = fleet(Topology::Standalone, append_only);
     until(100 * MS_NS);
     write(1, "a");
     if at_ns > 1_100 * MS_NS {
@@ -234,9 +221,7 @@ fn after(append_only: AppendOnly, ending: Termination, at_ns: u64) -> [bool; 2] 
     end(0, ending);
     until(at_ns + 50 * MS_NS);
     restart(0);
-    let found = [value_at(0, b"a").is_some(), value_at(0, b"b").is_some()];
-    close();
-    found
+    [value_at(0, b"a").is_some(), value_at(0, b"b").is_some()]
 }
 
 #[test]
@@ -265,7 +250,7 @@ fn a_server_that_crashes_keeps_what_it_has_written() {
 #[test]
 fn a_server_syncs_by_its_own_clock() {
     for (ppm, synced) in [(0, true), (-1_000, false)] {
-        fleet(Topology::Standalone, AppendOnly::Everysec);
+        let _world = fleet(Topology::Standalone, AppendOnly::Everysec);
         with(|sim| sim.servers[0].clock.set_drift(0, ppm));
         until(100 * MS_NS);
         write(1, "a");
@@ -273,15 +258,12 @@ fn a_server_syncs_by_its_own_clock() {
         end(0, Termination::PowerLoss);
         restart(0);
         assert_eq!(value_at(0, b"a").is_some(), synced, "{ppm} ppm");
-        close();
     }
 }
 
 #[test]
 fn independent_servers_are_nodes_of_their_own() {
-    fleet(Topology::Independent { nodes: 3 }, AppendOnly::Off);
-    let said = Said::default();
-    let theirs = Arc::clone(&said);
+    let _world = fleet(Topology::Independent { nodes: 3 }, AppendOnly::Off);
     task(1, async move {
         let env = VirtualEnv::of(1);
         for node in 0..4 {
@@ -289,17 +271,16 @@ fn independent_servers_are_nodes_of_their_own() {
                 Ok(conn) => format!("{:?}", conn.call(set(1000 * MS)).await),
                 Err(error) => error.to_string(),
             };
-            say(&theirs, answer);
+            say(answer);
         }
     });
     until(MS_NS);
     end(1, Termination::Killed);
-    let said = said.lock().unwrap();
+    let said = said();
     let told: Vec<&str> = said.iter().map(|(_, what)| what.as_str()).collect();
     assert_eq!(told, ["Ok(Ok)", "Ok(Ok)", "Ok(Ok)", "not sent: no server is configured as 3"]);
     assert!(value_at(0, b"k").is_some() && value_at(2, b"k").is_some(), "the others go on");
     assert!(with(|sim| sim.servers[0].is_up()
         && !sim.servers[1].is_up()
         && sim.servers[2].is_up()));
-    close();
 }

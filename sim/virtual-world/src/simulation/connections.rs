@@ -24,8 +24,9 @@ impl Simulation {
 
     /// Begins to connect for the task that is being polled; the attempt's number.
     pub(crate) fn connect(&mut self, process: u32, server: u32, purpose: Purpose) -> u32 {
-        let task = self.executor.current();
-        let attempt = self.network.begin_connect(process, server, purpose, task);
+        let task = self.executor.current;
+        let attempt = ConnectAttempt { process, server, purpose, task, outcome: None };
+        let attempt = self.network.begin_connect(attempt);
         let round_trip_ns =
             self.message_latency_ns(process, server) + self.message_latency_ns(process, server);
         self.time.plan(self.time.now_ns() + round_trip_ns, SimEvent::ConnectAnswer(attempt));
@@ -35,7 +36,8 @@ impl Simulation {
     pub(super) fn connect_answered(&mut self, attempt: u32) {
         let ConnectAttempt { process, server, purpose, task, .. } = *self.network.attempt(attempt);
         let liveness = self.servers[server].liveness;
-        if self.network.is_cut(process, server) || liveness == Liveness::PoweredOff {
+        if self.network.link(process, server).cut != [false; 2] || liveness == Liveness::PoweredOff
+        {
             // Nobody answers: the handshake is repeated, as TCP does, until it gets through.
             let at_ns = self.time.now_ns() + HANDSHAKE_RETRY_NS;
             self.time.plan(at_ns, SimEvent::ConnectAnswer(attempt));
@@ -62,7 +64,8 @@ impl Simulation {
         let now_ns = self.time.now_ns();
         let it = &mut self.servers[server];
         let session = it.accept(now_ns);
-        let conn = self.network.open(process, server, session, purpose, now_ns);
+        let conn = NetworkConn::new(process, server, session, purpose, now_ns);
+        let conn = self.network.open(conn);
         it.bind(session, conn);
         it.subscribers += u32::from(purpose == Purpose::Subscriptions);
         let replaced = self.processes[process].use_conn(server, purpose, conn);

@@ -23,7 +23,7 @@ impl Simulation {
     /// Sends a command for the task that is being polled; the call's number.
     pub(crate) fn send_request(&mut self, conn: u32, command: Command) -> u32 {
         let NetworkConn { process, server, open, .. } = *self.network.conn(conn);
-        let call = self.calls.begin(conn, command, self.executor.current(), open);
+        let call = self.calls.begin(conn, command, self.executor.current, open);
         if open {
             let mut latency_ns = self.message_latency_ns(process, server);
             if self.nemesis.cues.on() && !self.servers.is_resource(server) {
@@ -68,7 +68,7 @@ impl Simulation {
             return;
         }
         if self.network.conn(conn).blocked.is_some() || self.calls.has_unread(conn) {
-            return self.calls.keep_unread(conn, call);
+            return self.calls.unread.push((conn, call));
         }
         self.execute(call);
     }

@@ -24,7 +24,7 @@ impl Simulation {
             _ => None,
         };
         if let Some(holds) = holds {
-            self.nemesis.set_holds(process, holds);
+            self.nemesis.holders[process as usize] = holds;
         }
         injector::marked(self, process, mark);
     }
@@ -41,7 +41,7 @@ impl Simulation {
         if self.executor.state(process) != ProcessState::Running {
             return true;
         }
-        if process != 0 && self.nemesis.crashes(&mut self.choices) {
+        if process != 0 && self.choices.strikes(self.nemesis.rates.crash) {
             self.crash_client(process);
             return true;
         }
@@ -99,7 +99,7 @@ impl Simulation {
         if cue.until.is_some() {
             for (direction, on) in [(Direction::ToServer, there), (Direction::ToClient, back)] {
                 if on {
-                    self.network.stall(conn, direction);
+                    self.network.conn_mut(conn).stalled[direction as usize] = true;
                     let end = Recovery::Deliver(StalledDirection { conn, direction });
                     injector::lasts(self, cue, process, end);
                 }

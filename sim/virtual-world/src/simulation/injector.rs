@@ -1,13 +1,15 @@
-//! What a fault does to clients, connections, clocks and servers.
+//! What a fault does to clients, connections, clocks and servers, and how servers come back.
 //!
 //! Invariant: a fault that meets nobody (a client that has crashed, a server that is down already, a primary
 //! without a replica) does nothing and is not written down. No fault strikes the server of the protected
 //! resource. Deliberately absent: which kind of fault does which of these; `harness::injector` says it for every
 //! world.
+//!
+//! Nothing reaches a server's clients any more once it has ended. They learn of it at once where its machine lives on,
+//! else when it is back, or by its silence.
 
-use harness::clock::Clock;
 use harness::cues::{Cues, Recovery};
-use harness::injector::{Clocks, Injector};
+use harness::injector::{Injector, ServerFault};
 use redis_model::model::Termination;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 
@@ -64,7 +66,15 @@ impl Injector for Simulation {
     }
 
     fn mend(&mut self, client: u32) {
-        self.mend_links(client);
+        for server in 0..self.servers.of_lock() {
+            self.network.link(client, server).cut = [false; 2];
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                let withheld = &mut self.network.link(client, server).withheld;
+                for call in std::mem::take(&mut withheld[direction as usize]) {
+                    self.send_on(self.calls[call].conn, direction, call);
+                }
+            }
+        }
     }
 
     fn arm(&mut self, client: u32, cue: u32) {
@@ -77,36 +87,51 @@ impl Injector for Simulation {
         }
     }
 
-    fn set_drift(&mut self, whose: Clocks, ppm: i32) {
-        let now_ns = self.time.now_ns();
-        let (clock, client, _) = self.clock(whose);
-        clock.set_drift(now_ns, ppm);
+    fn set_drift(&mut self, client: u32, ppm: i32) {
+        self.processes[client].clock.set_drift(self.time.now_ns(), ppm);
         // It lasts as long as the schedule, so it meets every hold that is still to come.
         self.nemesis.note_as(client, None, Fault::Drift, 0, true);
     }
 
-    fn step_clock(&mut self, whose: Clocks, by_ns: i64) {
-        let (clock, client, node) = self.clock(whose);
-        clock.step_wall(by_ns);
-        self.nemesis.note(client, node, Fault::ClockStep, by_ns.unsigned_abs());
+    fn step_clock(&mut self, client: u32, by_ns: i64) {
+        self.processes[client].clock.step_wall(by_ns);
+        self.nemesis.note(client, None, Fault::ClockStep, by_ns.unsigned_abs());
     }
 
-    fn flush_scripts(&mut self, server: Option<u32>) {
+    fn strike_server(&mut self, server: Option<u32>, with: ServerFault) {
         let now_ns = self.time.now_ns();
-        let server = server.unwrap_or(self.servers.primary());
+        let server = server.unwrap_or(self.servers.primary);
+        let node = self.servers.node_of(server);
         let it = &mut self.servers[server];
-        if it.is_up() {
-            it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
-            self.nemesis.note(0, None, Fault::ScriptFlush, 0);
+        match with {
+            ServerFault::FlushScripts if it.is_up() => {
+                it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
+                self.nemesis.note(0, None, Fault::ScriptFlush, 0);
+            }
+            ServerFault::StepClock(by_ns) => {
+                it.clock.step_wall(by_ns);
+                self.nemesis.note(0, node, Fault::ClockStep, by_ns.unsigned_abs());
+            }
+            ServerFault::Drift(ppm) => {
+                it.clock.set_drift(now_ns, ppm);
+                self.nemesis.note_as(0, None, Fault::Drift, 0, true);
+            }
+            ServerFault::End { fault, to, for_ns } if it.is_up() => {
+                self.end_server(fault, server, to, for_ns);
+            }
+            // It is down.
+            ServerFault::FlushScripts | ServerFault::End { .. } => {}
         }
     }
+}
 
-    fn end_server(&mut self, fault: Fault, server: Option<u32>, to: Option<u32>, for_ns: u64) {
-        let server = server.unwrap_or(self.servers.primary());
-        let no_successor = fault == Fault::Failover && self.servers.successor(None).is_none();
-        if !self.servers[server].is_up() || no_successor {
+impl Simulation {
+    /// Ends a server that is up, unless it is to be replaced and nobody can take its place.
+    fn end_server(&mut self, fault: Fault, server: u32, to: Option<u32>, for_ns: u64) {
+        if fault == Fault::Failover && self.servers.successor(None).is_none() {
             return;
         }
+        // Asked before it ends: the next primary and what it knows depend on who is there.
         let in_hold = self.nemesis.meets_hold(0) && !(self.must_lose_hold() && self.keeps_key(to));
         let node = self.servers.node_of(server);
         self.nemesis.note_as(0, node, fault, for_ns, in_hold);
@@ -117,20 +142,6 @@ impl Injector for Simulation {
         };
         self.stop_server(server, ending);
         self.plan_in(for_ns, then);
-    }
-}
-
-impl Simulation {
-    /// Whose clocks these are, with the client or the node that a history names.
-    fn clock(&mut self, whose: Clocks) -> (&mut Clock, u32, Option<u16>) {
-        match whose {
-            Clocks::Client(client) => (&mut self.processes[client].clock, client, None),
-            Clocks::Server(server) => {
-                let server = server.unwrap_or(self.servers.primary());
-                let node = self.servers.node_of(server);
-                (&mut self.servers[server].clock, 0, node)
-            }
-        }
     }
 
     /// Pauses a client that runs; whether it ran.
@@ -154,21 +165,9 @@ impl Simulation {
     /// Cuts a client off from the servers of the lock.
     pub(super) fn cut_links(&mut self, client: u32, directions: [bool; 2], for_ns: u64) {
         for server in 0..self.servers.of_lock() {
-            self.network.cut(client, server, directions);
+            self.network.link(client, server).cut = directions;
         }
         self.nemesis.note(client, None, Fault::Partition, for_ns);
-    }
-
-    /// Mends a client's links to the servers of the lock, and sends on what was withheld.
-    fn mend_links(&mut self, client: u32) {
-        for server in 0..self.servers.of_lock() {
-            self.network.cut(client, server, [false; 2]);
-            for direction in [Direction::ToServer, Direction::ToClient] {
-                for call in self.network.take_withheld(client, server, direction) {
-                    self.send_on(self.calls[call].conn, direction, call);
-                }
-            }
-        }
     }
 
     /// A message is lost silently.
@@ -204,5 +203,58 @@ impl Simulation {
         };
         let model = &self.servers[next].model;
         journal.look(|history| model.has(history.head.lock_key.as_bytes()))
+    }
+
+    /// Ends a process at once.
+    pub(crate) fn crash(&mut self, process: u32) {
+        self.executor.crash(process);
+        self.nemesis.holders[process as usize] = false;
+        for conn in self.network.conns_where(|it| it.process == process) {
+            self.break_conn(conn);
+            self.hang_up(conn);
+        }
+    }
+
+    /// Ends a server that is up.
+    pub(crate) fn stop_server(&mut self, server: u32, ending: Termination) {
+        for conn in self.network.conns_where(|it| it.server == server && !it.ended) {
+            let it = self.network.conn_mut(conn);
+            it.ended = true;
+            it.kill(Direction::ToServer);
+            it.kill(Direction::ToClient);
+            if let Some(call) = it.blocked.take() {
+                self.calls.lose(call);
+            }
+            self.calls.lose_unread(conn);
+            // A machine without power cannot even say so.
+            if ending == Termination::Killed {
+                self.break_conn(conn);
+            }
+        }
+        self.servers.end(server, ending);
+    }
+
+    /// Starts a server that has ended.
+    pub(crate) fn start_server(&mut self, server: u32) {
+        if self.servers[server].is_up() {
+            return;
+        }
+        self.servers.restart(server, self.time.now_ns());
+        // Who still waits for the server as it was learns now that it is another.
+        for conn in self.network.conns_where(|it| it.server == server && it.ended && it.open) {
+            self.break_conn(conn);
+        }
+    }
+
+    /// A replica takes the place of the primary, if that has ended. Where there is none, the primary comes
+    /// back instead.
+    pub(crate) fn promote(&mut self, to: Option<u32>) {
+        let primary = self.servers.primary;
+        if self.servers[primary].is_up() {
+            return;
+        }
+        if !self.servers.promote(to, self.time.now_ns(), &mut self.choices) {
+            self.start_server(primary);
+        }
     }
 }

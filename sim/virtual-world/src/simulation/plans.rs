@@ -19,7 +19,7 @@ impl Simulation {
         let (processes, servers) = (self.processes.count(), self.servers.of_lock());
         let drawn = nemesis::draw(swarm, processes - 1, servers, &mut self.choices);
         let SwarmDraw { rates, drift_ppm, planned } = drawn;
-        self.nemesis.set_rates(rates);
+        self.nemesis.rates = rates;
         for (place, &ppm) in (0..).zip(&drift_ppm) {
             let clock = match place < processes {
                 true => &mut self.processes[place].clock,
@@ -78,14 +78,11 @@ impl Simulation {
                 self.cut_links(process, directions, for_ns);
                 self.end_later(Recovery::Mend(process), for_ns);
             }
-            PlannedFault::StepClock { whose, by_ns } => self.step_clock(whose, by_ns),
-            PlannedFault::FlushScripts => self.flush_scripts(None),
-            PlannedFault::EndServer { fault, server, for_ns } => {
-                self.end_server(fault, server, None, for_ns);
-            }
+            PlannedFault::StepClock { client, by_ns } => self.step_clock(client, by_ns),
+            PlannedFault::StrikeServer { server, with } => self.strike_server(server, with),
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::Promote { to, for_ns } => {
-                let old = self.servers.primary();
+                let old = self.servers.primary;
                 self.promote(to);
                 self.plan_in(for_ns, PlannedFault::StartServer(old));
             }
@@ -98,7 +95,7 @@ impl Simulation {
         match self.nemesis.take_planned(planned) {
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::Promote { to, .. } => {
-                let old = self.servers.primary();
+                let old = self.servers.primary;
                 self.promote(to);
                 self.start_server(old);
             }

@@ -22,14 +22,12 @@ fn every_link_has_its_own_latency_there_and_back() {
             { "client": 1, "server": 1, "latency": "0s" }
         ] }"#,
     );
-    let said = Said::default();
     let links = [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)];
     for (process, server) in links {
-        let theirs = Arc::clone(&said);
         task(process, async move {
             let conn = VirtualEnv::of(process).connect(Node(server)).await.unwrap();
             conn.call(Command::new("PING")).await.unwrap();
-            say(&theirs, format!("{process} to {server}"));
+            say(format!("{process} to {server}"));
         });
     }
     drive(u64::MAX);
@@ -42,13 +40,12 @@ fn every_link_has_its_own_latency_there_and_back() {
         (14 * MS_NS, "2 to 1"),
     ];
     let expected = expected.map(|(at_ns, what)| (at_ns, what.to_owned()));
-    assert_eq!(*said.lock().unwrap(), expected);
-    close();
+    assert_eq!(said(), expected);
 }
 
 #[test]
 fn dropping_a_call_recalls_nothing() {
-    world(2);
+    let _world = world(2);
     network("5ms");
     task(1, async {
         let env = VirtualEnv::of(1);
@@ -63,19 +60,16 @@ fn dropping_a_call_recalls_nothing() {
     });
     until(6 * MS_NS);
     assert!(value().is_some());
-    close();
 }
 
 #[test]
 fn a_blocked_command_is_answered_by_another_client_or_by_its_time_out() {
-    world(3);
-    let said = Said::default();
+    let _world = world(3);
     let pop = || Command::new("BLPOP").arg("queue").arg("0.05");
-    let theirs = Arc::clone(&said);
     task(1, async move {
         for _ in 0..2 {
             let reply = ask(VirtualEnv::of(1), pop()).await;
-            say(&theirs, format!("{reply:?}"));
+            say(format!("{reply:?}"));
         }
     });
     task(2, async {
@@ -83,20 +77,17 @@ fn a_blocked_command_is_answered_by_another_client_or_by_its_time_out() {
         ask(VirtualEnv::of(2), Command::new("RPUSH").arg("queue").arg("job")).await;
     });
     until(200 * MS_NS);
-    let said = said.lock().unwrap();
+    let said = said();
     let job = format!("{:?}", Reply::Array(vec![Reply::bulk(b"queue"), Reply::bulk(b"job")]));
     assert_eq!(said[0], (20 * MS_NS, job));
     let (at_ns, nothing) = &said[1];
     assert_eq!(nothing, "Nil");
     assert!((70 * MS_NS..=71 * MS_NS).contains(at_ns), "{at_ns}");
-    close();
 }
 
 #[test]
 fn what_comes_behind_a_blocked_command_is_read_when_that_is_answered() {
-    world(3);
-    let said = Said::default();
-    let (first, second) = (Arc::clone(&said), Arc::clone(&said));
+    let _world = world(3);
     task(1, async move {
         let conn = VirtualEnv::of(1).connect(Node(0)).await.unwrap();
         let mut waits = pin!(conn.call(Command::new("BLPOP").arg("queue").arg("0.05")));
@@ -107,13 +98,13 @@ fn what_comes_behind_a_blocked_command_is_read_when_that_is_answered() {
             if !answered[0]
                 && let Poll::Ready(reply) = waits.as_mut().poll(cx)
             {
-                say(&first, format!("{:?}", reply.unwrap()));
+                say(format!("{:?}", reply.unwrap()));
                 answered[0] = true;
             }
             if !answered[1]
                 && let Poll::Ready(reply) = behind.as_mut().poll(cx)
             {
-                say(&second, format!("{:?}", reply.unwrap()));
+                say(format!("{:?}", reply.unwrap()));
                 answered[1] = true;
             }
             if answered == [true; 2] { Poll::Ready(()) } else { Poll::Pending }
@@ -121,58 +112,52 @@ fn what_comes_behind_a_blocked_command_is_read_when_that_is_answered() {
         .await;
     });
     until(200 * MS_NS);
-    let said = said.lock().unwrap();
+    let said = said();
     assert_eq!((said.len(), said[0].1.as_str()), (2, "Nil"));
     assert!(said[1].0 >= 50 * MS_NS, "{said:?}");
-    close();
 }
 
 /// A client whose first command blocks, and whose second arrives behind it on the same connection.
-fn behind_a_blocked_command(wait: &'static str) -> Said {
-    world(3);
-    let said = Said::default();
-    let theirs = Arc::clone(&said);
+fn behind_a_blocked_command(wait: &'static str) -> TestWorld {
+    let world = world(3);
     task(1, async move {
         ask(VirtualEnv::of(1), Command::new("BLPOP").arg("queue").arg(wait)).await;
     });
     task(1, async move {
         let answer = ask(VirtualEnv::of(1), Command::new("SET").arg("k").arg("v")).await;
-        say(&theirs, format!("{answer:?}"));
+        say(format!("{answer:?}"));
     });
-    said
+    world
 }
 
 #[test]
 fn a_server_reads_on_when_a_command_is_no_longer_blocked() {
-    let said = behind_a_blocked_command("0.05");
+    let _world = behind_a_blocked_command("0.05");
     until(40 * MS_NS);
-    assert!(said.lock().unwrap().is_empty(), "it has not been read");
+    assert!(said().is_empty(), "it has not been read");
     until(80 * MS_NS);
-    let (at_ns, answer) = said.lock().unwrap()[0].clone();
+    let (at_ns, answer) = said()[0].clone();
     assert_eq!(answer, "Ok");
     assert!((50 * MS_NS..=51 * MS_NS).contains(&at_ns), "{at_ns}");
-    close();
 }
 
 #[test]
 fn what_a_server_has_not_read_is_lost_with_the_client() {
-    let said = behind_a_blocked_command("0");
+    let _world = behind_a_blocked_command("0");
     until(10 * MS_NS);
     with(|sim| sim.crash(1));
-    let theirs = Arc::clone(&said);
     task(2, async move {
         let left = ask(VirtualEnv::of(2), Command::new("EXISTS").arg("k")).await;
-        say(&theirs, format!("{left:?}"));
+        say(format!("{left:?}"));
     });
     until(20 * MS_NS);
-    assert_eq!(said.lock().unwrap()[0].1, "Int(0)");
-    close();
+    assert_eq!(said()[0].1, "Int(0)");
 }
 
 #[test]
 #[should_panic(expected = "livelock")]
 fn a_livelock_ends_in_a_panic_that_names_the_tasks() {
-    world(2);
+    let _world = world(2);
     task(
         1,
         std::future::poll_fn(|cx| {

@@ -4,24 +4,22 @@ use super::*;
 
 #[test]
 fn a_paused_process_is_late_and_its_clock_went_on() {
-    world(2);
-    let said = Said::default();
-    let (env, theirs) = (VirtualEnv::of(1), Arc::clone(&said));
+    let _world = world(2);
+    let env = VirtualEnv::of(1);
     task(1, async move {
         env.sleep(10 * MS).await;
-        say(&theirs, format!("clock {}", env.now().as_ns() / MS_NS));
+        say(format!("clock {}", env.now().as_ns() / MS_NS));
         env.sleep(10 * MS).await;
-        say(&theirs, format!("clock {}", env.now().as_ns() / MS_NS));
+        say(format!("clock {}", env.now().as_ns() / MS_NS));
     });
     until(5 * MS_NS);
     with(|sim| sim.executor.pause(1));
     until(100 * MS_NS);
-    assert!(said.lock().unwrap().is_empty(), "a paused process does nothing");
+    assert!(said().is_empty(), "a paused process does nothing");
     with(|sim| sim.executor.resume(1));
     until(200 * MS_NS);
     let expected = [(100 * MS_NS, "clock 100".to_owned()), (110 * MS_NS, "clock 110".to_owned())];
-    assert_eq!(*said.lock().unwrap(), expected);
-    close();
+    assert_eq!(said(), expected);
 }
 
 #[test]
@@ -29,7 +27,7 @@ fn drift_and_steps_of_the_server_shift_expiry_by_exactly_what_they_should() {
     // How long a key of one second lives, in nanoseconds of the world, to the microsecond at which
     // the server's clock is read.
     let lives = |prepare: &dyn Fn(), midway: &dyn Fn()| {
-        world(2);
+        let _world = world(2);
         prepare();
         task(1, async { drop(ask(VirtualEnv::of(1), set(1000 * MS)).await) });
         until(100 * MS_NS);
@@ -49,7 +47,6 @@ fn drift_and_steps_of_the_server_shift_expiry_by_exactly_what_they_should() {
         assert!(value().is_some(), "alive at {alive_ns}");
         until(gone_ns + 1_000);
         assert!(value().is_none(), "gone at {gone_ns}");
-        close();
         gone_ns
     };
     let drift = |ppm: i32| move || with(|sim| sim.servers[0].clock.set_drift(0, ppm));
@@ -66,15 +63,13 @@ fn drift_and_steps_of_the_server_shift_expiry_by_exactly_what_they_should() {
 
 #[test]
 fn a_clients_drift_shifts_its_timers_and_its_view_of_time() {
-    world(2);
+    let _world = world(2);
     with(|sim| sim.processes[1].clock.set_drift(0, -100_000));
-    let said = Said::default();
-    let (env, theirs) = (VirtualEnv::of(1), Arc::clone(&said));
+    let env = VirtualEnv::of(1);
     task(1, async move {
         env.sleep(9 * MS).await;
-        say(&theirs, format!("{}", env.now().as_ns()));
+        say(format!("{}", env.now().as_ns()));
     });
     until(20 * MS_NS);
-    assert_eq!(*said.lock().unwrap(), [(10 * MS_NS, (9 * MS_NS).to_string())]);
-    close();
+    assert_eq!(said(), [(10 * MS_NS, (9 * MS_NS).to_string())]);
 }

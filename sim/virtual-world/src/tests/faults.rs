@@ -8,13 +8,12 @@ use super::*;
 
 #[test]
 fn a_reply_that_arrives_in_a_pause_is_seen_after_it() {
-    world(2);
+    let _world = world(2);
     network("1ms");
-    let said = Said::default();
-    let (env, theirs) = (VirtualEnv::of(1), Arc::clone(&said));
+    let env = VirtualEnv::of(1);
     task(1, async move {
         ask(env, set(50 * MS)).await;
-        say(&theirs, "answered");
+        say("answered");
     });
     until(MS_NS / 2);
     with(|sim| sim.executor.pause(1));
@@ -22,8 +21,7 @@ fn a_reply_that_arrives_in_a_pause_is_seen_after_it() {
     assert!(value().is_some(), "what was sent before the pause is executed");
     with(|sim| sim.executor.resume(1));
     until(21 * MS_NS);
-    assert_eq!(*said.lock().unwrap(), [(20 * MS_NS, "answered".to_owned())]);
-    close();
+    assert_eq!(said(), [(20 * MS_NS, "answered".to_owned())]);
 }
 
 /// A client that holds the lock, and releases it at the end of its work, whatever ends it.
@@ -39,7 +37,7 @@ fn hold_for(process: u32, span: Duration) {
 
 #[test]
 fn a_crashed_client_sends_no_release() {
-    world(3);
+    let _world = world(3);
     hold_for(1, 50 * MS);
     until(10 * MS_NS);
     assert!(value().is_some());
@@ -48,36 +46,32 @@ fn a_crashed_client_sends_no_release() {
     assert!(value().is_some(), "nobody has released it");
     until(501 * MS_NS);
     assert!(value().is_none(), "its TTL has");
-    assert_eq!(with(|sim| sim.executor.live()), 0);
+    assert_eq!(with(|sim| sim.executor.tasks.live), 0);
     // The same guard without the crash does release.
     hold_for(2, 50 * MS);
     until(600 * MS_NS);
     assert!(value().is_none());
-    close();
 }
 
 #[test]
 fn a_lost_reply_leaves_the_key_set() {
-    world(2);
-    let said = Said::default();
-    let theirs = Arc::clone(&said);
+    let _world = world(2);
     with(|sim| {
         let conn = sim.processes[1].conn(0, Purpose::Commands).unwrap();
         sim.network.conn_mut(conn).kill(Direction::ToClient);
     });
     task(1, async move {
         ask(VirtualEnv::of(1), set(50 * MS)).await;
-        say(&theirs, "answered");
+        say("answered");
     });
     until(20 * MS_NS);
     assert!(value().is_some());
-    assert!(said.lock().unwrap().is_empty());
-    close();
+    assert!(said().is_empty());
 }
 
 #[test]
 fn a_lost_request_never_arrives() {
-    world(2);
+    let _world = world(2);
     with(|sim| {
         let conn = sim.processes[1].conn(0, Purpose::Commands).unwrap();
         sim.network.conn_mut(conn).kill(Direction::ToServer);
@@ -85,45 +79,38 @@ fn a_lost_request_never_arrives() {
     task(1, async { drop(ask(VirtualEnv::of(1), set(50 * MS)).await) });
     until(20 * MS_NS);
     assert!(value().is_none());
-    close();
 }
 
 #[test]
 fn what_meets_a_partition_comes_after_the_heal() {
-    world(2);
-    with(|sim| sim.network.cut(1, 0, [true, false]));
-    let said = Said::default();
-    let theirs = Arc::clone(&said);
+    let _world = world(2);
+    with(|sim| sim.network.link(1, 0).cut = [true, false]);
     task(1, async move {
         ask(VirtualEnv::of(1), set(500 * MS)).await;
-        say(&theirs, "answered");
+        say("answered");
     });
     until(20 * MS_NS);
     assert!(value().is_none());
     with(Simulation::heal);
     until(30 * MS_NS);
     assert!(value().is_some());
-    assert_eq!(*said.lock().unwrap(), [(20 * MS_NS, "answered".to_owned())]);
-    close();
+    assert_eq!(said(), [(20 * MS_NS, "answered".to_owned())]);
 }
 
 #[test]
 fn a_client_that_crashes_in_a_blocked_command_takes_nothing_away() {
-    world(3);
+    let _world = world(3);
     task(1, async {
         ask(VirtualEnv::of(1), Command::new("BLPOP").arg("queue").arg("0")).await;
     });
     until(10 * MS_NS);
     with(|sim| sim.crash(1));
-    let said = Said::default();
-    let theirs = Arc::clone(&said);
     task(2, async move {
         let env = VirtualEnv::of(2);
         ask(env, Command::new("RPUSH").arg("queue").arg("job")).await;
         let left = ask(env, Command::new("LLEN").arg("queue")).await;
-        say(&theirs, format!("{left:?}"));
+        say(format!("{left:?}"));
     });
     until(20 * MS_NS);
-    assert_eq!(said.lock().unwrap()[0].1, "Int(1)");
-    close();
+    assert_eq!(said()[0].1, "Int(1)");
 }

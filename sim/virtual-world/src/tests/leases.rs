@@ -3,6 +3,8 @@
 //!
 //! Invariant: nothing here computes what the lock does. What it says and what the server says are counted.
 
+use std::sync::Mutex;
+
 use harness::cues::Recovery;
 use harness::injector::Injector;
 use picklock::time::span_ns;
@@ -46,7 +48,7 @@ impl Pausable for VirtualEnv {
 
 /// Has one client take the lock again and again, and counts.
 fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Measurements {
-    world(2);
+    let _world = world(2);
     network(LATENCY);
     let mut options = Options::builder(setting.ttl);
     if let Some(every) = setting.renew {
@@ -66,7 +68,6 @@ fn played(conditions: &Conditions, setting: Setting, seed: u64) -> Measurements 
         theirs.lock().unwrap().merge(played);
     });
     drive(u64::MAX);
-    close();
     let played = seen.lock().unwrap().clone();
     assert_eq!(played.holds(), u64::from(HOLDS));
     played

@@ -73,7 +73,7 @@ fn intervals_are_added_up_and_tags_told_apart() {
 #[test]
 fn what_is_damaged_is_named_with_its_line() {
     let refusal = |text: &str| match read(text, None, None) {
-        Err(FileError::Line { line, why, .. }) => (line, why),
+        Err(FileError::Line(_, line, why)) => (line, why),
         other => panic!("{other:?}"),
     };
     let text = log(&mut V2DeflateSerializer::new(), &[(None, squares())]);

@@ -3,15 +3,10 @@
 use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
 use crate::fault::Fault;
 use crate::history::{Intent, Touch};
-use crate::verdict::{Verdict, Witness};
+use crate::verdict::Witness;
 
 const OVERWRITE: Intent = Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false };
 const FOR_EVER: Intent = Intent { touch: Touch::Create(None), compares: false };
-
-fn witness(tape: &Tape, name: &str) -> Witness {
-    let Verdict::Violated(witness) = tape.finding(name) else { panic!("{name} is not violated") };
-    witness
-}
 
 fn told(witness: &Witness) -> Vec<String> {
     let line = |it: &crate::verdict::WitnessStep| format!("{} {} {}", it.at_ns, it.client, it.text);
@@ -28,7 +23,7 @@ fn stalled(tape: Tape, end_ns: u64) -> Tape {
 fn a_stall_names_who_made_the_key_that_nobody_was_told_of() {
     let tape = Tape::new().unknown(1, 1, 40..70).struck(Fault::LoseReply, 1, 60);
     let tape = stalled(tape.command(1, 45..70, CREATE, None), 45 + TTL_NS + 50);
-    let witness = witness(&tape, "availability");
+    let witness = tape.witness("availability");
     assert_eq!(
         (witness.acquisitions.as_slice(), witness.clients.as_slice()),
         (&[1][..], &[8, 1][..])
@@ -50,7 +45,7 @@ fn a_stall_names_who_made_the_key_that_nobody_was_told_of() {
 fn a_stall_names_who_wrote_the_key_anew_after_its_release() {
     let tape = Tape::new().hold(1, 1, 20..60).did(1, 10..15, CREATE).did(1, 61..65, DELETE);
     let tape = tape.struck(Fault::Delay, 1, 58).did(1, 59..90, OVERWRITE);
-    let witness = witness(&stalled(tape, 90 + TTL_NS + 50), "availability");
+    let witness = stalled(tape, 90 + TTL_NS + 50).witness("availability");
     let told = told(&witness);
     for line in [
         "58 1 waits: a message of its is late",
@@ -65,16 +60,16 @@ fn a_stall_names_who_wrote_the_key_anew_after_its_release() {
 #[test]
 fn a_stall_beside_no_key_names_nobody() {
     let released = || Tape::new().did(1, 10..15, CREATE).did(1, 61..65, DELETE);
-    let alone = witness(&stalled(released(), 900), "availability");
+    let alone = stalled(released(), 900).witness("availability");
     assert_eq!((alone.acquisitions, alone.accused, alone.clients), (vec![], vec![], vec![8]));
     // One that stood for less than half of the time did not keep them out.
-    let short = witness(&stalled(Tape::new().did(1, 10..15, CREATE), 1_900), "availability");
+    let short = stalled(Tape::new().did(1, 10..15, CREATE), 1_900).witness("availability");
     assert_eq!(short.accused.len(), 1, "{:?}", told(&short));
-    let short = witness(&stalled(Tape::new().did(1, 10..15, CREATE), 2_000), "availability");
+    let short = stalled(Tape::new().did(1, 10..15, CREATE), 2_000).witness("availability");
     assert_eq!(short.accused, [0; 0], "{:?}", told(&short));
     // Nor did one that another made after it show to be gone.
     let tape = Tape::new().command(1, 10..30, CREATE, None).did(2, 40..50, CREATE);
-    let gone = witness(&stalled(tape.did(2, 60..70, DELETE), 900), "availability");
+    let gone = stalled(tape.did(2, 60..70, DELETE), 900).witness("availability");
     assert_eq!(gone.accused, [0; 0], "{:?}", told(&gone));
 }
 
@@ -82,7 +77,7 @@ fn a_stall_beside_no_key_names_nobody() {
 fn what_has_no_answer_may_have_been_carried_out_late() {
     let released = Tape::new().did(1, 10..15, CREATE).did(1, 61..65, DELETE);
     let renewed = released.command(1, 50..55, OVERWRITE, None);
-    let witness = witness(&stalled(renewed, 3_000), "availability");
+    let witness = stalled(renewed, 3_000).witness("availability");
     assert_eq!(witness.accused, [3], "{:?}", told(&witness));
     assert!(told(&witness).iter().all(|it| !it.contains("expires")), "nobody knows when");
 }
@@ -90,7 +85,7 @@ fn what_has_no_answer_may_have_been_carried_out_late() {
 #[test]
 fn a_key_that_stays_is_its_makers_who_died() {
     let tape = Tape::new().acquires(1, 5).did(1, 10..15, FOR_EVER).crash(1, 20);
-    let witness = witness(&tape.probe(500, -1), "deadlock-freedom");
+    let witness = tape.probe(500, -1).witness("deadlock-freedom");
     assert_eq!(
         told(&witness),
         [
@@ -108,8 +103,8 @@ fn who_freed_the_lock_stands_beside_who_slept_on() {
     use picklock::env::Phase;
     let tape = Tape::new().hold(1, 1, 20..60).did(1, 10..15, CREATE).did(1, 61..65, DELETE);
     let tape = tape.acquires(2, 30).command(2, 31..40, CREATE, Some(Touch::None));
-    let tape = tape.phase(2, 41, Phase::Wait).phase(2, 900, Phase::Wait).woken_within(100);
-    let witness = witness(&tape, "wake-up");
+    let tape = tape.phase(2, 41, Phase::Wait).phase(2, 900, Phase::Wait);
+    let witness = tape.with(|it| it.woken_within_ns = Some(100)).witness("wake-up");
     assert_eq!(
         (witness.acquisitions.as_slice(), witness.clients.as_slice()),
         (&[2, 1][..], &[2, 1][..])

@@ -3,7 +3,7 @@
 use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 use crate::fault::Fault;
 use crate::history::{Intent, Touch};
-use crate::verdict::{Outcome, Verdict, Witness};
+use crate::verdict::{Outcome, Witness};
 
 const fn plain(touch: Touch) -> Intent {
     Intent { touch, compares: false }
@@ -14,7 +14,7 @@ const OVERWRITE: Intent = plain(Touch::Overwrite(Some(TTL_NS)));
 const UNKNOWN: Intent = plain(Touch::Unknown);
 
 fn outcome(tape: &Tape) -> Outcome {
-    tape.finding("ownership").outcome()
+    tape.outcome("ownership")
 }
 
 fn violated(tape: &Tape) -> bool {
@@ -26,8 +26,7 @@ fn violated(tape: &Tape) -> bool {
 }
 
 fn witness(tape: &Tape) -> Witness {
-    let Verdict::Violated(witness) = tape.finding("ownership") else { panic!("not violated") };
-    witness
+    tape.witness("ownership")
 }
 
 /// Acquisition 1 creates the key: sent at 100, answered at 110.

@@ -1,7 +1,8 @@
 //! The sweep by itself: what it blames and what it leaves to the search, at every boundary.
 
 use super::*;
-use crate::history::{Loss, Text};
+use crate::checker::ownership::Loss;
+use crate::history::Text;
 
 const TTL_NS: u64 = 1_000;
 /// The end of a command without an answer.

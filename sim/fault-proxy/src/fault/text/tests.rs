@@ -2,6 +2,17 @@
 
 use super::*;
 
+/// What a fault does, without where it strikes.
+pub(crate) fn shown(fault: &ProxyFault) -> String {
+    match fault {
+        ProxyFault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}"),
+        ProxyFault::Command(Rule { command, key, args, when, action, .. }) => {
+            let key = key.as_deref().map(String::from_utf8_lossy);
+            format!("{action:?} {command:?} {key:?} {args:?} {when:?}")
+        }
+    }
+}
+
 fn read(text: &str) -> String {
     let ParsedFault { fault, proxy } = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
     let part = if fault.toxicity() == Toxicity::ALL {
@@ -10,13 +21,7 @@ fn read(text: &str) -> String {
         format!(" on {}", fault.toxicity().part())
     };
     let proxy = proxy.map_or(String::new(), |proxy| format!(" of {proxy}"));
-    match fault {
-        ProxyFault::Wire { sides, effect, .. } => format!("{sides:?} {effect:?}{part}{proxy}"),
-        ProxyFault::Command(Rule { command, key, args, when, action, .. }) => {
-            let key = key.map(|key| String::from_utf8(key).unwrap());
-            format!("{action:?} {command:?} {key:?} {args:?} {when:?}{part}{proxy}")
-        }
-    }
+    shown(&fault) + &part + &proxy
 }
 
 #[test]

@@ -3,10 +3,10 @@
 //! Invariant: another method on a known path is answered with 405, any other path with 404.
 
 use hyper::{Method, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{ApiResponse, status};
-use crate::switchboard::toxic::text;
+use crate::switchboard::toxic::BodyFields;
 use crate::switchboard::{
     ProxySpec, ProxyStatus, SwitchError, Switchboard, Toxic, ToxicError, listen_address,
     resolve_upstream,
@@ -136,27 +136,28 @@ fn populate(body: &[u8], board: &Switchboard) -> ApiResult {
 }
 
 fn wanted(value: &Value) -> Result<ProxySpec, SwitchError> {
-    let fields = value.as_object().ok_or_else(|| shape("it must be an object"))?;
-    let needed = |name| -> Result<&str, SwitchError> {
-        text(fields, name)?.filter(|it| !it.is_empty()).ok_or_else(|| missing(name))
+    let fields = BodyFields::of(value)?;
+    let needed = |name: &str| {
+        let text = fields.text(name)?.filter(|it| !it.is_empty());
+        text.map(str::to_owned).ok_or_else(|| ToxicError::Missing(name.to_owned()))
     };
-    let (name, upstream) = (needed("name")?.to_owned(), needed("upstream")?.to_owned());
-    let listen = text(fields, "listen")?.filter(|it| !it.is_empty()).unwrap_or("0");
+    let (name, upstream) = (needed("name")?, needed("upstream")?);
+    let listen = fields.text("listen")?.filter(|it| !it.is_empty()).unwrap_or("0");
     let listen = own_address(listen)?;
     let way = resolve_upstream(&upstream)?;
-    let enabled = boolean(fields, "enabled")?.unwrap_or(true);
+    let enabled = fields.boolean("enabled")?.unwrap_or(true);
     Ok(ProxySpec { name, listen, upstream, way, enabled })
 }
 
 fn change(name: &str, value: &Value, board: &Switchboard) -> ApiResult {
     board.one(name)?;
-    let fields = value.as_object().ok_or_else(|| shape("it must be an object"))?;
-    let [listen, upstream] = ["listen", "upstream"].map(|name| text(fields, name));
+    let fields = BodyFields::of(value)?;
+    let [listen, upstream] = ["listen", "upstream"].map(|name| fields.text(name));
     let listen = listen?.filter(|it| !it.is_empty()).map(own_address).transpose()?;
     let upstream = upstream?.filter(|it| !it.is_empty());
     let upstream =
         upstream.map(|it| resolve_upstream(it).map(|way| (it.to_owned(), way))).transpose()?;
-    let enabled = boolean(fields, "enabled")?;
+    let enabled = fields.boolean("enabled")?;
     board.change(name, listen, upstream, enabled).and_then(|status| ok(shown(&status)))
 }
 
@@ -187,18 +188,6 @@ fn shape(says: impl Into<String>) -> SwitchError {
     ToxicError::Shape(says.into()).into()
 }
 
-fn missing(name: &str) -> SwitchError {
-    ToxicError::Missing(name.to_owned()).into()
-}
-
-fn boolean(fields: &Map<String, Value>, name: &str) -> Result<Option<bool>, SwitchError> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Bool(value)) => Ok(Some(*value)),
-        Some(_) => Err(shape(format!("{name} must be true or false"))),
-    }
-}
-
 /// The segments of a path, unescaped.
 fn words(path: &str) -> Option<Vec<String>> {
     path.split('/').filter(|word| !word.is_empty()).map(unescaped).collect()
@@ -222,13 +211,7 @@ fn unescaped(word: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switchboard::Names;
-    use crate::{Detail, ProxyLog};
-
-    fn board() -> Switchboard {
-        let log = ProxyLog::of_newest(Detail::Faults, 100, None);
-        Switchboard::start(log, Names::default(), 1).unwrap()
-    }
+    use crate::switchboard::tests::board;
 
     /// Status and body of the response to `POST /path body`.
     fn ask(board: &Switchboard, line: &str) -> (u16, Value) {
@@ -247,8 +230,8 @@ mod tests {
         let board = board();
         assert_eq!(ask(&board, "GET /proxies"), (200, json!({})));
         let (code, made) = ask(&board, CREATE);
-        let told = (code, made["name"].as_str(), &made["enabled"], &made["toxics"]);
-        assert_eq!(told, (201, Some("r"), &json!(true), &json!([])));
+        let seen = (code, made["name"].as_str(), &made["enabled"], &made["toxics"]);
+        assert_eq!(seen, (201, Some("r"), &json!(true), &json!([])));
         assert_eq!(ask(&board, CREATE).0, 409);
         assert_eq!(ask(&board, "GET /proxies/r"), (200, made.clone()));
         assert_eq!(ask(&board, "GET /proxies"), (200, json!({ "r": made })));
@@ -298,16 +281,16 @@ mod tests {
         let board = board();
         let (_, made) = ask(&board, CREATE);
         let two = r#"POST /populate [{"name":"r","upstream":"127.0.0.1:3"},{"name":"s","upstream":"127.0.0.1:1","enabled":false}]"#;
-        let (code, told) = ask(&board, two);
-        assert_eq!((code, told["proxies"].as_array().map(Vec::len)), (201, Some(2)));
-        assert_eq!(told["proxies"][0]["listen"], made["listen"]);
-        assert_eq!(told["proxies"][0]["upstream"], json!("127.0.0.1:3"));
-        assert_eq!(told["proxies"][1]["enabled"], json!(false));
+        let (code, body) = ask(&board, two);
+        assert_eq!((code, body["proxies"].as_array().map(Vec::len)), (201, Some(2)));
+        assert_eq!(body["proxies"][0]["listen"], made["listen"]);
+        assert_eq!(body["proxies"][0]["upstream"], json!("127.0.0.1:3"));
+        assert_eq!(body["proxies"][1]["enabled"], json!(false));
         assert_eq!(ask(&board, r#"POST /populate {"name":"r"}"#).0, 400);
     }
 
     #[test]
-    fn what_is_wrong_with_a_request_is_told() {
+    fn a_wrong_request_is_refused_with_the_reason() {
         let board = board();
         ask(&board, CREATE);
         for (line, code, says) in [
@@ -343,10 +326,14 @@ mod tests {
             ("GET /proxies/%zz", 400, "not valid UTF-8"),
             ("GET /proxies/%ff", 400, "not valid UTF-8"),
             ("GET /proxies/%72x", 404, "no proxy is called rx"),
+            (r#"POST /proxies {"name":"x","upstream":"ann:s3cret@127.0.0.1:1"}"#, 400, "password"),
+            (r#"POST /populate [{"name":"x","upstream":"a:s3cret@h:1"}]"#, 400, "password"),
+            (r#"POST /proxies/r {"upstream":"ann:s3cret@127.0.0.1:1"}"#, 400, "password"),
         ] {
             let (status, body) = ask(&board, line);
             assert_eq!((status, &body["status"]), (code, &json!(code)), "{line}: {body}");
-            assert!(body["error"].as_str().unwrap().contains(says), "{line}: {body}");
+            let error = body["error"].as_str().unwrap();
+            assert!(error.contains(says) && !error.contains("s3cret"), "{line}: {body}");
         }
         assert_eq!(ask(&board, "GET /version").0, 200);
     }

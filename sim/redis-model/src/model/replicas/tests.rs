@@ -3,51 +3,39 @@
 use resp::{ErrorReply, Reply};
 
 use super::*;
-use crate::model::{ConnectionId, Submitted};
-use crate::options::ModelOptions;
-
-fn at(ms: u64) -> WallTime {
-    WallTime::from_unix_ns(ms * 1_000_000)
-}
+use crate::test_model::{TestModel, at};
 
 struct Pair {
-    primary: Model,
-    replica: Model,
+    primary: TestModel,
+    replica: TestModel,
     id: ReplicaId,
-    client: ConnectionId,
-    reader: ConnectionId,
     applied: u64,
 }
 
 impl Pair {
     fn new() -> Self {
-        let (mut primary, mut replica) =
-            (Model::new(ModelOptions::default()), Model::new(ModelOptions::default()));
-        let client = primary.connect(at(1_000), "127.0.0.1:1");
-        let reader = replica.connect(at(1_000), "127.0.0.1:2");
-        let id = primary.attach_replica("127.0.0.1", 7001);
-        replica.follow("127.0.0.1", 7000, &primary.snapshot());
-        Self { primary, replica, id, client, reader, applied: 0 }
+        let (mut primary, mut replica) = (TestModel::default(), TestModel::default());
+        let id = primary.model.attach_replica("127.0.0.1", 7001);
+        replica.model.follow("127.0.0.1", 7000, &primary.model.snapshot());
+        Self { primary, replica, id, applied: 0 }
     }
 
     fn run(&mut self, ms: u64, line: &str) -> Reply {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        self.primary.execute(at(ms), self.client, &args)
+        self.primary.run_at(ms, line)
     }
 
     fn read(&mut self, ms: u64, line: &str) -> Reply {
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        self.replica.execute(at(ms), self.reader, &args)
+        self.replica.run_at(ms, line)
     }
 
     /// The replica applies one more group.
     fn step(&mut self, ms: u64) -> bool {
-        let Some(cut) = self.primary.next_cut(self.applied) else { return false };
+        let Some(cut) = self.primary.model.next_cut(self.applied) else { return false };
         let mut groups = Vec::new();
-        assert!(self.primary.copy_stream(self.applied, cut, &mut groups));
-        self.replica.apply(at(ms), &groups);
+        assert!(self.primary.model.copy_stream(self.applied, cut, &mut groups));
+        self.replica.model.apply(at(ms), &groups);
         self.applied = cut;
-        assert_eq!(self.replica.offset(), cut);
+        assert_eq!(self.replica.model.offset(), cut);
         true
     }
 }
@@ -76,8 +64,8 @@ fn a_replica_hides_expired_keys_until_its_primary_deletes_them() {
     pair.step(1_000);
     assert_eq!(pair.read(1_101, "GET k"), Reply::Nil);
     assert_eq!(pair.read(1_101, "DBSIZE"), Reply::Int(1));
-    assert_eq!(pair.replica.expire_due(at(1_101), 9), 0);
-    assert_eq!(pair.primary.expire_due(at(1_101), 9), 1);
+    assert_eq!(pair.replica.model.expire_due(at(1_101), 9), 0);
+    assert_eq!(pair.primary.model.expire_due(at(1_101), 9), 1);
     pair.step(1_102);
     assert_eq!(pair.read(1_102, "DBSIZE"), Reply::Int(0));
 }
@@ -88,11 +76,11 @@ fn a_promoted_replica_has_lost_what_it_had_not_received_and_the_old_primary_take
     pair.run(1_000, "SET a t");
     pair.step(1_000);
     pair.run(1_000, "SET lock first NX PX 5000");
-    pair.replica.promote();
-    assert!(!pair.replica.is_replica());
+    pair.replica.model.promote();
+    assert!(!pair.replica.model.is_replica());
     assert_eq!(pair.read(1_001, "SET lock second NX PX 5000"), Reply::Ok);
-    let snapshot = pair.replica.snapshot();
-    pair.primary.follow("127.0.0.1", 7001, &snapshot);
+    let snapshot = pair.replica.model.snapshot();
+    pair.primary.model.follow("127.0.0.1", 7001, &snapshot);
     assert_eq!(pair.run(1_002, "GET lock"), Reply::bulk("second"));
     assert_eq!(pair.run(1_002, "GET a"), Reply::bulk("t"));
     assert!(pair.run(1_002, "SET a u").is_error());
@@ -102,30 +90,28 @@ fn a_promoted_replica_has_lost_what_it_had_not_received_and_the_old_primary_take
 fn wait_ends_with_enough_acknowledgements_or_its_time() {
     let mut pair = Pair::new();
     pair.run(1_000, "SET k v");
-    let wait: [&[u8]; 3] = [b"WAIT", b"1", b"100"];
-    assert_eq!(pair.primary.submit(at(1_000), pair.client, &wait), Submitted::Blocked);
-    assert_eq!(pair.primary.next_deadline(), Some(at(1_101)));
-    pair.primary.acknowledge(pair.id, pair.primary.offset() - 1);
-    assert!(pair.primary.is_blocked(pair.client));
-    pair.primary.acknowledge(pair.id, pair.primary.offset());
-    let mut answers = Vec::new();
-    pair.primary.drain_outbox(|client, reply| answers.push((client, reply)));
-    assert_eq!(answers, [(pair.client, Reply::Int(1))]);
+    let waiter = pair.primary.client;
+    pair.primary.wait(waiter, "WAIT 1 100");
+    assert_eq!(pair.primary.model.next_deadline(), Some(at(1_101)));
+    pair.primary.model.acknowledge(pair.id, pair.primary.model.offset() - 1);
+    assert!(pair.primary.model.is_blocked(waiter));
+    pair.primary.model.acknowledge(pair.id, pair.primary.model.offset());
+    assert_eq!(pair.primary.heard(), [(waiter, Reply::Int(1))]);
     assert_eq!(pair.run(1_000, "WAIT 1 100"), Reply::Int(1));
     pair.run(1_000, "SET k w");
-    assert_eq!(pair.primary.submit(at(1_000), pair.client, &wait), Submitted::Blocked);
-    assert_eq!(pair.primary.unblock_due(at(1_100)), 0);
-    assert_eq!(pair.primary.unblock_due(at(1_101)), 1);
-    pair.primary.drain_outbox(|_, reply| assert_eq!(reply, Reply::Int(0)));
+    pair.primary.wait(waiter, "WAIT 1 100");
+    assert_eq!(pair.primary.model.unblock_due(at(1_100)), 0);
+    assert_eq!(pair.primary.model.unblock_due(at(1_101)), 1);
+    pair.primary.model.drain_outbox(|_, reply| assert_eq!(reply, Reply::Int(0)));
 }
 
 #[test]
 fn role_and_info_tell_who_follows_whom() {
     let mut pair = Pair::new();
     pair.run(1_000, "SET k v");
-    pair.primary.acknowledge(pair.id, 23);
+    pair.primary.model.acknowledge(pair.id, 23);
     let replica = ["127.0.0.1", "7001", "23"].map(Reply::bulk).into();
-    let end = i64::try_from(pair.primary.offset()).unwrap();
+    let end = i64::try_from(pair.primary.model.offset()).unwrap();
     let replicas = Reply::Array(vec![Reply::Array(replica)]);
     let expected = Reply::Array(vec![Reply::bulk("master"), Reply::Int(end), replicas]);
     assert_eq!(pair.run(1_000, "ROLE"), expected);
@@ -147,7 +133,7 @@ fn the_stream_is_redis_servers() {
     pair.run(1_200, "RPUSH l a b");
     pair.run(1_200, "BLPOP l 0");
     let mut stream = Vec::new();
-    assert!(pair.primary.copy_stream(0, pair.primary.offset(), &mut stream));
+    assert!(pair.primary.model.copy_stream(0, pair.primary.model.offset(), &mut stream));
     let text = String::from_utf8(stream).unwrap();
     let words: Vec<&str> =
         text.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect();
@@ -163,8 +149,6 @@ fn messages_reach_the_subscribers_of_a_replica() {
     pair.read(1_000, "SUBSCRIBE released");
     pair.run(1_000, "PUBLISH released k");
     pair.step(1_000);
-    let mut heard = Vec::new();
-    pair.replica.drain_outbox(|client, reply| heard.push((client, reply)));
     let message = ["message", "released", "k"].map(Reply::bulk).into();
-    assert_eq!(heard, [(pair.reader, Reply::Push(message))]);
+    assert_eq!(pair.replica.heard(), [(pair.replica.client, Reply::Push(message))]);
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use resp::{Blob, ProtocolVersion, Reply, blob, decimal, integer};
 
 use crate::commands::table::TABLE;
-use crate::script::digest::ScriptDigest;
+use crate::script::native::ScriptDigest;
 use crate::server::{Execution, Handler, Lookup, Request, SCRIPT_SESSION, Server};
 use crate::value::StoredValue;
 
@@ -27,11 +27,7 @@ pub(super) struct Verb {
 }
 
 impl Verb {
-    fn find(name: &'static str) -> Self {
-        Self::find_sub(name, None)
-    }
-
-    fn find_sub(name: &'static str, sub: Option<&'static str>) -> Self {
+    fn find(name: &'static str, sub: Option<&'static str>) -> Self {
         let words: Vec<&[u8]> =
             [Some(name), sub].iter().flatten().map(|it| it.as_bytes()).collect();
         let command = match TABLE.find(&words) {
@@ -48,16 +44,15 @@ impl Verb {
 macro_rules! verbs {
     ($($verb:ident),*) => {
         $(pub(super) static $verb: LazyLock<Verb> =
-            LazyLock::new(|| Verb::find(stringify!($verb)));)*
+            LazyLock::new(|| Verb::find(stringify!($verb), None));)*
     };
 }
 
 /// As the documentation of SET spells it, and as the stream shows it.
-pub(super) static DEL_AS_DOCUMENTED: LazyLock<Verb> = LazyLock::new(|| Verb::find("del"));
+pub(super) static DEL_AS_DOCUMENTED: LazyLock<Verb> = LazyLock::new(|| Verb::find("del", None));
 
 /// How many listen to channels.
-pub(super) static NUMSUB: LazyLock<Verb> =
-    LazyLock::new(|| Verb::find_sub("PUBSUB", Some("NUMSUB")));
+pub(super) static NUMSUB: LazyLock<Verb> = LazyLock::new(|| Verb::find("PUBSUB", Some("NUMSUB")));
 
 verbs!(
     DEL, GET, HDEL, HGET, HSET, INCR, PEXPIRE, PTTL, PUBLISH, SET, TIME, ZADD, ZCARD, ZRANGE,
@@ -68,15 +63,22 @@ verbs!(
 pub(super) struct ScriptCalls<'a> {
     server: &'a mut Server,
     now_us: i64,
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) args: &'a [&'a [u8]],
 }
 
 impl<'a> ScriptCalls<'a> {
     /// For a script that this request has asked for.
-    pub(super) fn new(server: &'a mut Server, request: &Request<'_>) -> Self {
+    pub(super) fn new(
+        server: &'a mut Server,
+        request: &Request<'_>,
+        keys: &'a [&'a [u8]],
+        args: &'a [&'a [u8]],
+    ) -> Self {
         let db = server.db_number(request);
         let session = &mut server.sessions[SCRIPT_SESSION as usize];
         (session.db, session.protocol) = (db, ProtocolVersion::Resp2);
-        Self { server, now_us: request.now_us }
+        Self { server, now_us: request.now_us, keys, args }
     }
 
     /// The script has come with its text: from now on its digest will do.

@@ -1,7 +1,9 @@
 //! The scripts of a lock that is handed over, statement by statement as their texts have them.
 
+use picklock::queue_scripts;
 use resp::{Blob, Reply, blob};
 
+use super::NativeRow;
 use super::calls::{
     DEL, EXACT, GET, HDEL, HGET, HSET, NUMSUB, PEXPIRE, PTTL, PUBLISH, SET, ScriptCalls, TIME,
     ZADD, ZCARD, ZRANGE, ZRANK, ZREM, ZREVRANGE, arg, exact, joined, span,
@@ -10,6 +12,20 @@ use crate::value::StoredValue;
 
 /// Spans up to here can be multiplied by a place in the queue.
 const SPAN_MAX: i64 = 1 << 32;
+
+pub(super) fn scripts() -> [NativeRow; 4] {
+    [
+        ("4c2d9789ce475f6eeb7749e59c71c22b57164a27", queue_scripts::TAKE.text(), fits_take, take),
+        ("b82e54e8fc59cef51785b7270b10f061871cc9ed", queue_scripts::JOIN.text(), fits_ask, join),
+        ("545f18e3009874aa7cc0cdca6d5c2ba0cf3ef755", queue_scripts::LOOK.text(), fits_ask, look),
+        (
+            "bd8619b1c2a6ed99132337e76b46cc88ac20faab",
+            queue_scripts::LEAVE.text(),
+            fits_leave,
+            leave,
+        ),
+    ]
+}
 
 /// A client in the queue.
 struct QueueEntry<'a> {
@@ -27,8 +43,8 @@ fn seat(text: &[u8]) -> Option<QueueEntry<'_>> {
 }
 
 /// Whether line and book are such as these scripts leave them.
-fn is_in_order(calls: &ScriptCalls<'_>, keys: &[&[u8]]) -> bool {
-    let [key, line, book, ..] = keys else { return false };
+fn is_in_order(calls: &ScriptCalls<'_>) -> bool {
+    let [key, line, book, ..] = calls.keys else { return false };
     let apart = key != line && line != book && key != book;
     let in_time = |end: Option<i64>| end.is_none_or(|end| end < EXACT);
     let key = match calls.look(key) {
@@ -55,37 +71,38 @@ fn is_in_order(calls: &ScriptCalls<'_>, keys: &[&[u8]]) -> bool {
     apart && key && line && book
 }
 
-pub(super) fn fits_take(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
-    let line = keys.get(1).map(|line| calls.look(line));
+fn fits_take(calls: &ScriptCalls<'_>) -> bool {
+    let line = calls.keys.get(1).map(|line| calls.look(line));
     let line = line.is_some_and(|found| matches!(found, None | Some((StoredValue::Scored(_), _))));
-    line && matches!(args, [_, ttl, ..] if span(ttl).is_some())
+    line && matches!(calls.args, [_, ttl, ..] if span(ttl).is_some())
 }
 
-pub(super) fn take(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
+fn take(calls: &mut ScriptCalls<'_>) -> Reply {
+    let (keys, args) = (calls.keys, calls.args);
     let free = calls.number(&ZCARD, &[keys[1]]) == 0;
     let set = free && calls.call(&SET, &[keys[0], args[0], b"NX", b"PX", args[1]]) == Reply::Ok;
     Reply::Array(vec![Reply::Int(i64::from(set))])
 }
 
-pub(super) fn fits_ask(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
+fn fits_ask(calls: &ScriptCalls<'_>) -> bool {
     let small = |text: &[u8]| exact(text).is_some_and(|span| (0..=SPAN_MAX).contains(&span));
-    match args {
+    match calls.args {
         // C ends a text at a NUL.
         [_, stagger, grace, channel, ttl, ..] => {
             small(stagger)
                 && small(grace)
                 && !channel.contains(&0)
                 && span(ttl).is_some()
-                && is_in_order(calls, keys)
+                && is_in_order(calls)
         }
         _ => false,
     }
 }
 
 /// A script of a queue at work.
-struct LockQueue<'c, 's, 'k> {
+struct LockQueue<'c, 's> {
     calls: &'c mut ScriptCalls<'s>,
-    keys: &'k [&'k [u8]],
+    keys: &'s [&'s [u8]],
     us: Blob,
     now: i64,
 }
@@ -98,11 +115,11 @@ struct NextWaiter {
     channel: Blob,
 }
 
-impl<'c, 's, 'k> LockQueue<'c, 's, 'k> {
-    fn begin(calls: &'c mut ScriptCalls<'s>, keys: &'k [&'k [u8]]) -> Self {
+impl<'c, 's> LockQueue<'c, 's> {
+    fn begin(calls: &'c mut ScriptCalls<'s>) -> Self {
         calls.call(&TIME, &[]);
         let now_us = calls.now_us();
-        Self { calls, keys, us: joined(now_us), now: now_us / 1000 }
+        Self { keys: calls.keys, calls, us: joined(now_us), now: now_us / 1000 }
     }
 
     fn drop(&mut self, token: &[u8]) {
@@ -137,16 +154,17 @@ impl<'c, 's, 'k> LockQueue<'c, 's, 'k> {
     }
 }
 
-pub(super) fn join(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    ask(calls, keys, args, true)
+fn join(calls: &mut ScriptCalls<'_>) -> Reply {
+    ask(calls, true)
 }
 
-pub(super) fn look(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    ask(calls, keys, args, false)
+fn look(calls: &mut ScriptCalls<'_>) -> Reply {
+    ask(calls, false)
 }
 
-fn ask(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]], joins: bool) -> Reply {
-    let mut at = LockQueue::begin(calls, keys);
+fn ask(calls: &mut ScriptCalls<'_>, joins: bool) -> Reply {
+    let (keys, args) = (calls.keys, calls.args);
+    let mut at = LockQueue::begin(calls);
     let (token, ttl) = (args[0], args[4]);
     let owner = at.calls.text(&GET, &[keys[0]]);
     if owner.as_deref() == Some(token) {
@@ -209,13 +227,13 @@ fn ask(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]], joins: bool)
     Reply::Array(vec![Reply::Int(0), Reply::Bulk(at.us), Reply::Int(wake)])
 }
 
-pub(super) fn fits_leave(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
-    !args.is_empty() && is_in_order(calls, keys)
+fn fits_leave(calls: &ScriptCalls<'_>) -> bool {
+    !calls.args.is_empty() && is_in_order(calls)
 }
 
-pub(super) fn leave(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    let mut at = LockQueue::begin(calls, keys);
-    let token = args[0];
+fn leave(calls: &mut ScriptCalls<'_>) -> Reply {
+    let (keys, token) = (calls.keys, calls.args[0]);
+    let mut at = LockQueue::begin(calls);
     let stood = at.calls.number(&ZREM, &[keys[1], token]) == 1;
     at.calls.call(&HDEL, &[keys[2], token]);
     let owner = at.calls.text(&GET, &[keys[0]]);

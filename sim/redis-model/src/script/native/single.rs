@@ -1,23 +1,59 @@
 //! The scripts of locks on one key, and of a value behind a fence.
 
+use picklock::{fence, scripts};
 use resp::Reply;
 
+use super::NativeRow;
 use super::calls::{
     DEL, DEL_AS_DOCUMENTED, GET, INCR, PEXPIRE, PTTL, PUBLISH, SET, ScriptCalls, exact, span,
 };
 use crate::value::StoredValue;
 
-/// What is answered where a comparison fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mismatch {
-    /// Where there is no such key.
-    missing: i64,
-    /// Where it holds something else.
-    other: i64,
-}
+/// The compare-and-delete of the documentation of SET.
+const AS_DOCUMENTED: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1]\nthen\n    \
+    return redis.call(\"del\",KEYS[1])\nelse\n    return 0\nend\n";
 
-const THREE: Mismatch = Mismatch { missing: 0, other: -1 };
-const TWO: Mismatch = Mismatch { missing: 0, other: 0 };
+pub(super) fn scripts() -> [NativeRow; 7] {
+    [
+        (
+            "230a6695bbbb812377e64cd05e384647ef03c2b3",
+            scripts::COMPARE_AND_DELETE.text(),
+            fits_compared,
+            delete,
+        ),
+        (
+            "2767343070476db0d864adba2e638330d8371ddd",
+            scripts::COMPARE_AND_EXTEND.text(),
+            fits_extend,
+            extend,
+        ),
+        (
+            "d4575536cbfd0a054406e09ca767b76fb48b7738",
+            scripts::DELETE_AND_TELL.text(),
+            fits_delete_and_tell,
+            delete_and_tell,
+        ),
+        ("626358b92b181fa1aef9717bda14b722e41503c5", scripts::TRY.text(), fits_try, try_once),
+        (
+            "daa60f14965c4ffea84726194704c6de85a93d98",
+            scripts::TRY_FENCED.text(),
+            fits_try_fenced,
+            try_fenced,
+        ),
+        (
+            "f7cd68ba2f14ac2612bb157a8d36fef01b8c9c2c",
+            fence::WRITE_FENCED.text(),
+            fits_write_fenced,
+            write_fenced,
+        ),
+        (
+            "0df94f0c181d164030a056e556fe2176c70f0013",
+            AS_DOCUMENTED,
+            fits_compared,
+            delete_as_documented,
+        ),
+    ]
+}
 
 /// Whether a key can be read as a string.
 fn is_string(calls: &ScriptCalls<'_>, key: &[u8]) -> bool {
@@ -39,129 +75,106 @@ fn is_number(calls: &ScriptCalls<'_>, key: &[u8]) -> bool {
     }
 }
 
-pub(super) fn fits_compared(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
-    matches!((keys, args), ([key, ..], [_, ..]) if is_string(calls, key))
+fn fits_compared(calls: &ScriptCalls<'_>) -> bool {
+    matches!((calls.keys, calls.args), ([key, ..], [_, ..]) if is_string(calls, key))
 }
 
+/// Acts if the key holds the token. The answer is 0 where there is no key, `other` where another holds it.
 fn compared(
     calls: &mut ScriptCalls<'_>,
-    key: &[u8],
-    token: &[u8],
-    answers: Mismatch,
-) -> Result<(), i64> {
-    match calls.text(&GET, &[key]) {
-        None => Err(answers.missing),
-        Some(owner) if owner[..] == *token => Ok(()),
-        Some(_) => Err(answers.other),
-    }
-}
-
-pub(super) fn delete(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    Reply::Int(match compared(calls, keys[0], args[0], THREE) {
-        Ok(()) => calls.number(&DEL, &[keys[0]]),
-        Err(answer) => answer,
-    })
-}
-
-pub(super) fn delete_as_documented(
-    calls: &mut ScriptCalls<'_>,
-    keys: &[&[u8]],
-    args: &[&[u8]],
+    other: i64,
+    act: impl FnOnce(&mut ScriptCalls<'_>) -> i64,
 ) -> Reply {
-    Reply::Int(match compared(calls, keys[0], args[0], TWO) {
-        Ok(()) => calls.number(&DEL_AS_DOCUMENTED, &[keys[0]]),
-        Err(answer) => answer,
+    Reply::Int(match calls.text(&GET, &[calls.keys[0]]) {
+        None => 0,
+        Some(owner) if owner[..] == *calls.args[0] => act(calls),
+        Some(_) => other,
     })
 }
 
-pub(super) fn fits_extend(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
+fn delete(calls: &mut ScriptCalls<'_>) -> Reply {
+    compared(calls, -1, |calls| calls.number(&DEL, &[calls.keys[0]]))
+}
+
+fn delete_as_documented(calls: &mut ScriptCalls<'_>) -> Reply {
+    compared(calls, 0, |calls| calls.number(&DEL_AS_DOCUMENTED, &[calls.keys[0]]))
+}
+
+fn fits_extend(calls: &ScriptCalls<'_>) -> bool {
     // Any number will do: one that is not positive deletes the key.
-    fits_compared(calls, keys, args) && args.get(1).is_some_and(|span| exact(span).is_some())
+    fits_compared(calls) && calls.args.get(1).is_some_and(|span| exact(span).is_some())
 }
 
-pub(super) fn extend(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    Reply::Int(match compared(calls, keys[0], args[0], THREE) {
-        Ok(()) => {
-            calls.call(&PEXPIRE, &[keys[0], args[1]]);
-            1
-        }
-        Err(answer) => answer,
+fn extend(calls: &mut ScriptCalls<'_>) -> Reply {
+    compared(calls, -1, |calls| {
+        calls.call(&PEXPIRE, &[calls.keys[0], calls.args[1]]);
+        1
     })
 }
 
-pub(super) fn fits_delete_and_tell(
-    calls: &ScriptCalls<'_>,
-    keys: &[&[u8]],
-    args: &[&[u8]],
-) -> bool {
-    fits_compared(calls, keys, args) && args.len() > 1
+fn fits_delete_and_tell(calls: &ScriptCalls<'_>) -> bool {
+    fits_compared(calls) && calls.args.len() > 1
 }
 
-pub(super) fn delete_and_tell(
-    calls: &mut ScriptCalls<'_>,
-    keys: &[&[u8]],
-    args: &[&[u8]],
-) -> Reply {
-    let owner = calls.text(&GET, &[keys[0]]);
+fn delete_and_tell(calls: &mut ScriptCalls<'_>) -> Reply {
+    let owner = calls.text(&GET, &[calls.keys[0]]);
     let owned = owner.is_some();
-    if owner.is_some_and(|owner| owner[..] != *args[0]) {
+    if owner.is_some_and(|owner| owner[..] != *calls.args[0]) {
         return Reply::Int(-1);
     }
     if owned {
-        calls.call(&DEL, &[keys[0]]);
+        calls.call(&DEL, &[calls.keys[0]]);
     }
-    calls.call(&PUBLISH, &[args[1], b"free"]);
+    calls.call(&PUBLISH, &[calls.args[1], b"free"]);
     Reply::Int(i64::from(owned))
 }
 
-pub(super) fn fits_try(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
-    match (keys, args) {
+fn fits_try(calls: &ScriptCalls<'_>) -> bool {
+    match (calls.keys, calls.args) {
         ([key, ..], [_, ttl, ..]) => span(ttl).is_some() && has_exact_time(calls, key),
         _ => false,
     }
 }
 
-pub(super) fn try_once(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    let set = calls.call(&SET, &[keys[0], args[0], b"NX", b"PX", args[1]]);
+fn try_once(calls: &mut ScriptCalls<'_>) -> Reply {
+    let set = calls.call(&SET, &[calls.keys[0], calls.args[0], b"NX", b"PX", calls.args[1]]);
     Reply::Array(match set {
         Reply::Ok => vec![Reply::Int(1)],
-        _ => vec![Reply::Int(0), Reply::Int(calls.number(&PTTL, &[keys[0]]))],
+        _ => vec![Reply::Int(0), Reply::Int(calls.number(&PTTL, &[calls.keys[0]]))],
     })
 }
 
-pub(super) fn fits_try_fenced(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
-    match keys {
-        [key, counter, ..] => {
-            fits_try(calls, keys, args) && key != counter && is_number(calls, counter)
-        }
+fn fits_try_fenced(calls: &ScriptCalls<'_>) -> bool {
+    match calls.keys {
+        [key, counter, ..] => fits_try(calls) && key != counter && is_number(calls, counter),
         _ => false,
     }
 }
 
-pub(super) fn try_fenced(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    let left = calls.number(&PTTL, &[keys[0]]);
+fn try_fenced(calls: &mut ScriptCalls<'_>) -> Reply {
+    let left = calls.number(&PTTL, &[calls.keys[0]]);
     if left != -2 {
         return Reply::Array(vec![Reply::Int(0), Reply::Int(left)]);
     }
-    let fence = calls.number(&INCR, &[keys[1]]);
-    calls.call(&SET, &[keys[0], args[0], b"PX", args[1]]);
+    let fence = calls.number(&INCR, &[calls.keys[1]]);
+    calls.call(&SET, &[calls.keys[0], calls.args[0], b"PX", calls.args[1]]);
     Reply::Array(vec![Reply::Int(1), Reply::Int(fence)])
 }
 
-pub(super) fn fits_write_fenced(calls: &ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> bool {
-    match (keys, args) {
+fn fits_write_fenced(calls: &ScriptCalls<'_>) -> bool {
+    match (calls.keys, calls.args) {
         ([_, mark, ..], [shown, _, ..]) => exact(shown).is_some() && is_number(calls, mark),
         _ => false,
     }
 }
 
-pub(super) fn write_fenced(calls: &mut ScriptCalls<'_>, keys: &[&[u8]], args: &[&[u8]]) -> Reply {
-    let mark = calls.text(&GET, &[keys[1]]);
+fn write_fenced(calls: &mut ScriptCalls<'_>) -> Reply {
+    let mark = calls.text(&GET, &[calls.keys[1]]);
     let mark = mark.and_then(|mark| exact(&mark)).unwrap_or(0);
-    if exact(args[0]).is_some_and(|shown| shown < mark) {
+    if exact(calls.args[0]).is_some_and(|shown| shown < mark) {
         return Reply::Int(-mark);
     }
-    calls.call(&SET, &[keys[1], args[0]]);
-    calls.call(&SET, &[keys[0], args[1]]);
+    calls.call(&SET, &[calls.keys[1], calls.args[0]]);
+    calls.call(&SET, &[calls.keys[0], calls.args[1]]);
     Reply::Int(1)
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use scenarios::history::{Answer, Event, Stage, Touch, What};
+use scenarios::history::{Answer, Stage, Touch};
 
-use super::register::{catalogued, history_of};
 use super::*;
 use scenarios::verdict::Verdict;
 
@@ -62,6 +61,12 @@ fn the_articles_watchdog_renews_five_times_and_asks_for_more_each_time() {
     assert_eq!(asked.collect::<Vec<_>>(), [400, 600, 800, 1_000, 1_200]);
 }
 
+/// Whether anybody slept through a release.
+fn wake_up(history: &History) -> Verdict {
+    let findings = checker::judge(history, true);
+    findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict
+}
+
 /// Who polls looks after its pause, and who listens when the TTL is over: whatever strikes, nobody else
 /// is blamed.
 #[test]
@@ -73,8 +78,7 @@ fn nobody_is_called_asleep_who_only_pauses() {
         let mut held = 0;
         for seed in 0..100 {
             runner.run(seed, Choices::seeded(seed));
-            let findings = runner.journal().look(|history| checker::judge(history, true));
-            let found = findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict;
+            let found = runner.journal().look(wake_up);
             assert_ne!(found.outcome(), Outcome::Violated, "{lock} {seed}: {found:?}");
             held += u32::from(found == Verdict::Held);
         }
@@ -90,14 +94,10 @@ fn a_wake_up_is_missed_without_any_fault() {
     let (_, after) = rest.split_once("[[expect]]").unwrap();
     let text = format!("{before}[[expect]]{after}").replace("hold = \"100ms\"", "hold = \"2ms\"");
     let missed = |lock: &str| {
-        let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
-        let scenario = Scenario::parse("calm", "calm.toml", &text, &overrides).unwrap();
-        let mut runner = Runner::new(&scenario).unwrap();
+        let mut runner = Runner::new(&parsed(&text, Some(lock))).unwrap();
         let is_missed = |seed: &u64| {
             runner.run(*seed, Choices::seeded(*seed));
-            let findings = runner.journal().look(|history| checker::judge(history, true));
-            let found = findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict;
-            found.outcome() == Outcome::Violated
+            runner.journal().look(wake_up).outcome() == Outcome::Violated
         };
         (0..100).filter(is_missed).count()
     };
@@ -134,12 +134,7 @@ fn polling_costs_the_square_of_those_who_wait_and_a_line_does_not() {
 
 #[test]
 fn who_does_not_look_again_sleeps_through_a_release() {
-    let slept = |lock: &str| {
-        let history = history_of(&catalogued("missed-wakeup", lock, &[]), 1);
-        let findings = checker::check(&history, true);
-        let finding = findings.into_iter().find(|it| it.name == "wake-up").unwrap();
-        finding.verdict
-    };
+    let slept = |lock: &str| wake_up(&history_of(&catalogued("missed-wakeup", lock, &[]), 1));
     let Verdict::Violated(witness) = slept("notify-no-recheck") else { panic!("not violated") };
     // The sleeper, and who had freed the lock.
     assert_eq!((witness.clients, witness.occurrences), (vec![2, 1], 1));
@@ -235,10 +230,8 @@ fn the_dead_are_silent() {
         [("crash-between", "single"), ("crash-between", "polling"), ("crash-holder", "polling")]
     {
         let history = history_of(&catalogued(name, lock, &[]), 1);
-        let is_death = |it: &&Event| {
-            matches!(it.what, What::Fault { fault: scenarios::fault::Fault::Crash, .. })
-        };
-        let death = *history.events.iter().find(is_death).unwrap();
+        let death = strikes(&history)[0];
+        assert!(matches!(death.what, What::Fault { fault: Fault::Crash, .. }), "{name} {lock}");
         let after = history.events.iter().skip_while(|it| **it != death).skip(1);
         let theirs = after.filter(|it| it.client == death.client);
         for event in theirs {

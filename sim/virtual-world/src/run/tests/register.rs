@@ -3,32 +3,10 @@
 use std::collections::BTreeMap;
 
 use picklock::env::Phase;
-use scenarios::fault::{Fault, Whom};
-use scenarios::history::{Declared, Event, Timeline, Touch, UpdateEnd, What};
+use scenarios::fault::Whom;
+use scenarios::history::{Declared, Timeline, Touch, UpdateEnd};
 
 use super::*;
-
-const MS_NS: u64 = 1_000_000;
-
-/// A scenario of the catalogue with this lock and these changes.
-pub(super) fn catalogued(name: &str, lock: &str, set: &[(&str, &str)]) -> Scenario {
-    let text = scenarios::catalog::text(name).unwrap();
-    let set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let overrides = Overrides { lock: Some(lock.to_owned()), set, ..Overrides::default() };
-    Scenario::parse(name, name, text, &overrides).unwrap()
-}
-
-pub(super) fn history_of(scenario: &Scenario, seed: u64) -> History {
-    let mut runner = Runner::new(scenario).unwrap();
-    let schedule = runner.run(seed, Choices::seeded(seed));
-    assert_eq!(schedule.facts.stuck, 0);
-    runner.journal().history()
-}
-
-/// The first event of this kind.
-fn first(history: &History, is: impl Fn(What) -> bool) -> Event {
-    *history.events.iter().find(|it| is(it.what)).unwrap()
-}
 
 #[test]
 fn every_client_makes_its_rounds_and_no_step_is_lost() {
@@ -84,8 +62,7 @@ fn no_fault_touches_the_registers_server() {
         let file = format!("{topology}[server]\nappend_only = \"everysec\"\n[swarm]\n{swarm}");
         let text = format!("{text}\n{file}").replace("clients = 2", "clients = 5");
         let text = text.replace("hold = \"1s\"", "hold = \"20ms\"\nrounds = 3");
-        let scenario =
-            Scenario::parse("swarm", "swarm.toml", &text, &Overrides::default()).unwrap();
+        let scenario = parsed(&text, None);
         let mut struck = BTreeMap::<Fault, u32>::new();
         let mut answered = 0;
         for seed in 0..60 {
@@ -128,8 +105,7 @@ fn the_head_and_the_strike_say_what_was_staged() {
     let more = "[[fault]]\nkind = \"lose-reply\"\non = \"client 3\"\nat = { command = \"SET\" }\n\
                 [[fault]]\nkind = \"pause\"\nat = { time = \"99s\" }\nfor = \"1s\"\n";
     let text = format!("{text}\n{more}");
-    let scenario = Scenario::parse("three", "three.toml", &text, &Overrides::default()).unwrap();
-    let history = history_of(&scenario, 1);
+    let history = history_of(&parsed(&text, None), 1);
     let declared = |kind, on, in_hold| Declared { kind, on, in_hold };
     let expected = [
         declared(Fault::Crash, Whom::Holder, true),
@@ -169,7 +145,7 @@ fn after_a_holders_death_the_lock_is_had_within_its_ttl_and_a_retry() {
     for lock in ["single", "single-watchdog", "polling"] {
         for seed in 0..20 {
             let history = history_of(&catalogued("crash-holder", lock, &[]), seed);
-            let crash = first(&history, |it| matches!(it, What::Fault { .. }));
+            let crash = strikes(&history)[0];
             let after = |it: &&Event| it.at_ns > crash.at_ns && it.what == What::Acquired;
             let next = history.events.iter().find(after).unwrap();
             let waited_ns = next.at_ns - crash.at_ns;
@@ -185,7 +161,8 @@ fn after_a_holders_death_the_lock_is_had_within_its_ttl_and_a_retry() {
 fn the_phase_before_a_write_comes_right_before_it() {
     for (name, lock) in [("gc-pause", "single"), ("bonus-pool", "single"), ("gc-pause", "none")] {
         let history = history_of(&catalogued(name, lock, &[]), 2);
-        let phase = first(&history, |it| it == What::Phase(Phase::HoldBeforeWrite));
+        let is = |it: &&Event| it.what == What::Phase(Phase::HoldBeforeWrite);
+        let phase = *history.events.iter().find(is).unwrap();
         let mut theirs = history.events.iter().filter(|it| it.acquisition == phase.acquisition);
         assert!(theirs.any(|it| *it == phase));
         let next = theirs.next().unwrap();
@@ -201,9 +178,8 @@ fn a_staged_fault_of_messages_passes_the_register_by() {
     {
         let text = scenarios::catalog::text("crash-holder").unwrap();
         let text = text.replace("kind = \"crash\"", kind);
-        let scenario = Scenario::parse("one", "one.toml", &text, &Overrides::default()).unwrap();
-        let history = history_of(&scenario, 1);
-        let strike = first(&history, |it| matches!(it, What::Fault { .. }));
+        let history = history_of(&parsed(&text, None), 1);
+        let strike = strikes(&history)[0];
         let timeline = Timeline::of(&history);
         let struck = timeline.acquisitions.iter().find(|it| it.client == strike.client).unwrap();
         assert!(strike.at_ns >= struck.release_ns.unwrap(), "{kind}: {strike:?}");

@@ -1,0 +1,77 @@
+//! Listening to the channels of a real redis-server.
+
+use crate::support::{ServerExt, call, eventually, listeners, subscribers};
+use picklock::env::{CallError, Env, Subscription};
+use picklock::{Node, TokioEnv};
+use test_server::RedisServer;
+
+async fn publish(env: &TokioEnv, channel: &str, message: &str) -> i64 {
+    call(env, &["PUBLISH", channel, message]).await.as_int().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_published_after_the_confirmation_is_heard_in_order() {
+    let server = RedisServer::start(&[]);
+    let (env, other) = (server.env(), server.env());
+    let mut ear = env.subscribe(Node(0), b"c").await.unwrap();
+    for message in ["one", "two", "three"] {
+        assert_eq!(publish(&other, "c", message).await, 1);
+    }
+    publish(&other, "d", "not for us").await;
+    publish(&other, "c", "four").await;
+    for message in ["one", "two", "three", "four"] {
+        assert_eq!(&*ear.next().await.unwrap(), message.as_bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_seats_share_one_connection_and_the_last_of_a_channel_ends_it() {
+    let server = RedisServer::start(&[]);
+    let (env, other) = (server.env(), server.env());
+    let one = env.subscribe(Node(0), b"c").await.unwrap();
+    let mut two = env.clone().subscribe(Node(0), b"c").await.unwrap();
+    let mut elsewhere = env.subscribe(Node(0), b"d").await.unwrap();
+    assert_eq!(subscribers(&other).await, 1);
+    drop(one);
+    // Whatever the drop has sent is done by the time this is confirmed.
+    drop(env.subscribe(Node(0), b"e").await.unwrap());
+    assert_eq!(listeners(&other, "c").await, 1);
+    assert_eq!(publish(&other, "c", "for the other").await, 1);
+    assert_eq!(&*two.next().await.unwrap(), b"for the other");
+    drop(two);
+    eventually(&other, || async { listeners(&other, "c").await == 0 }).await;
+    assert_eq!(publish(&other, "d", "still there").await, 1);
+    assert_eq!(&*elsewhere.next().await.unwrap(), b"still there");
+    // To leave and to come back at once is to be there.
+    drop(elsewhere);
+    let mut again = env.subscribe(Node(0), b"d").await.unwrap();
+    assert_eq!(publish(&other, "d", "back").await, 1);
+    assert_eq!(&*again.next().await.unwrap(), b"back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_listens_is_told_that_the_connection_broke_and_can_listen_anew() {
+    let server = RedisServer::start(&[]);
+    let (env, other) = (server.env(), server.env());
+    let mut ear = env.subscribe(Node(0), b"c").await.unwrap();
+    publish(&other, "c", "before").await;
+    call(&other, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    assert_eq!(&*ear.next().await.unwrap(), b"before");
+    assert!(matches!(ear.next().await, Err(CallError::Indeterminate(_))));
+    let mut ear = env.subscribe(Node(0), b"c").await.unwrap();
+    assert_eq!(publish(&other, "c", "after").await, 1);
+    assert_eq!(&*ear.next().await.unwrap(), b"after");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_is_told_apart_from_a_failed_connect() {
+    let server = RedisServer::start(&[]);
+    let other = server.env();
+    call(&other, &["ACL", "SETUSER", "deaf", "on", ">pw", "+@all", "~*", "resetchannels"]).await;
+    let deaf = TokioEnv::open(format!("redis://deaf:pw@127.0.0.1:{}/", server.port())).unwrap();
+    let refused = deaf.subscribe(Node(0), b"c").await.err().unwrap();
+    assert!(refused.has_code("NOPERM"), "{refused}");
+    let nobody = TokioEnv::open("redis://127.0.0.1:1/").unwrap();
+    let error = nobody.subscribe(Node(0), b"c").await.err().unwrap();
+    assert!(matches!(error, CallError::NotSent(_)), "{error}");
+}

@@ -1,0 +1,247 @@
+//! A lock whose server is whoever three sentinels call the primary.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::fake;
+use crate::support::{LONG, PATIENCE, ServerExt, answered, call, eventually, synced, token_of};
+use picklock::command::Command;
+use picklock::env::{CallError, Conn, Env};
+use picklock::reply::Reply;
+use picklock::{
+    Locks, Node, NotAcquired, Options, Poll, Queue, Released, Renewal, Single, TokioEnv,
+};
+use test_server::RedisServer;
+
+const NAME: &str = "the-primary";
+
+/// A primary, a replica, and three sentinels that watch them.
+struct Watched {
+    servers: Vec<RedisServer>,
+    sentinels: Vec<RedisServer>,
+}
+
+impl Watched {
+    async fn start() -> Self {
+        let at_once = ["--repl-diskless-sync-delay", "0"];
+        let primary = RedisServer::start(&at_once);
+        let port = primary.port().to_string();
+        let of_it = [&at_once[..], &["--replicaof", "127.0.0.1", &port]].concat();
+        let replica = RedisServer::start(&of_it);
+        let env = primary.env();
+        // A sentinel asks a primary for its replicas when it meets it, and then every ten seconds.
+        eventually(&env, || async {
+            let Reply::Array(role) = call(&env, &["ROLE"]).await else { panic!("no role") };
+            matches!(&role[2], Reply::Array(replicas) if replicas.len() == 1)
+        })
+        .await;
+        let mut sentinels = Vec::new();
+        for _ in 0..3 {
+            let sentinel = |own: u16, dir: &Path| {
+                let conf = dir.join("sentinel.conf");
+                let text = format!(
+                    "port {own}\nbind 127.0.0.1\n\
+                     sentinel monitor {NAME} 127.0.0.1 {port} 2\n\
+                     sentinel down-after-milliseconds {NAME} 500\n\
+                     sentinel failover-timeout {NAME} 5000\n"
+                );
+                std::fs::write(&conf, text).unwrap();
+                vec![conf.to_str().unwrap().to_owned(), "--sentinel".to_owned()]
+            };
+            sentinels.push(RedisServer::start_with("redis-server", sentinel));
+        }
+        let watched = Self { servers: vec![primary, replica], sentinels };
+        for sentinel in &watched.sentinels {
+            let env = sentinel.env();
+            let count = |list: Reply| matches!(list, Reply::Array(list) if !list.is_empty());
+            eventually(&env, || async {
+                count(call(&env, &["SENTINEL", "REPLICAS", NAME]).await)
+                    && matches!(
+                        call(&env, &["SENTINEL", "SENTINELS", NAME]).await,
+                        Reply::Array(others) if others.len() == 2
+                    )
+            })
+            .await;
+        }
+        watched
+    }
+
+    /// A client that knows the sentinels alone.
+    fn env(&self) -> TokioEnv {
+        let sentinels = self.sentinels.iter().map(|sentinel| sentinel.url());
+        TokioEnv::sentinel(sentinels, NAME, "redis://ignored/").unwrap()
+    }
+
+    /// The port of the primary, by the word of this sentinel.
+    async fn named_by(&self, sentinel: usize) -> i64 {
+        let env = self.sentinels[sentinel].env();
+        let named = call(&env, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]).await;
+        let Reply::Array(addr) = named else { panic!("no address: {named:?}") };
+        addr[1].as_int().unwrap()
+    }
+
+    /// Has the replica take over, and waits until the sentinel that did it says so.
+    async fn fail_over(&self) {
+        let env = self.sentinels[0].env();
+        let conn = env.connect(Node(0)).await.unwrap();
+        // It refuses until it has heard from the replica itself.
+        eventually(&env, || async {
+            let command = Command::new("SENTINEL").arg("FAILOVER").arg(NAME);
+            conn.call(command).await == Ok(Reply::Ok)
+        })
+        .await;
+        let replica = i64::from(self.servers[1].port());
+        eventually(&env, || async { self.named_by(0).await == replica }).await;
+    }
+
+    /// As the sentinels do with a former primary, but sooner, and without breaking connections.
+    async fn demote(&self) {
+        let port = self.servers[1].port().to_string();
+        let env = self.servers[0].env();
+        call(&env, &["REPLICAOF", "127.0.0.1", &port]).await;
+        synced(&env).await;
+    }
+}
+
+fn options() -> Options {
+    let renewal = Renewal { every: Duration::from_millis(100), max_hold: None };
+    Options::builder(LONG).renewal(renewal).build().unwrap()
+}
+
+fn lock(env: TokioEnv) -> Single<TokioEnv> {
+    Single::new(env, Node(0), *b"the key", options()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_goes_on_with_the_new_primary_after_a_demotion() {
+    let watched = Watched::start().await;
+    let (first, second) = (watched.servers[0].env(), watched.servers[1].env());
+    let env = watched.env();
+    let lock = lock(env.clone());
+    let guard = lock.try_acquire().await.unwrap();
+    assert_eq!(call(&first, &["GET", "the key"]).await, token_of(&guard));
+    eventually(&first, || async { call(&second, &["GET", "the key"]).await != Reply::Nil }).await;
+    watched.fail_over().await;
+    // Its connection to the old primary stands, and is answered with READONLY from now on.
+    watched.demote().await;
+    eventually(&first, || async { extended(&second).await }).await;
+    assert!(answered(&first, "READONLY").await > 0);
+    assert!(!guard.is_lost());
+    assert_eq!(guard.release().await, Released::Released);
+    assert_eq!(call(&second, &["GET", "the key"]).await, Reply::Nil);
+    // Who comes now is led to the new primary at once, though not every sentinel may know of it.
+    let guard = lock.try_acquire().await.unwrap();
+    assert_eq!(call(&second, &["GET", "the key"]).await, token_of(&guard));
+}
+
+/// Whether this server has extended the key.
+async fn extended(env: &TokioEnv) -> bool {
+    // Who promotes a server breaks the connections to it.
+    let Ok(conn) = env.connect(Node(0)).await else { return false };
+    let stats = conn.call(Command::new("INFO").arg("commandstats")).await;
+    // A replica is not told to extend but when to expire: only a primary runs the script.
+    stats.is_ok_and(|stats| {
+        String::from_utf8_lossy(stats.as_bytes().unwrap()).contains("cmdstat_eval")
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_the_death_of_the_primary_the_next_is_found() {
+    let mut watched = Watched::start().await;
+    let locks = Locks::new(watched.env(), options());
+    let guard = locks.try_acquire(*b"the key").await.unwrap();
+    let second = watched.servers[1].env();
+    eventually(&second, || async { call(&second, &["GET", "the key"]).await != Reply::Nil }).await;
+    watched.servers[0].kill();
+    let dead = watched.servers.remove(0);
+    // Nobody has to be told: its renewals ask the sentinels until one names the other server.
+    eventually(&second, || async { extended(&second).await }).await;
+    assert!(!guard.is_lost());
+    assert_eq!(guard.release().await, Released::Released);
+    assert_eq!(locks.with(*b"the key", PATIENCE, |_| async { 7 }).await, Ok(7));
+    drop(dead);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_goes_on_with_the_new_primary_and_a_grant_heard_from_a_replica_is_no_grant() {
+    let watched = Watched::start().await;
+    let (first, second) = (watched.servers[0].env(), watched.servers[1].env());
+    let queue = |env| Queue::new(env, Node(0), *b"the key", options()).unwrap();
+    let waiting = |env| async move { call(env, &["ZCARD", "{the key}:line"]).await.as_int() };
+    let holder = queue(watched.env()).acquire(PATIENCE).await.unwrap();
+    let waiters: Vec<_> = (0..2)
+        .map(|_| {
+            let env = watched.env();
+            let (other, second) = (queue(env), second.clone());
+            tokio::spawn(async move {
+                let guard = other.acquire(PATIENCE).await.unwrap();
+                assert_eq!(call(&second, &["GET", "the key"]).await, token_of(&guard));
+                assert_eq!(guard.release().await, Released::Released);
+            })
+        })
+        .collect();
+    eventually(&first, || async { waiting(&first).await == Some(2) }).await;
+    eventually(&second, || async { waiting(&second).await == Some(2) }).await;
+    watched.fail_over().await;
+    watched.demote().await;
+    assert_eq!(holder.release().await, Released::Released);
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    eventually(&second, || async { call(&second, &["KEYS", "*"]).await == Reply::Array(vec![]) })
+        .await;
+}
+
+/// A sentinel that always names this port of loopback, or nobody where it is zero; its own port.
+fn sentinel_that_says(port: u16) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let own = listener.local_addr().unwrap().port();
+    let digits = port.to_string();
+    let named = match port {
+        0 => "*-1\r\n".to_owned(),
+        _ => format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{digits}\r\n", digits.len()),
+    };
+    fake::answering(listener, move |_, words| {
+        named.repeat(words.matches("get-master-addr-by-name").count())
+    });
+    own
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_sentinels_say_is_told_apart() {
+    let primary = RedisServer::start(&[]);
+    let replica = RedisServer::start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]);
+    let lie = sentinel_that_says(replica.port());
+    let truth = sentinel_that_says(primary.port());
+    let named = |ports: &[u16]| {
+        let urls = ports.iter().map(|port| format!("redis://127.0.0.1:{port}/"));
+        TokioEnv::sentinel(urls, NAME, "redis://ignored/").unwrap()
+    };
+    // One that is not there, one that is behind, and one that knows.
+    let guard = lock(named(&[1, lie, truth])).try_acquire().await.unwrap();
+    assert_eq!(call(&primary.env(), &["GET", "the key"]).await, token_of(&guard));
+    let error = lock(named(&[1, lie])).try_acquire().await.unwrap_err();
+    assert!(
+        matches!(&error, NotAcquired::NotSent(why) if why.contains("says that it is none")),
+        "{error}"
+    );
+    // A name that none of them knows is nothing to wait for; but one of them might not answer yet.
+    let stranger = sentinel_that_says(0);
+    let error = lock(named(&[stranger])).acquire(10 * LONG, Poll::default()).await.unwrap_err();
+    assert!(
+        matches!(&error, NotAcquired::Refused(refusal) if refusal.message.contains(NAME)),
+        "{error}"
+    );
+    let error = lock(named(&[1, stranger])).try_acquire().await.unwrap_err();
+    assert!(matches!(error, NotAcquired::NotSent(_)), "{error}");
+    // One that is silent is not asked first again.
+    let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let options = Options::builder(LONG).call_timeout(Duration::from_millis(200)).build().unwrap();
+    let env = named(&[silent.local_addr().unwrap().port(), truth]);
+    let lock = Single::new(env, Node(0), *b"another key", options).unwrap();
+    assert!(matches!(lock.try_acquire().await.unwrap_err(), NotAcquired::NotSent(_)));
+    assert!(lock.try_acquire().await.is_ok());
+    let nobody = named(&[]).connect(Node(0)).await.err().unwrap();
+    assert!(matches!(nobody, CallError::NotSent(_)), "{nobody}");
+}

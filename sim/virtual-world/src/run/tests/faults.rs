@@ -1,0 +1,324 @@
+//! Staged faults and those of servers: each strikes where the scenario says, and is put right.
+
+use std::collections::BTreeMap;
+
+use picklock::env::Phase;
+use scenarios::scenario::WorkloadPart;
+
+use super::*;
+
+/// The pool with three clients, no swarm, and this in the end of its file.
+fn scenario(lock: &str, more: &str) -> Scenario {
+    let pool = scenarios::catalog::text("bonus-pool").unwrap();
+    let (before, rest) = pool.split_once("[swarm]").unwrap();
+    let (_, after) = rest.split_once("[[expect]]").unwrap();
+    let text = format!("{before}[[expect]]{after}\n{more}");
+    let overrides =
+        Overrides { lock: Some(lock.to_owned()), clients: Some(3), ..Overrides::default() };
+    Scenario::parse("staged", "staged.toml", &text, &overrides).unwrap()
+}
+
+/// The same with a TTL that others outlast.
+fn brief(lock: &str, more: &str) -> Scenario {
+    let mut scenario = scenario(lock, more);
+    scenario.lock.ttl = "150ms".parse().unwrap();
+    scenario
+}
+
+/// One schedule in which nothing happens but what is staged.
+fn run(scenario: &Scenario) -> (Schedule, History) {
+    let ran = benign(scenario);
+    let all_up = with(|sim| (0..sim.servers.count()).all(|server| sim.servers[server].is_up()));
+    assert!(all_up, "all serve again");
+    ran
+}
+
+/// The one strike there is.
+fn strike(history: &History) -> Event {
+    let strikes = strikes(history);
+    assert_eq!(strikes.len(), 1, "{strikes:?}");
+    assert_eq!(staged(strikes[0]), Some(0), "it is the first that is staged");
+    strikes[0]
+}
+
+fn staged(event: Event) -> Option<u16> {
+    let What::Fault { staged, .. } = event.what else { unreachable!() };
+    staged
+}
+
+fn phases(history: &History, phase: Phase) -> Vec<Event> {
+    let phases = history.events.iter().filter(|it| it.what == What::Phase(phase));
+    phases.copied().collect()
+}
+
+fn in_hold(event: Event) -> bool {
+    matches!(event.what, What::Fault { in_hold: true, .. })
+}
+
+#[test]
+fn a_phase_is_met_at_its_nth_coming() {
+    for nth in [1, 2] {
+        let fault = format!(
+            "[[fault]]\nkind = \"pause\"\nat = {{ phase = \"hold\", nth = {nth} }}\nfor = \"70ms\"\n"
+        );
+        let (_, history) = run(&scenario("single", &fault));
+        let (struck, holds) = (strike(&history), phases(&history, Phase::Hold));
+        let met = holds[nth - 1];
+        assert_eq!((struck.at_ns, struck.client), (met.at_ns, met.client));
+        assert!(in_hold(struck));
+        let theirs = |it: &&Event| it.client == met.client && it.at_ns > met.at_ns;
+        let next = history.events.iter().find(theirs).unwrap();
+        assert_eq!(next.at_ns, met.at_ns + 70 * MS_NS, "it stood still for so long");
+    }
+}
+
+#[test]
+fn a_phase_of_a_client_that_is_named_is_its_own() {
+    let fault = "[[fault]]\nkind = \"crash\"\non = \"client 2\"\nat = { phase = \"hold\" }\n";
+    let (_, history) = run(&scenario("single", fault));
+    let struck = strike(&history);
+    assert_eq!(struck.client, 2);
+    let after = |it: &&Event| it.client == 2 && it.at_ns > struck.at_ns;
+    assert_eq!(history.events.iter().filter(after).count(), 0, "the dead do nothing");
+    assert_eq!(outcome(&history, Level::Belief), Outcome::Held);
+}
+
+#[test]
+fn a_command_is_met_before_it_goes_out() {
+    let fault = "[[fault]]\nkind = \"pause\"\non = \"holder\"\nat = { command = \"decr\" }\n\
+                 for = \"70ms\"\n";
+    let (_, history) = run(&scenario("single", fault));
+    let struck = strike(&history);
+    assert!(in_hold(struck));
+    let sent = |it: &&Event| match it.what {
+        What::Command { name, .. } => history.text(name) == "DECR" && it.client == struck.client,
+        _ => false,
+    };
+    let decr = history.events.iter().find(sent).unwrap();
+    assert_eq!(decr.at_ns, struck.at_ns, "the client means to send it then");
+    let answered = |it: &&Event| it.op == decr.op && it.at_ns > decr.at_ns;
+    let answer = history.events.iter().find(answered).unwrap();
+    assert!(answer.at_ns >= struck.at_ns + 70 * MS_NS, "and does so after its pause");
+}
+
+#[test]
+fn what_comes_after_a_phase_comes_so_much_later() {
+    for (after, ns) in [("", 0), (", after = \"1ns\"", 1), (", after = \"3ms\"", 3 * MS_NS)] {
+        let at = format!("at = {{ phase = \"hold\", nth = 2{after} }}\n");
+        let fault = format!("[[fault]]\nkind = \"script-flush\"\n{at}");
+        let (_, history) = run(&scenario("single", &fault));
+        let second = phases(&history, Phase::Hold)[1];
+        assert_eq!(strike(&history).at_ns, second.at_ns + ns);
+    }
+    // Who is meant is looked for when its time has come: by then it is the next to hold.
+    let fault = "[[fault]]\nkind = \"pause\"\non = \"holder\"\n\
+                 at = { phase = \"release.before-delete\", after = \"30ms\" }\nfor = \"70ms\"\n";
+    let (_, history) = run(&scenario("single", fault));
+    let holders = phases(&history, Phase::AcquireApplied);
+    let struck = strike(&history);
+    assert_eq!((struck.at_ns, struck.client), (holders[1].at_ns, holders[1].client));
+}
+
+#[test]
+fn a_time_is_met_on_time_and_a_holder_is_waited_for() {
+    let fault = "[[fault]]\nkind = \"pause\"\non = \"client 3\"\nat = { time = \"1ms\" }\n\
+                 for = \"70ms\"\n";
+    let (_, history) = run(&scenario("single", fault));
+    let start_ns = history.events.iter().find(|it| it.client > 0).unwrap().at_ns;
+    assert_eq!(strike(&history).at_ns, start_ns + MS_NS);
+    let fault =
+        "[[fault]]\nkind = \"pause\"\non = \"holder\"\nat = { time = \"0s\" }\nfor = \"7ms\"\n";
+    let (_, history) = run(&scenario("single", fault));
+    let (struck, holder) = (strike(&history), phases(&history, Phase::AcquireApplied)[0]);
+    assert_eq!((struck.at_ns, struck.client), (holder.at_ns, holder.client));
+}
+
+#[test]
+fn a_chance_is_met_as_often_as_it_says() {
+    let fault = |chance: &str| {
+        format!("[[fault]]\nkind = \"delay\"\nat = {{ chance = {chance} }}\nfor = \"1ms\"\n")
+    };
+    let always = run(&scenario("single", &fault("1.0"))).1;
+    let commands =
+        always.events.iter().filter(|it| it.client > 0 && matches!(it.what, What::Command { .. }));
+    assert_eq!(strikes(&always).len(), commands.count());
+    assert_eq!(strikes(&run(&scenario("single", &fault("0.5"))).1).len(), 0, "0 is benign");
+    let mut runner = Runner::new(&scenario("single", &fault("0.5"))).unwrap();
+    runner.run(3, Choices::seeded(3));
+    assert!(!strikes(&runner.journal().history()).is_empty());
+}
+
+/// What a fault of this kind takes, as a scenario writes it.
+fn takes(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Pause | Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => "for = \"50ms\"",
+        Fault::Delay => "for = \"50ms\"\nways = \"both\"",
+        Fault::Reset => "ways = \"back\"",
+        Fault::Partition => "for = \"50ms\"\nways = \"there\"",
+        Fault::Drift => "ppm = -500\non = \"holder\"",
+        Fault::ClockStep => "by = \"-50ms\"\non = \"primary\"",
+        _ => "",
+    }
+}
+
+#[test]
+fn every_kind_strikes_once_meets_a_hold_and_is_put_right() {
+    for fault in Fault::ALL {
+        let rest = takes(fault);
+        for lock in ["single", "polling"] {
+            let more = format!(
+                "[topology]\nkind = \"replicated\"\n[server]\nappend_only = \"everysec\"\n\
+                 [[fault]]\nkind = \"{}\"\nat = {{ phase = \"hold\" }}\n{rest}\n",
+                fault.name()
+            );
+            let (schedule, history) = run(&scenario(lock, &more));
+            let struck = strike(&history);
+            let What::Fault { fault: kind, node, .. } = struck.what else { unreachable!() };
+            assert_eq!(kind, fault);
+            assert!(in_hold(struck), "{fault:?}");
+            let of_server = fault.loses_keys() || fault == Fault::ClockStep;
+            assert_eq!(node, of_server.then_some(0), "{fault:?}");
+            assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{fault:?}");
+            assert!(
+                history.events.iter().any(|it| matches!(it.what, What::PoolLeft(_)))
+                    || fault.loses_keys(),
+                "{fault:?}"
+            );
+            let (again, same) = run(&scenario(lock, &more));
+            assert_eq!((again, same), (schedule, history), "{fault:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pause_lasts_until_another_has_the_lock_or_at_most_so_long() {
+    let pause = "[[fault]]\nkind = \"pause\"\non = \"holder\"\nat = { command = \"DECR\" }\n\
+                 until = { phase = \"release.before-send\" }\n";
+    let (_, history) = run(&brief("polling", &format!("{pause}for = \"5s\"\n")));
+    let struck = strike(&history);
+    let other = phases(&history, Phase::ReleaseBeforeSend);
+    let other = other.iter().find(|it| it.client != struck.client).unwrap();
+    assert!(other.at_ns > struck.at_ns + 100 * MS_NS, "only after its TTL could another get it");
+    let theirs = |it: &&Event| it.client == struck.client && it.at_ns > struck.at_ns;
+    let next = history.events.iter().find(theirs).unwrap();
+    assert!(next.at_ns >= other.at_ns && next.at_ns < other.at_ns + 10 * MS_NS);
+    assert_eq!(outcome(&history, Level::Belief), Outcome::Violated);
+    assert_eq!(outcome(&history, Level::Effect), Outcome::Violated);
+    let (_, history) = run(&brief("polling", &format!("{pause}for = \"30ms\"\n")));
+    assert_eq!(outcome(&history, Level::Effect), Outcome::Held, "too short to do harm");
+}
+
+#[test]
+fn a_message_is_held_until_another_has_the_lock() {
+    // The request, or its reply, of the first holder's decrement.
+    for ways in ["there", "back"] {
+        let fault = format!(
+            "[[fault]]\nkind = \"delay\"\non = \"holder\"\nat = {{ command = \"DECR\" }}\n\
+             ways = \"{ways}\"\nuntil = {{ phase = \"acquire.applied\" }}\nfor = \"1900ms\"\n"
+        );
+        let (_, history) = run(&brief("polling", &fault));
+        let struck = strike(&history);
+        let other = phases(&history, Phase::AcquireApplied);
+        let other = other.iter().find(|it| it.at_ns > struck.at_ns).unwrap();
+        let decr = history.events.iter().find(
+            |it| matches!(it.what, What::Command { name, .. } if history.text(name) == "DECR"),
+        );
+        let op = decr.unwrap().op;
+        let answer = history.events.iter().rfind(|it| it.op == op).unwrap();
+        assert!(answer.at_ns > other.at_ns && answer.at_ns < other.at_ns + 10 * MS_NS, "{ways}");
+    }
+}
+
+#[test]
+fn a_lost_reply_leaves_an_orphan_and_a_lost_request_none() {
+    for (kind, orphan) in [("lose-reply", true), ("lose-request", false)] {
+        let fault = format!(
+            "[[fault]]\nkind = \"{kind}\"\non = \"client 1\"\nat = {{ command = \"SET\" }}\n"
+        );
+        let (_, history) = run(&scenario("polling", &fault));
+        assert_eq!(strike(&history).client, 1);
+        let mut got = phases(&history, Phase::AcquireApplied).into_iter();
+        let first = got.next().map(|it| it.at_ns);
+        let orphaned = first.is_none_or(|at_ns| at_ns > 900 * MS_NS);
+        assert_eq!(orphaned, orphan, "{kind}: {first:?}");
+    }
+}
+
+#[test]
+fn clocks_run_off_by_exactly_what_is_staged() {
+    let at = |more: &str| {
+        let fault = format!("[[fault]]\nat = {{ time = \"0s\" }}\n{more}\n");
+        let (_, history) = run(&scenario("single", &fault));
+        let now_ns = with(|sim| sim.time.now_ns());
+        let struck_ns = strike(&history).at_ns;
+        let shift = |clock: harness::clock::Clock| {
+            let epoch_ns = 1_700_000_000_000_000_000_i64;
+            i64::try_from(clock.wall(now_ns)).unwrap() - epoch_ns - i64::try_from(now_ns).unwrap()
+        };
+        let (client, server) =
+            with(|sim| (shift(sim.processes[1].clock), shift(sim.servers[0].clock)));
+        (client, server, i64::try_from(now_ns - struck_ns).unwrap())
+    };
+    let (client, server, _) = at("kind = \"clock-step\"\non = \"client 1\"\nby = \"-5s\"");
+    assert_eq!((client, server), (-5_000_000_000, 0));
+    let (client, server, _) = at("kind = \"clock-step\"\non = \"server 0\"\nby = \"5s\"");
+    assert_eq!((client, server), (0, 5_000_000_000));
+    let (client, server, passed_ns) = at("kind = \"drift\"\non = \"client 1\"\nppm = 1000");
+    assert_eq!((client, server), (passed_ns / 1000, 0));
+    let (client, server, passed_ns) = at("kind = \"drift\"\non = \"primary\"\nppm = 1000");
+    assert_eq!((client, server), (0, passed_ns / 1000));
+}
+
+#[test]
+fn a_failover_is_a_violation_of_belief_and_not_of_the_key() {
+    let lost = "[topology]\nkind = \"replicated\"\nlag = { min = \"2s\", max = \"2s\" }\n\
+                [[fault]]\nkind = \"failover\"\nat = { time = \"30ms\" }\nfor = \"30ms\"\n";
+    let scenario = |lock, more: &str| {
+        let mut scenario = scenario(lock, more);
+        let WorkloadPart::BonusPool(pool) = &mut scenario.workload else { unreachable!() };
+        pool.hold = "400ms".parse().unwrap();
+        scenario
+    };
+    for lock in ["single", "polling"] {
+        let (_, history) = run(&scenario(lock, lost));
+        assert!(in_hold(strike(&history)));
+        assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{lock}: server-lost");
+        assert_eq!(outcome(&history, Level::Belief), Outcome::Violated, "{lock}");
+        // Where the replica has what was granted, nothing is lost.
+        let prompt = lost.replace("2s", "1ms");
+        let (_, history) = run(&scenario(lock, &prompt));
+        assert_eq!(outcome(&history, Level::Belief), Outcome::Held, "{lock}");
+    }
+}
+
+#[test]
+fn the_swarm_draws_faults_of_servers_and_sound_locks_stay_sound_at_the_key() {
+    let swarm = "[topology]\nkind = \"replicated\"\nreplicas = 2\nlag = { min = \"1ms\", max = \"20ms\" }\n\
+                 [server]\nappend_only = \"everysec\"\n\
+                 [swarm]\norder = true\nfailovers = 2\nfailover = \"100ms\"\npower_losses = 2\n\
+                 power_loss = \"100ms\"\nserver_crashes = 2\nserver_crash = \"100ms\"\n\
+                 client_clock_step = \"1s\"\nwithin = \"200ms\"\n\
+                 pause = { chance = 0.02, max = \"50ms\" }\nlose_reply = 0.01\n";
+    let mut scenario = scenario("single", swarm);
+    scenario.clients = 20;
+    let mut runner = Runner::new(&scenario).unwrap();
+    let mut met = BTreeMap::<Fault, u32>::new();
+    for seed in 0..150 {
+        let schedule = runner.run(seed, Choices::seeded(seed).recorded());
+        assert_eq!(schedule.facts.stuck, 0, "seed {seed}");
+        let history = runner.journal().history();
+        assert_ne!(outcome(&history, Level::Key), Outcome::Violated, "seed {seed}");
+        for strike in strikes(&history) {
+            let What::Fault { fault, .. } = strike.what else { unreachable!() };
+            *met.entry(fault).or_default() += u32::from(in_hold(strike));
+        }
+        if seed < 5 {
+            runner.run(seed, Choices::listed(schedule.taken));
+            assert!(runner.journal().history() == history, "the choices replay it, seed {seed}");
+        }
+    }
+    assert!(met.contains_key(&Fault::ClockStep), "of clients: {met:?}");
+    for fault in [Fault::Failover, Fault::PowerLoss, Fault::ServerCrash] {
+        assert!(met.get(&fault).is_some_and(|&times| times > 0), "{fault:?}: {met:?}");
+    }
+}
