@@ -31,7 +31,11 @@ pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
                 @for plan in shown(outcome) {
                     section {
                         h2 { (plan.plan) (badge(outcome)) }
-                        @for finding in &plan.findings { (told(finding)) }
+                        p.faint { "In this plan " (plan.does) "." }
+                        // The others are the same incident seen from elsewhere.
+                        @for (place, finding) in plan.findings.iter().enumerate() {
+                            (told(finding, place == 0))
+                        }
                         @if plan.runs > 1 {
                             p { "Shown in " (plan.shown) " of " (plan.runs) " runs." }
                         }
@@ -88,11 +92,13 @@ fn heat(report: &AttackReport) -> Markup {
     }
 }
 
-fn told(finding: &AttackFinding) -> Markup {
+fn told(finding: &AttackFinding, with_story: bool) -> Markup {
     html! {
         div.story {
             h3 { (finding.level.name()) ": " (finding.summary) }
-            table { tbody { @for step in &finding.story { (line(step)) } } }
+            @if with_story {
+                table { tbody { @for step in &finding.story { (line(step)) } } }
+            }
         }
     }
 }

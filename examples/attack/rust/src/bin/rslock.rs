@@ -1,8 +1,9 @@
 //! rslock, on one server.
 
+use std::time::Duration;
+
 use attack_workers::worker::{self, Answer, held, serve};
 use rslock::{LockError, LockManager};
-use std::time::Duration;
 
 struct Worker {
     manager: LockManager,
@@ -13,7 +14,7 @@ impl worker::Lock for Worker {
     const PROMISES: &str = "checks";
 
     async fn acquire(&mut self) -> Answer {
-        match self.manager.lock(worker::key(), worker::ttl()).await {
+        match self.manager.lock(&*worker::key(), worker::ttl()).await {
             Ok(lock) => {
                 let validity = Duration::from_millis(lock.validity_time as u64);
                 self.lock = Some(lock);
