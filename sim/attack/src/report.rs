@@ -77,6 +77,9 @@ pub struct PlanReport {
     pub shown: u32,
     /// What was found, the gravest first.
     pub findings: Vec<AttackFinding>,
+    /// Whether a busy machine has spoilt it.
+    #[serde(skip)]
+    pub(crate) disturbed: bool,
     /// What happened, for `picklock check`.
     #[serde(skip)]
     pub history: History,

@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "workers run in real time")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
@@ -75,6 +75,8 @@ struct Stage {
     recorder: Recorder,
     /// The resource under the lock.
     register: AtomicI64,
+    /// By how many nanoseconds this process itself was late at most: a busy machine is no fault of a plan.
+    late_ns: AtomicU64,
     renews: bool,
 }
 
@@ -84,6 +86,8 @@ pub(crate) struct Staged {
     pub(crate) end: Instant,
     pub(crate) recorder: Recorder,
     pub(crate) register: i64,
+    /// By how much this process itself was late at most.
+    pub(crate) late: Duration,
     /// Whether the fault met what it was meant for.
     pub(crate) struck: bool,
     /// Why the fault cannot be staged here.
@@ -110,6 +114,15 @@ impl Stage {
         self.ttl().mul_f64(if client == VICTIM { 0.15 } else { 0.4 })
     }
 
+    /// Works for so long, and notes by how much longer it took.
+    async fn pass(&self, span: Duration) {
+        let start = now();
+        sleep(span).await;
+        let late = start.elapsed().saturating_sub(span);
+        let late_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
+    }
+
     fn strike(&self, client: u32, fault: Fault) {
         let in_hold = self.board.borrow().victim == VictimState::Holding;
         self.recorder.fault(client, fault, in_hold);
@@ -131,6 +144,7 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
         board: watch::Sender::new(board),
         recorder: Recorder::default(),
         register: AtomicI64::new(0),
+        late_ns: AtomicU64::new(0),
         renews,
     });
     let start = now();
@@ -172,8 +186,9 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
     let stage = Arc::into_inner(stage).expect("every task has ended");
     let struck = stage.board.borrow().struck.is_some();
     let register = stage.register.into_inner();
+    let late = Duration::from_nanos(stage.late_ns.into_inner());
     let recorder = stage.recorder;
-    Staged { start, end: now(), recorder, register, struck, not_stageable, failures }
+    Staged { start, end: now(), recorder, register, late, struck, not_stageable, failures }
 }
 
 /// Puts the rule of a plan in force, as the victim comes to this step.
@@ -342,7 +357,7 @@ async fn keep(stage: &Stage) {
                 matches!(&stage.plan, Some(plan) if plan.fault.target() == Target::Server);
             if loses_keys {
                 // Another may come and get the lock meanwhile.
-                sleep(stage.work(VICTIM)).await;
+                stage.pass(stage.work(VICTIM)).await;
             }
         }
         () if at_renewal => {
@@ -354,7 +369,7 @@ async fn keep(stage: &Stage) {
         () if stage.plan.is_none() => {
             sleep(ttl.mul_f64(if stage.renews { 1.4 } else { 0.5 })).await
         }
-        () => sleep(stage.work(VICTIM)).await,
+        () => stage.pass(stage.work(VICTIM)).await,
     }
 }
 
@@ -367,7 +382,7 @@ async fn rival(stage: &Stage, client: u32, mut worker: Worker) -> Result<Worker,
     while !stage.board.borrow().stop {
         let attempt = stage.recorder.attempt(client);
         if acquire(stage, &attempt, &mut worker).await? {
-            work(stage, &attempt, &mut worker, sleep(stage.work(client))).await?;
+            work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await?;
             release(stage, &attempt, &mut worker).await?;
         }
         sleep(RETRY).await;
