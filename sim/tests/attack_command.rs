@@ -22,11 +22,12 @@ fn worker(room: &Room, first: &str) -> String {
 
 #[test]
 fn a_naive_lock_is_picked_in_both_worlds() {
+    let naive = naive();
     for world in ["embedded", "redis"] {
         let room = Room::new();
         let only = "release.del.late-request,acquire.set.oom";
         let args = ["attack", "--world", world, "--only", only, "--format", "human"];
-        let args = [&args[..], &["--format", "json=found.json", "--", &naive()]].concat();
+        let args = [&args[..], &["--format", "json=found.json", "--", &naive]].concat();
         let said = room.run(&args).ended(1);
         let results = said.results();
         for says in [

@@ -11,7 +11,8 @@ final class RedissonWorker {
 
     /**
      * A lock. Redisson's default time-outs are made for locks of 30 s; with a shorter TTL all of them are shorter in
-     * the same proportion, so that retries have as much room within the TTL as they have by default.
+     * the same proportion, so that retries have as much room within the TTL as they have by default. A TTL of less
+     * than some seconds leaves time-outs that a busy machine misses.
      */
     static RLock lock() {
         long ttl = Worker.TTL_MS;

@@ -9,12 +9,15 @@ TTL_MS = int(os.environ["PICKLOCK_TTL_MS"])
 
 
 def connect():
-    """redis-py's defaults, which are to retry, except that its time-out of 5 s suits no short TTL."""
+    """redis-py with its defaults, except that a time-out of 5 s suits no short TTL.
+
+    A renewal that is lost at 2/3 of the TTL must be tried again before its end.
+    """
     return redis.Redis(
         host=os.environ["REDIS_HOST"],
         port=int(os.environ["REDIS_PORT"]),
         password=os.environ["REDIS_PASSWORD"],
-        socket_timeout=TTL_MS / 4000,
+        socket_timeout=TTL_MS / 5000,
     )
 
 

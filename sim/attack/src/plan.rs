@@ -164,7 +164,7 @@ impl fmt::Display for AttackPlan {
 }
 
 /// Every plan for a lock that sends these commands, in the order in which it sends them.
-pub fn plans(boundaries: &[Boundary]) -> Vec<AttackPlan> {
+pub(crate) fn plans(boundaries: &[Boundary]) -> Vec<AttackPlan> {
     let at_commands = boundaries.iter().flat_map(|boundary| {
         let at_command = |fault: &&AttackFault| {
             matches!(fault.target(), Target::Message | Target::Process)

@@ -12,7 +12,7 @@ pub const PROTOCOL: u32 = 1;
 
 /// What a worker is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(crate) enum Order {
     /// Acquire the lock.
     Acquire,
     /// Say whether it still has it.
@@ -23,7 +23,7 @@ pub enum Order {
 
 impl Order {
     /// The line that says it, without its end.
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
             Self::Check => "check",
@@ -34,7 +34,7 @@ impl Order {
 
 /// What a worker answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// It has the lock, still has it, or has released it.
     Ok(Grant),
     /// It has not, or had nothing to release.
@@ -45,7 +45,7 @@ pub enum Answer {
 
 /// What comes with the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Grant {
+pub(crate) struct Grant {
     /// Its fencing token.
     #[serde(default)]
     pub fence: Option<u64>,
@@ -56,7 +56,7 @@ pub struct Grant {
 
 impl Grant {
     /// For how long it may be relied on, if the worker says.
-    pub fn valid(&self) -> Option<Duration> {
+    pub(crate) fn valid(&self) -> Option<Duration> {
         self.valid_ms.map(Duration::from_millis)
     }
 }
@@ -73,7 +73,7 @@ pub struct Promises {
 
 /// A line of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub(crate) enum Said {
     /// It can be given orders.
     Ready(Promises),
     /// The answer to the last order.
@@ -96,7 +96,7 @@ enum Json {
 }
 
 /// Reads a line, without its end.
-pub fn parse(line: &str) -> Said {
+pub(crate) fn parse(line: &str) -> Said {
     let other = || Said::Other(line.to_owned());
     let line = line.trim();
     if line.starts_with('{') {

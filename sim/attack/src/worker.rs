@@ -57,7 +57,7 @@ impl From<ProgramError> for WorkerError {
 
 /// A worker that can be given orders.
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     program: Arc<Program>,
     stdin: Sender,
     said: mpsc::UnboundedReceiver<(Instant, Said)>,
@@ -79,7 +79,7 @@ impl Worker {
     ///
     /// # Errors
     /// [`WorkerError`].
-    pub async fn start(
+    pub(crate) async fn start(
         supervisor: &Supervisor,
         command: &[OsString],
         variables: Vec<(String, String)>,
@@ -107,7 +107,7 @@ impl Worker {
     }
 
     /// What it promises.
-    pub fn promises(&self) -> Promises {
+    pub(crate) fn promises(&self) -> Promises {
         self.promises
     }
 
@@ -115,7 +115,7 @@ impl Worker {
     ///
     /// # Errors
     /// [`WorkerError`], after which it is of no use any more.
-    pub async fn ask(
+    pub(crate) async fn ask(
         &mut self,
         order: Order,
         within: Duration,
@@ -134,7 +134,7 @@ impl Worker {
     }
 
     /// When it has said, since the last order, that its lock is lost.
-    pub fn lost(&mut self) -> Option<Instant> {
+    pub(crate) fn lost(&mut self) -> Option<Instant> {
         while let Ok((at, said)) = self.said.try_recv() {
             self.note(at, said);
         }
@@ -200,7 +200,7 @@ impl Worker {
     }
 
     /// Its process, to be signalled.
-    pub fn process(&self) -> Arc<Program> {
+    pub(crate) fn process(&self) -> Arc<Program> {
         Arc::clone(&self.program)
     }
 }

@@ -33,7 +33,7 @@ pub enum Detail {
 }
 
 /// How much of a reply is written down.
-pub const REPLY_BYTES: usize = 128;
+pub(super) const REPLY_BYTES: usize = 128;
 
 /// What happened.
 #[derive(Clone, Debug)]

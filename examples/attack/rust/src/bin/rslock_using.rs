@@ -6,7 +6,6 @@ use std::pin::Pin;
 use attack_workers::worker::{self, Answer, serve};
 use rslock::{LockError, LockManager};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
 struct Worker {
     manager: LockManager,
@@ -48,9 +47,9 @@ impl worker::Lock for Worker {
     const PROMISES: &str = "renews checks";
 
     async fn acquire(&mut self) -> Answer {
-        // `using` waits for the lock for ever.
+        // This waits until the lock is free: `using` has no limit, and says that dropping it leaves the key.
         let mut hold = Hold::begin(self.manager.clone());
-        timeout(worker::ttl(), hold.confirm()).await??;
+        hold.confirm().await?;
         self.hold = Some(hold);
         Ok("ok".into())
     }
