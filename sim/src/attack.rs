@@ -50,7 +50,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         answer_within: args.ttl.0 * 4 + ANSWER_WITHIN,
     });
     runtime()?.block_on(async {
-        let supervisor = Supervisor::spawn(None).map_err(|error| Failure::unavailable(error))?;
+        let supervisor = Supervisor::spawn(None).map_err(Failure::unavailable)?;
         let stopped = signal::watch().map_err(Failure::unavailable)?;
         let outcome = act(args, &attack, &supervisor, stopped, terminal).await;
         supervisor.shutdown().await;
@@ -107,7 +107,7 @@ async fn act(
 fn directory(args: &AttackArgs) -> Result<RunDirectory, Failure> {
     let stamp: String = run::now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let made = RunDirectory::create(&args.out, "attack", &stamp, 1);
-    made.map_err(|error| Failure::unavailable(error))
+    made.map_err(Failure::unavailable)
 }
 
 /// Writes the files, and prints what is to be printed.
@@ -118,17 +118,16 @@ fn write(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let replay = |plan: &str| again(args, plan);
-    let json =
-        serde_json::to_string_pretty(report).map_err(|error| Failure::internal(error))? + "\n";
+    let json = serde_json::to_string_pretty(report).map_err(Failure::internal)? + "\n";
     let page = attack::page(report, replay);
     for (name, text) in [("attack.json", &json), ("report.html", &page)] {
         let written = directory.write(name, |file| file.write_all(text.as_bytes()));
-        written.map_err(|error| Failure::unavailable(error))?;
+        written.map_err(Failure::unavailable)?;
     }
     for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
         let name = format!("{}.jsonl", plan.plan);
         let written = directory.write(&name, |file| history::write(&plan.history, file));
-        written.map_err(|error| Failure::unavailable(error))?;
+        written.map_err(Failure::unavailable)?;
     }
     output::write(&args.format, |format| {
         Ok(match format {
@@ -143,9 +142,7 @@ fn write(
             }
             OutputFormat::Json => json.clone(),
             OutputFormat::Markdown => attack::markdown(report),
-            OutputFormat::Junit => {
-                attack::junit(report, replay).map_err(|error| Failure::internal(error))?
-            }
+            OutputFormat::Junit => attack::junit(report, replay).map_err(Failure::internal)?,
         })
     })
 }

@@ -7,14 +7,18 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fault_proxy::{ClientId, Detail, Link, Proxy, ProxyError};
-use live_world::endpoint::{Choice, EndpointError};
+use fault_proxy::{ClientId, Detail, Link, Proxy};
+use live_world::endpoint::Choice;
 use live_world::supervisor::Supervisor;
-use picklock::env::{CallError, Node};
+use picklock::env::Node;
 
-use crate::protocol::{Answer, Order, PROTOCOL};
-use crate::server::Server;
-use crate::worker::{Worker, WorkerError};
+use crate::error::AttackError;
+use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
+use crate::server::WatchedServer;
+use crate::worker::Worker;
+
+/// So many workers are started before one is given up.
+const START_MOST: u32 = 3;
 
 /// What is attacked, and how.
 #[derive(Clone, Debug)]
@@ -35,38 +39,17 @@ pub struct Attack {
     pub answer_within: Duration,
 }
 
-/// Why nothing can be attacked.
-#[derive(Debug, thiserror::Error)]
-pub enum AttackError {
-    /// No server.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-    /// No proxy.
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
-    /// The server does not show what it does.
-    #[error("the server's commands cannot be followed: {0}")]
-    Monitor(String),
-    /// The server does not do what it is asked to between two plans.
-    #[error("the server cannot be cleared: {0}")]
-    Clear(CallError),
-    /// The worker is of no use.
-    #[error(transparent)]
-    Worker(#[from] WorkerError),
-    /// It answers, and does not lock.
-    #[error("{0}")]
-    NoLock(String),
-}
-
 pub(crate) struct Arena {
     pub(crate) attack: Arc<Attack>,
     supervisor: Supervisor,
     // Dropped in this order: links before what they lead to.
     pub(crate) links: Vec<Link>,
     pub(crate) proxy: Proxy,
-    pub(crate) server: Server,
+    pub(crate) server: WatchedServer,
     /// How long the lock's key lives without renewal, as far as is known.
     pub(crate) life: Duration,
+    /// Whether the lock has run here without faults, with the scripts that the server has now.
+    pub(crate) rehearsed: bool,
     /// By client, from client 1.
     pub(crate) workers: Vec<Option<Worker>>,
 }
@@ -78,7 +61,7 @@ impl Arena {
         supervisor: &Supervisor,
         run: &str,
     ) -> Result<Self, AttackError> {
-        let server = Server::open(&attack.server, run).await?;
+        let server = WatchedServer::open(&attack.server, run).await?;
         let proxy = Proxy::start(Detail::Replies)?;
         // What is lost is silent for some time, as on a network, and then the connection breaks, so that a client
         // without time-outs does not wait for ever.
@@ -91,7 +74,7 @@ impl Arena {
             .collect::<Result<_, _>>()?;
         let workers = (0..attack.clients).map(|_| None).collect();
         let (attack, supervisor, life) = (Arc::clone(attack), supervisor.clone(), attack.ttl);
-        Ok(Self { attack, supervisor, links, proxy, server, life, workers })
+        Ok(Self { attack, supervisor, links, proxy, server, life, rehearsed: false, workers })
     }
 
     /// Makes everything as new: no key, and each worker proven to lock and unlock.
@@ -104,17 +87,26 @@ impl Arena {
             };
             let worker = match worker {
                 Some(worker) => worker,
-                None => {
-                    // What the one before has left must not keep this one from the lock.
-                    self.clear().await?;
-                    let mut new = self.start(place).await?;
-                    self.warm_up(&mut new).await?;
-                    new
-                }
+                None => self.replacement(place).await?,
             };
             self.workers[place] = Some(worker);
         }
         self.clear().await
+    }
+
+    /// A new worker that is known to lock. On a busy machine a free lock may not be got at once.
+    async fn replacement(&self, place: usize) -> Result<Worker, AttackError> {
+        let mut tries = 1;
+        loop {
+            // What the one before has left must not keep this one from the lock.
+            self.clear().await?;
+            let mut new = self.start(place).await?;
+            match self.warm_up(&mut new).await {
+                Ok(()) => return Ok(new),
+                Err(error) if tries == START_MOST => return Err(error),
+                Err(_) => tries += 1,
+            }
+        }
     }
 
     /// Empties the server.
@@ -145,10 +137,10 @@ impl Arena {
         let within = self.attack.answer_within;
         for order in [Order::Acquire, Order::Check, Order::Release] {
             match worker.ask(order, within).await? {
-                (_, Answer::Ok(_)) => {}
+                (_, WorkerAnswer::Ok(_)) => {}
                 (_, answer) => {
                     let said = match answer {
-                        Answer::Unknown(why) => format!("unknown {why}"),
+                        WorkerAnswer::Unknown(why) => format!("unknown {why}"),
                         _ => String::from("no"),
                     };
                     return Err(AttackError::NoLock(format!(

@@ -16,14 +16,17 @@ use scenarios::verdict::{Level, Outcome};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::arena::{Arena, Attack, AttackError};
-use crate::judgement::{Judged, Shown, judge};
-use crate::plan::{AttackPlan, LockStep, Target, plans};
+use crate::arena::{Arena, Attack};
+use crate::board::VICTIM;
+use crate::clock::{now, pause};
+use crate::error::AttackError;
+use crate::judgement::{Judged, PlanEvidence, judge};
+use crate::plan::{AttackPlan, Target, plans};
 use crate::protocol::Promises;
-use crate::recorder::Recorder;
+use crate::recorder::{Claim, ClaimOf, Recorder};
 use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
-use crate::stage::{self, Staged};
-use crate::transcript::{self, Phases, SentCommand};
+use crate::stage::{self, PlanRun};
+use crate::transcript::{self, Phases, TracedCommand};
 
 /// How far an expiry may be off: the grain of Redis's clock, and how late it may be noticed.
 const MARGIN: Duration = Duration::from_millis(2);
@@ -95,9 +98,12 @@ impl Learnt {
 /// [`AttackError`]: no server, or the worker is of no use.
 pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Learnt, AttackError> {
     let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
+    // The first time, scripts are not cached yet, on either side.
     arena.prepare().await?;
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
-    let Staged { start, recorder, failures, .. } =
+    rehearse(&mut arena, promises).await?;
+    arena.prepare().await?;
+    let PlanRun { start, recorder, failures, .. } =
         stage::run(&mut arena, None, promises.renews).await;
     if let Some((_, error)) = failures.into_iter().next() {
         return Err(error.into());
@@ -133,6 +139,13 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     }
     let attack = Arc::clone(attack);
     Ok(Learnt { attack, plans: plans(&boundaries), lock_key, promises, arena })
+}
+
+/// Runs the lock without faults, so that whatever is cached is.
+async fn rehearse(arena: &mut Arena, promises: Promises) -> Result<(), AttackError> {
+    let run = stage::run(arena, None, promises.renews).await;
+    arena.rehearsed = true;
+    run.failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
 }
 
 /// What a run without faults has shown of a lock.
@@ -177,8 +190,13 @@ async fn run(
                 let report = tokio::select! {
                     biased;
                     _ = stopped.wait_for(|stopped| *stopped) => break,
-                    report = several(&mut arena, &known, &plan, again) => report?,
+                    report = several(&mut arena, &known, &plan, again) => report,
                 };
+                // One plan that fails must not cost the others.
+                let report = report.unwrap_or_else(|error| {
+                    arena.workers.iter_mut().for_each(|worker| *worker = None);
+                    PlanReport::undecided(&plan, error.to_string())
+                });
                 reports.push((place, report));
                 done.fetch_add(1, Ordering::Relaxed);
             }
@@ -247,16 +265,28 @@ async fn once(
     plan: &AttackPlan,
 ) -> Result<PlanReport, AttackError> {
     arena.prepare().await?;
+    if !arena.rehearsed {
+        rehearse(arena, known.promises).await?;
+        arena.prepare().await?;
+    }
+    if known.promises.renews {
+        // Timers of the hold before it could do what the struck renewal should have done.
+        pause(arena.life).await;
+    }
+    // Its scripts are gone then.
+    arena.rehearsed = plan.fault.target() != Target::Server;
     let staged = stage::run(arena, Some(plan), known.promises.renews).await;
     probe(arena, &known.lock_key, &staged.recorder).await;
     let is_seen = arena.server.catch_up().await;
-    let ((history, astray, phases), judged) = judged(arena, known, plan, &staged);
+    let (trace, judged) = judged(arena, known, plan, &staged);
+    let PlanTrace { history, divergence, phases, claims, sent } = trace;
     let Judged { mut levels, mut findings, mut doubts } = judged;
-    let astray = match is_seen {
-        true => astray,
+    let divergence = match is_seen {
+        true => divergence,
         false => Some(String::from("the witness has not seen all that the server carried out")),
     };
-    if let Some(why) = astray {
+    let diverged = divergence.is_some();
+    if let Some(why) = divergence {
         // Without a witness that can be trusted nothing is known of the key.
         findings.retain(|it| it.level != Level::Key && !it.invariant.ends_with("-is-true"));
         levels.retain(|(level, _)| *level != Level::Key);
@@ -267,7 +297,7 @@ async fn once(
         let outcomes = levels.iter().filter(|(it, _)| *it == level).map(|(_, outcome)| *outcome);
         scenarios::verdict::worst(outcomes)
     };
-    let disturbed = disturbed(known, plan, &staged, &phases, arena.life);
+    let disturbed = disturbed(known, plan, &staged, &phases, (&claims, &sent), arena.life);
     let gravest = findings.iter().map(|it| it.severity).max();
     let (outcome, why) = match (staged.not_stageable, gravest) {
         (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
@@ -281,30 +311,18 @@ async fn once(
         }
         (None, None) => (PlanOutcome::Held, None),
     };
-    let step = plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step);
-    let command = plan.boundary.as_ref().map(|it| match it.nth {
-        1 => it.command.clone(),
-        nth => format!("{} {nth}", it.command),
-    });
-    let fault = plan.fault.name().to_owned();
     let findings = match outcome {
         PlanOutcome::NotStageable | PlanOutcome::Vacuous | PlanOutcome::Inconclusive => Vec::new(),
         _ => findings,
     };
     Ok(PlanReport {
-        plan: plan.to_string(),
-        step,
-        command,
-        does: plan.fault.does().to_owned(),
-        fault,
         outcome,
         key: of(Level::Key),
         why,
-        runs: 1,
-        shown: 1,
         findings,
-        disturbed: disturbed.is_some(),
+        disturbed: disturbed.is_some() || diverged,
         history,
+        ..PlanReport::undecided(plan, String::new())
     })
 }
 
@@ -312,19 +330,32 @@ async fn once(
 fn disturbed(
     known: &Known,
     plan: &AttackPlan,
-    staged: &Staged,
+    staged: &PlanRun,
     phases: &[Phases],
+    (claims, sent): (&[Claim], &[TracedCommand]),
     life: Duration,
 ) -> Option<String> {
     if staged.late > life.mul_f64(LATE_MOST) {
         let late = rounded(nanos(staged.late));
         return Some(format!("the machine was too busy: picklock itself was late by {late}"));
     }
+    for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired && it.client != VICTIM) {
+        let took = sent.iter().filter(|it| it.client == claim.client);
+        let took = took.filter_map(|it| Some((it.seen.as_ref()?.at, &it.seen.as_ref()?.changes)));
+        let created = took.filter(|(at, changes)| !changes.is_empty() && *at <= claim.answered);
+        let late = created.map(|(at, _)| claim.answered.saturating_duration_since(at)).min();
+        if let Some(late) = late.filter(|late| *late > life.mul_f64(LATE_MOST)) {
+            let (client, late) = (claim.client, rounded(nanos(late)));
+            return Some(format!(
+                "the machine was too busy: client {client} had the lock for {late} before it said so"
+            ));
+        }
+    }
     // A server that is away delays everybody, and a lock that renews may be held for longer.
     if known.promises.renews || plan.fault.target() == Target::Server {
         return None;
     }
-    let worked = |it: &&Phases| it.client != stage::VICTIM;
+    let worked = |it: &&Phases| it.client != VICTIM;
     let spans = phases
         .iter()
         .filter(worked)
@@ -336,15 +367,24 @@ fn disturbed(
     })
 }
 
+/// What was seen of a plan.
+struct PlanTrace {
+    history: History,
+    divergence: Option<String>,
+    phases: Vec<Phases>,
+    claims: Vec<Claim>,
+    sent: Vec<TracedCommand>,
+}
+
 /// The history of a plan, and what it shows.
 fn judged(
     arena: &Arena,
     known: &Known,
     plan: &AttackPlan,
-    staged: &Staged,
-) -> ((History, Option<String>, Vec<Phases>), Judged) {
+    staged: &PlanRun,
+) -> (PlanTrace, Judged) {
     let commands = arena.server.log.commands();
-    let sent: Vec<SentCommand> = transcript::sent(&arena.proxy.log(), &commands, staged.start);
+    let sent: Vec<TracedCommand> = transcript::sent(&arena.proxy.log(), &commands, staged.start);
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
     let claims = recorded.claims.clone();
@@ -380,7 +420,7 @@ fn judged(
             what,
         });
     }
-    let shown = Shown {
+    let shown = PlanEvidence {
         plan: Some(plan),
         promises: known.promises,
         history: &history,
@@ -392,14 +432,14 @@ fn judged(
         end: staged.end,
     };
     let judged = judge(&shown);
-    let astray = transcript::astray(&sent);
-    ((history, astray, phases), judged)
+    let divergence = transcript::divergence(&sent);
+    (PlanTrace { history, divergence, phases, claims, sent }, judged)
 }
 
 /// Looks at the lock's key until it is gone, or should be.
 async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
     let ask = Command::new("PTTL").arg(lock_key);
-    let end = crate::recorder::now() + arena.life * 2;
+    let end = now() + arena.life * 2;
     loop {
         let answer = arena.server.endpoint.command(&ask).await;
         if let Ok(Reply::Int(pttl_ms)) = answer {
@@ -409,7 +449,7 @@ async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
                 return;
             }
         }
-        if crate::recorder::now() >= end {
+        if now() >= end {
             return;
         }
         pause(PROBE_EVERY).await;
@@ -418,9 +458,4 @@ async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
 
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[expect(clippy::disallowed_methods, reason = "workers run in real time")]
-async fn pause(span: Duration) {
-    tokio::time::sleep(span).await;
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::plan::{AttackFault, AttackPlan};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf};
-use crate::transcript::{Phases, SentCommand, acquisition};
+use crate::transcript::{Phases, TracedCommand, acquisition};
 use crate::worker::WorkerError;
 
 /// How much a finding weighs.
@@ -60,6 +60,7 @@ pub struct AttackFinding {
 /// A time in which one acquisition had the lock's key.
 #[derive(Clone, Copy, Debug)]
 struct Tenure {
+    client: u32,
     acquisition: u32,
     from: Instant,
     until: Option<Instant>,
@@ -68,7 +69,7 @@ struct Tenure {
 }
 
 /// Who had the key and when, by the effects of commands alone.
-fn tenures(sent: &[SentCommand], phases: &[Phases], key: &[u8], end: Instant) -> Vec<Tenure> {
+fn tenures(sent: &[TracedCommand], phases: &[Phases], key: &[u8], end: Instant) -> Vec<Tenure> {
     let mut commands: Vec<_> =
         sent.iter().filter_map(|it| it.seen.as_ref().map(|seen| (seen.at, it))).collect();
     commands.sort_by_key(|(at, _)| *at);
@@ -86,7 +87,8 @@ fn tenures(sent: &[SentCommand], phases: &[Phases], key: &[u8], end: Instant) ->
                         (last.until, last.expired) = (Some(at), false);
                     }
                     let acquisition = acquisition(phases, command.client, command.sent);
-                    all.push(Tenure { acquisition, from: at, until: life(ttl), expired: true });
+                    let (client, until) = (command.client, life(ttl));
+                    all.push(Tenure { client, acquisition, from: at, until, expired: true });
                 }
                 (Touch::Extend(ns), Some(last)) => last.until = life(Some(ns)),
                 (Touch::Delete, Some(last)) => (last.until, last.expired) = (Some(at), false),
@@ -101,11 +103,11 @@ fn tenures(sent: &[SentCommand], phases: &[Phases], key: &[u8], end: Instant) ->
 }
 
 /// What is judged.
-pub(crate) struct Shown<'a> {
+pub(crate) struct PlanEvidence<'a> {
     pub(crate) plan: Option<&'a AttackPlan>,
     pub(crate) promises: Promises,
     pub(crate) history: &'a History,
-    pub(crate) sent: &'a [SentCommand],
+    pub(crate) sent: &'a [TracedCommand],
     pub(crate) phases: &'a [Phases],
     pub(crate) claims: &'a [Claim],
     pub(crate) failures: &'a [(u32, WorkerError)],
@@ -121,7 +123,7 @@ pub(crate) struct Judged {
     pub(crate) doubts: Vec<String>,
 }
 
-pub(crate) fn judge(shown: &Shown<'_>) -> Judged {
+pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     let mut findings = Vec::new();
     let (mut levels, mut doubts) = (Vec::new(), Vec::new());
     let fault = shown.plan.map(|plan| plan.fault);
@@ -132,8 +134,16 @@ pub(crate) fn judge(shown: &Shown<'_>) -> Judged {
             Verdict::Violated(witness) => {
                 // Another's key is never a client's to touch; what overlaps because one stood still is.
                 let is_assumed = assumed && matches!(found.level, Level::Belief | Level::Effect);
+                // A client that touches what its own earlier attempt has left harms nobody.
+                let is_own = found.level == Level::Key
+                    && witness.clients.windows(2).all(|it| it[0] == it[1]);
+                let severity = match () {
+                    () if is_assumed => Severity::Assumption,
+                    () if is_own => Severity::Api,
+                    () => Severity::Bug,
+                };
                 findings.push(AttackFinding {
-                    severity: if is_assumed { Severity::Assumption } else { Severity::Bug },
+                    severity,
                     invariant: found.name.to_owned(),
                     level: found.level,
                     summary: witness.summary.clone(),
@@ -168,7 +178,7 @@ fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
 }
 
 /// A worker that has ended, or does not answer.
-fn failed(client: u32, error: &WorkerError, shown: &Shown<'_>) -> AttackFinding {
+fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackFinding {
     let (severity, invariant) = match error {
         WorkerError::Silent { .. } => (Severity::Bug, "answers"),
         WorkerError::Ended { .. } | WorkerError::Start(_) => (Severity::Api, "survives"),
@@ -189,13 +199,16 @@ fn failed(client: u32, error: &WorkerError, shown: &Shown<'_>) -> AttackFinding 
 
 /// What is wrong with something that a worker has said.
 fn dishonest(
-    shown: &Shown<'_>,
+    shown: &PlanEvidence<'_>,
     tenures: &[Tenure],
     claim: &Claim,
     assumed: bool,
 ) -> Option<AttackFinding> {
     let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
-    let owned = theirs()
+    // What an earlier attempt of the same client has left is its own, too: a lock may be taken twice by one holder.
+    let owned = tenures
+        .iter()
+        .filter(|it| it.client == claim.client)
         .any(|it| it.from <= claim.answered && it.until.is_none_or(|until| until >= claim.asked));
     let client = claim.client;
     let (severity, invariant, level, summary) = match claim.of {
@@ -213,7 +226,7 @@ fn dishonest(
                 "client {client} was told that it still has the lock, whose key was not its own any more"
             ),
         ),
-        ClaimOf::Released if !owned => (
+        ClaimOf::Released if !owned && shown.promises.reports => (
             Severity::Api,
             "released-is-true",
             Level::Belief,
@@ -279,14 +292,14 @@ mod tests {
     /// A test's clock, and what happened by it.
     struct Tape {
         start: Instant,
-        sent: Vec<SentCommand>,
+        sent: Vec<TracedCommand>,
         phases: Vec<Phases>,
     }
 
     impl Tape {
         /// Client 1 has acquisition 1 from the start, client 2 acquisition 2 from 500 ms on.
         fn new() -> Self {
-            let start = crate::recorder::now();
+            let start = crate::clock::now();
             let phases = [(1, 0), (2, 500)].map(|(client, ms)| Phases {
                 client,
                 acquisition: client,
@@ -314,7 +327,7 @@ mod tests {
             let (name, key) = (String::from("SET"), b"k".to_vec());
             let (lost, refused, reply, seen) = (false, None, None, Some(seen));
             let sent = self.at(sent_ms);
-            self.sent.push(SentCommand { client, sent, name, key, lost, refused, reply, seen });
+            self.sent.push(TracedCommand { client, sent, name, key, lost, refused, reply, seen });
             self
         }
 
@@ -327,9 +340,9 @@ mod tests {
             answered: u64,
         ) -> Option<AttackFinding> {
             let history = History::default();
-            let shown = Shown {
+            let shown = PlanEvidence {
                 plan: None,
-                promises: Promises { renews: false, checks: true },
+                promises: Promises { renews: false, checks: true, reports: true },
                 history: &history,
                 sent: &self.sent,
                 phases: &self.phases,

@@ -1,7 +1,11 @@
 //! `picklock attack`: other people's locks, in their own programs, under our faults.
 
 mod arena;
+mod board;
 mod campaign;
+mod client;
+mod clock;
+mod error;
 mod judgement;
 mod junit;
 mod monitor;
@@ -17,8 +21,9 @@ mod table;
 mod transcript;
 mod worker;
 
-pub use arena::{Attack, AttackError};
+pub use arena::Attack;
 pub use campaign::{Campaign, Learnt, learn};
+pub use error::AttackError;
 pub use judgement::{AttackFinding, Severity};
 pub use junit::junit;
 pub use page::page;

@@ -9,7 +9,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use live_world::embedded::Tap;
 use picklock::time::WallTime;
@@ -87,7 +87,7 @@ impl Drop for Monitor {
 
 /// A command as MONITOR shows it.
 #[derive(Debug, PartialEq, Eq)]
-struct Shown {
+struct MonitorLine {
     at: WallTime,
     /// None for one that a script calls.
     from: Option<SocketAddr>,
@@ -104,7 +104,7 @@ fn follow(mut lines: BufReader<TcpStream>, mut tap: Box<dyn Tap>, passed: &Atomi
         if !matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
             return;
         }
-        let Some(Shown { at, from: Some(from), args }) = shown(&line) else { continue };
+        let Some(MonitorLine { at, from: Some(from), args }) = shown(&line) else { continue };
         let marker =
             args.get(1).and_then(|arg| std::str::from_utf8(arg).ok()?.strip_prefix(MARKER));
         if let Some(number) = marker.and_then(|number| number.parse().ok()) {
@@ -134,7 +134,7 @@ fn is_login(name: &[u8]) -> bool {
 }
 
 /// Reads a line of MONITOR: `+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"`.
-fn shown(line: &[u8]) -> Option<Shown> {
+fn shown(line: &[u8]) -> Option<MonitorLine> {
     let line = line.strip_prefix(b"+")?;
     let text = line.strip_suffix(b"\n").unwrap_or(line);
     let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -148,7 +148,7 @@ fn shown(line: &[u8]) -> Option<Shown> {
         place => Some(place.parse().ok()?),
     };
     let args = quoted(&text[close + 1..])?;
-    Some(Shown { at: WallTime::from_unix_ns(at_us * 1_000), from, args })
+    Some(MonitorLine { at: WallTime::from_unix_ns(at_us * 1_000), from, args })
 }
 
 /// Reads `"a" "b\x00"`, as redis-server quotes arguments.
@@ -184,15 +184,6 @@ fn quoted(mut text: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// When this was by the process's own monotonic clock; both clocks are this machine's.
-#[expect(clippy::disallowed_methods, reason = "workers run in real time")]
-pub(crate) fn instant(wall: WallTime) -> Instant {
-    let (now, wall_now) = (Instant::now(), SystemTime::now());
-    let wall_now = wall_now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let ago = wall_now.saturating_sub(Duration::from_nanos(wall.as_unix_ns()));
-    now.checked_sub(ago).unwrap_or(now)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,7 +195,7 @@ mod tests {
         let args = vec![b"set".to_vec(), b"a\"b".to_vec(), b"\0\xff\n\\".to_vec()];
         let at = WallTime::from_unix_ns(1_339_518_083_107_412_000);
         let from = Some("127.0.0.1:60866".parse().unwrap());
-        assert_eq!(shown(line), Some(Shown { at, from, args }));
+        assert_eq!(shown(line), Some(MonitorLine { at, from, args }));
         let lua = shown(b"+1.000002 [0 lua] \"get\" \"k\"\r\n").unwrap();
         assert_eq!((lua.from, lua.at.as_unix_ns()), (None, 1_000_002_000));
     }

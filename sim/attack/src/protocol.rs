@@ -34,9 +34,9 @@ impl Order {
 
 /// What a worker answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum WorkerAnswer {
     /// It has the lock, still has it, or has released it.
-    Ok(Grant),
+    Ok(LockGrant),
     /// It has not, or had nothing to release.
     No,
     /// It cannot tell, for this reason: its library threw an exception, say.
@@ -45,7 +45,7 @@ pub(crate) enum Answer {
 
 /// What comes with the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub(crate) struct Grant {
+pub(crate) struct LockGrant {
     /// Its fencing token.
     #[serde(default)]
     pub fence: Option<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Grant {
     pub valid_ms: Option<u64>,
 }
 
-impl Grant {
+impl LockGrant {
     /// For how long it may be relied on, if the worker says.
     pub(crate) fn valid(&self) -> Option<Duration> {
         self.valid_ms.map(Duration::from_millis)
@@ -69,6 +69,8 @@ pub struct Promises {
     pub renews: bool,
     /// `check` asks the library or the server, and does not say yes in any case.
     pub checks: bool,
+    /// `release` says whether there was anything to release.
+    pub reports: bool,
 }
 
 /// A line of a worker.
@@ -77,7 +79,7 @@ pub(crate) enum Said {
     /// It can be given orders.
     Ready(Promises),
     /// The answer to the last order.
-    Answer(Answer),
+    Answer(WorkerAnswer),
     /// Unasked: it has learnt that it no longer has the lock.
     Lost,
     /// Nothing of the protocol.
@@ -89,7 +91,7 @@ pub(crate) enum Said {
 #[serde(rename_all = "lowercase")]
 enum Json {
     Ready(Promises),
-    Ok(Grant),
+    Ok(LockGrant),
     No {},
     Unknown(String),
     Lost {},
@@ -102,9 +104,9 @@ pub(crate) fn parse(line: &str) -> Said {
     if line.starts_with('{') {
         return match serde_json::from_str(line) {
             Ok(Json::Ready(promises)) => Said::Ready(promises),
-            Ok(Json::Ok(grant)) => Said::Answer(Answer::Ok(grant)),
-            Ok(Json::No {}) => Said::Answer(Answer::No),
-            Ok(Json::Unknown(why)) => Said::Answer(Answer::Unknown(why)),
+            Ok(Json::Ok(grant)) => Said::Answer(WorkerAnswer::Ok(grant)),
+            Ok(Json::No {}) => Said::Answer(WorkerAnswer::No),
+            Ok(Json::Unknown(why)) => Said::Answer(WorkerAnswer::Unknown(why)),
             Ok(Json::Lost {}) => Said::Lost,
             Err(_) => other(),
         };
@@ -113,9 +115,9 @@ pub(crate) fn parse(line: &str) -> Said {
     let rest = rest.trim();
     let said = match word {
         "ready" => promises(rest).map(Said::Ready),
-        "ok" => grant(rest).map(|grant| Said::Answer(Answer::Ok(grant))),
-        "no" if rest.is_empty() => Some(Said::Answer(Answer::No)),
-        "unknown" => Some(Said::Answer(Answer::Unknown(rest.to_owned()))),
+        "ok" => grant(rest).map(|grant| Said::Answer(WorkerAnswer::Ok(grant))),
+        "no" if rest.is_empty() => Some(Said::Answer(WorkerAnswer::No)),
+        "unknown" => Some(Said::Answer(WorkerAnswer::Unknown(rest.to_owned()))),
         "lost" if rest.is_empty() => Some(Said::Lost),
         _ => None,
     };
@@ -128,14 +130,15 @@ fn promises(words: &str) -> Option<Promises> {
         match word {
             "renews" => promises.renews = true,
             "checks" => promises.checks = true,
+            "reports" => promises.reports = true,
             _ => return None,
         }
     }
     Some(promises)
 }
 
-fn grant(words: &str) -> Option<Grant> {
-    let mut grant = Grant::default();
+fn grant(words: &str) -> Option<LockGrant> {
+    let mut grant = LockGrant::default();
     for word in words.split_whitespace() {
         let (name, value) = word.split_once('=')?;
         let value = Some(value.parse().ok()?);
@@ -154,9 +157,9 @@ mod tests {
 
     #[test]
     fn words_and_json_say_the_same() {
-        let both = Grant { fence: Some(7), valid_ms: Some(450) };
-        let renews = Promises { renews: true, checks: false };
-        let all = Promises { renews: true, checks: true };
+        let both = LockGrant { fence: Some(7), valid_ms: Some(450) };
+        let renews = Promises { renews: true, ..Promises::default() };
+        let all = Promises { renews: true, checks: true, reports: false };
         for (words, json, said) in [
             ("ready", r#"{"ready": {}}"#, Said::Ready(Promises::default())),
             ("ready renews", r#"{"ready": {"renews": true}}"#, Said::Ready(renews)),
@@ -165,17 +168,17 @@ mod tests {
                 r#"{"ready": {"checks": true, "renews": true}}"#,
                 Said::Ready(all),
             ),
-            ("ok", r#"{"ok": {}}"#, Said::Answer(Answer::Ok(Grant::default()))),
+            ("ok", r#"{"ok": {}}"#, Said::Answer(WorkerAnswer::Ok(LockGrant::default()))),
             (
                 " ok fence=7  valid_ms=450 ",
                 r#"{"ok": {"fence": 7, "valid_ms": 450}}"#,
-                Said::Answer(Answer::Ok(both)),
+                Said::Answer(WorkerAnswer::Ok(both)),
             ),
-            ("no", r#"{"no": {}}"#, Said::Answer(Answer::No)),
+            ("no", r#"{"no": {}}"#, Said::Answer(WorkerAnswer::No)),
             (
                 "unknown timed out: 3 s",
                 r#"{"unknown": "timed out: 3 s"}"#,
-                Said::Answer(Answer::Unknown("timed out: 3 s".into())),
+                Said::Answer(WorkerAnswer::Unknown("timed out: 3 s".into())),
             ),
             ("lost", r#"{"lost": {}}"#, Said::Lost),
         ] {

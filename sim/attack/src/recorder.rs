@@ -9,15 +9,17 @@ use std::time::Instant;
 use scenarios::fault::Fault;
 use scenarios::history::{Texts, What};
 
+use crate::clock::now;
+
 /// Events of one plan, in no particular order.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    inner: Mutex<Recorded>,
+    inner: Mutex<PlanRecord>,
 }
 
 /// What was recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct PlanRecord {
     pub(crate) texts: Texts,
     pub(crate) events: Vec<RecordedEvent>,
     pub(crate) claims: Vec<Claim>,
@@ -86,6 +88,13 @@ impl Recorder {
         self.lock().events.push(event);
     }
 
+    /// A client's process has ended.
+    pub(crate) fn ended(&self, client: u32, at: Instant) {
+        let what =
+            What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
+        self.lock().events.push(RecordedEvent { at, client, acquisition: 0, op: 0, what });
+    }
+
     /// The run itself has seen something.
     pub(crate) fn note(&self, what: What) {
         let event = RecordedEvent { at: now(), client: 0, acquisition: 0, op: 0, what };
@@ -101,11 +110,11 @@ impl Recorder {
     }
 
     /// All of it; the recorder is empty afterwards.
-    pub(crate) fn take(&self) -> Recorded {
+    pub(crate) fn take(&self) -> PlanRecord {
         std::mem::take(&mut *self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Recorded> {
+    fn lock(&self) -> MutexGuard<'_, PlanRecord> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -145,9 +154,4 @@ impl Attempt<'_> {
         let Self { client, acquisition, .. } = *self;
         self.recorder.lock().claims.push(Claim { client, acquisition, of, asked, answered });
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "workers run in real time")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::judgement::{AttackFinding, Severity};
-use crate::plan::LockStep;
+use crate::plan::{AttackPlan, LockStep};
 use crate::protocol::Promises;
 
 /// The format of a report.
@@ -44,11 +44,13 @@ pub struct AttackPromises {
     pub renews: bool,
     /// Its `check` is an answer of the library or the server.
     pub checks: bool,
+    /// Its `release` says whether there was anything to release.
+    pub reports: bool,
 }
 
 impl From<Promises> for AttackPromises {
-    fn from(Promises { renews, checks }: Promises) -> Self {
-        Self { renews, checks }
+    fn from(Promises { renews, checks, reports }: Promises) -> Self {
+        Self { renews, checks, reports }
     }
 }
 
@@ -86,6 +88,29 @@ pub struct PlanReport {
 }
 
 impl PlanReport {
+    /// A plan of which nothing is known, for this reason.
+    pub(crate) fn undecided(plan: &AttackPlan, why: String) -> Self {
+        let command = plan.boundary.as_ref().map(|it| match it.nth {
+            1 => it.command.clone(),
+            nth => format!("{} {nth}", it.command),
+        });
+        Self {
+            plan: plan.to_string(),
+            step: plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step),
+            command,
+            fault: plan.fault.name().to_owned(),
+            does: plan.fault.does().to_owned(),
+            outcome: PlanOutcome::Inconclusive,
+            key: Outcome::Inconclusive,
+            why: Some(why),
+            runs: 1,
+            shown: 1,
+            findings: Vec::new(),
+            disturbed: false,
+            history: History::default(),
+        }
+    }
+
     /// Where its fault strikes, as a column of a table.
     pub(crate) fn place(&self) -> String {
         match &self.command {

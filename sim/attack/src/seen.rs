@@ -10,7 +10,7 @@ use redis_model::model::{Model, Submitted};
 use redis_model::witness::{KeyChange, KeyWitness};
 use resp::Reply;
 
-use crate::monitor::instant;
+use crate::clock::instant;
 
 /// A request that was carried out.
 #[derive(Clone, Debug)]
@@ -108,6 +108,7 @@ impl SeenAnswer {
         match reply {
             Reply::Nil | Reply::NilArray => Self::Nil,
             Reply::Ok => Self::Ok,
+            Reply::Status(text) if &text[..] == b"OK" => Self::Ok,
             Reply::Int(number) => Self::Int(*number),
             Reply::Bool(is_true) => Self::Int(i64::from(*is_true)),
             Reply::Error(error) => Self::Error(String::from_utf8_lossy(error.text()).into_owned()),

@@ -8,7 +8,8 @@ use live_world::endpoint::{Choice, Endpoint, KeySpace, Settings};
 use picklock::command::Command;
 use picklock::env::CallError;
 
-use crate::arena::AttackError;
+use crate::clock::pause;
+use crate::error::AttackError;
 use crate::monitor::Monitor;
 use crate::seen::ServerLog;
 
@@ -16,7 +17,7 @@ use crate::seen::ServerLog;
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-pub(crate) struct Server {
+pub(crate) struct WatchedServer {
     pub(crate) endpoint: Endpoint,
     pub(crate) log: ServerLog,
     /// Of a real server.
@@ -24,7 +25,7 @@ pub(crate) struct Server {
     markers: AtomicU64,
 }
 
-impl Server {
+impl WatchedServer {
     pub(crate) async fn open(choice: &Choice, run: &str) -> Result<Self, AttackError> {
         let log = ServerLog::default();
         let (keys, settings) = (KeySpace::of_run(run), Settings::default());
@@ -90,15 +91,22 @@ impl Server {
 
     /// The server dies and comes back without keys or scripts; its clients' connections break.
     pub(crate) async fn restart(&mut self, links: &[Link]) -> Result<(), AttackError> {
+        // Nobody gets to it before it is empty, and the witness there.
+        links.iter().for_each(|link| link.cut(Cut::Both));
+        let ended = self.restart_unseen().await;
+        links.iter().for_each(|link| {
+            link.reset_connections();
+            link.cut(Cut::None);
+        });
+        ended
+    }
+
+    async fn restart_unseen(&mut self) -> Result<(), AttackError> {
         if self.endpoint.is_embedded() {
             // What clients see of it is all there is.
             self.command(&["SCRIPT", "FLUSH"]).await?;
-            self.command(&["FLUSHALL"]).await?;
-            links.iter().for_each(Link::reset_connections);
-            return Ok(());
+            return self.command(&["FLUSHALL"]).await;
         }
-        // Nobody gets to it before the witness does.
-        links.iter().for_each(|link| link.cut(Cut::Both));
         self.monitor = None;
         let restarted = async {
             let mut process =
@@ -107,17 +115,7 @@ impl Server {
             process.restart().await.map_err(|error| error.to_string())
         };
         let restarted: Result<(), String> = restarted.await;
-        let watched = self.watch();
-        links.iter().for_each(|link| {
-            link.reset_connections();
-            link.cut(Cut::None);
-        });
         restarted.map_err(|why| AttackError::Clear(CallError::NotSent(why.into())))?;
-        watched
+        self.watch()
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "workers run in real time")]
-async fn pause(span: Duration) {
-    tokio::time::sleep(span).await;
 }

@@ -6,82 +6,31 @@
 #![expect(clippy::disallowed_methods, reason = "workers run in real time")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
 use live_world::program::Program;
 use live_world::supervisor::Signal;
 use scenarios::fault::Fault;
-use scenarios::history::{Update, What};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use crate::arena::{Arena, Attack};
+use crate::arena::Arena;
+use crate::board::{Board, PlanStage, VICTIM, VictimState};
+use crate::client::{acquire, release, work};
+use crate::clock::now;
 use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
-use crate::protocol::{Answer, Order};
-use crate::recorder::{Attempt, ClaimOf, Recorder, now};
+use crate::recorder::Recorder;
 use crate::worker::{Worker, WorkerError};
 
-/// The client that a plan strikes.
-pub(crate) const VICTIM: u32 = 1;
 /// How long a client waits between two attempts.
 const RETRY: Duration = Duration::from_millis(8);
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// How far a plan has come.
-#[derive(Clone, Debug, Default)]
-struct Board {
-    /// How often each client has got the lock, by client from 0.
-    acquired: Vec<u32>,
-    /// How often rivals had got it when the fault struck.
-    rivals_at_strike: u32,
-    struck: Option<Instant>,
-    /// Whether the fault is over.
-    healed: bool,
-    victim: VictimState,
-    /// The rivals are to stop.
-    stop: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum VictimState {
-    #[default]
-    Waiting,
-    Holding,
-    Done,
-}
-
-impl Board {
-    /// How often others than the victim have got the lock.
-    fn rivals(&self) -> u32 {
-        self.acquired.iter().skip(1).sum()
-    }
-
-    /// Whether another has got the lock since the fault struck.
-    fn is_taken_over(&self) -> bool {
-        self.struck.is_some() && self.rivals() > self.rivals_at_strike
-    }
-}
-
-/// What every task of a plan shares.
-struct Stage {
-    attack: Arc<Attack>,
-    /// How long the lock's key lives without renewal.
-    life: Duration,
-    plan: Option<AttackPlan>,
-    board: watch::Sender<Board>,
-    recorder: Recorder,
-    /// The resource under the lock.
-    register: AtomicI64,
-    /// By how many nanoseconds this process itself was late at most: a busy machine is no fault of a plan.
-    late_ns: AtomicU64,
-    renews: bool,
-}
-
 /// What came of a plan, before it is judged.
-pub(crate) struct Staged {
+pub(crate) struct PlanRun {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
     pub(crate) recorder: Recorder,
@@ -96,48 +45,11 @@ pub(crate) struct Staged {
     pub(crate) failures: Vec<(u32, WorkerError)>,
 }
 
-impl Stage {
-    /// Waits until the board shows this, or so long at most; whether it does.
-    async fn until(&self, span: Duration, mut is: impl FnMut(&Board) -> bool) -> bool {
-        let mut board = self.board.subscribe();
-        let found = timeout(span, board.wait_for(|board| is(board))).await;
-        matches!(found, Ok(Ok(_)))
-    }
-
-    fn ttl(&self) -> Duration {
-        self.life
-    }
-
-    /// How long a client works under the lock: well within the TTL, and the rivals longer, so that a victim that
-    /// comes back meets one at its work.
-    fn work(&self, client: u32) -> Duration {
-        self.ttl().mul_f64(if client == VICTIM { 0.15 } else { 0.4 })
-    }
-
-    /// Works for so long, and notes by how much longer it took.
-    async fn pass(&self, span: Duration) {
-        let start = now();
-        sleep(span).await;
-        let late = start.elapsed().saturating_sub(span);
-        let late_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
-        self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
-    }
-
-    fn strike(&self, client: u32, fault: Fault) {
-        let in_hold = self.board.borrow().victim == VictimState::Holding;
-        self.recorder.fault(client, fault, in_hold);
-        self.board.send_modify(|board| {
-            board.struck.get_or_insert_with(now);
-            board.rivals_at_strike = board.rivals();
-        });
-    }
-}
-
 /// Runs one plan, or without one the same without a fault.
-pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bool) -> Staged {
+pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bool) -> PlanRun {
     let clients = arena.attack.clients;
     let board = Board { acquired: vec![0; clients as usize], ..Board::default() };
-    let stage = Arc::new(Stage {
+    let stage = Arc::new(PlanStage {
         attack: Arc::clone(&arena.attack),
         life: arena.life,
         plan: plan.cloned(),
@@ -188,11 +100,11 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
     let register = stage.register.into_inner();
     let late = Duration::from_nanos(stage.late_ns.into_inner());
     let recorder = stage.recorder;
-    Staged { start, end: now(), recorder, register, late, struck, not_stageable, failures }
+    PlanRun { start, end: now(), recorder, register, late, struck, not_stageable, failures }
 }
 
 /// Puts the rule of a plan in force, as the victim comes to this step.
-fn arm(stage: &Arc<Stage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
+fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
     let Some(AttackPlan { boundary: Some(boundary), fault }) = &stage.plan else { return };
     if boundary.step != step {
         return;
@@ -230,7 +142,7 @@ fn arm(stage: &Arc<Stage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockSt
 
 /// Carries out the parts of a fault that are no rule, ends it, and has the rivals stop; says why it cannot be staged.
 async fn direct(
-    stage: &Arc<Stage>,
+    stage: &Arc<PlanStage>,
     arena: &mut Arena,
     process: &Arc<Program>,
     gate: &Gate,
@@ -254,21 +166,21 @@ async fn direct(
     match fault {
         Some(AttackFault::LateRequest | AttackFault::LateReply) => {
             sleep(ttl.mul_f64(1.1)).await;
-            stage.until(ttl * 2, |board| board.is_taken_over()).await;
+            stage.until(ttl * 2, Board::is_held_by_another).await;
         }
         Some(AttackFault::Stop) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             // The answer is there when the process goes on.
             gate.open();
-            stage.until(ttl * 4, |board| board.is_taken_over()).await;
+            stage.until(ttl * 4, Board::is_held_by_another).await;
             process.signal(Signal::Cont);
         }
         Some(AttackFault::HolderStop) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             stage.strike(VICTIM, Fault::Pause);
-            stage.until(ttl * 4, |board| board.is_taken_over()).await;
+            stage.until(ttl * 4, Board::is_held_by_another).await;
             process.signal(Signal::Cont);
         }
         Some(AttackFault::Kill) => {
@@ -316,7 +228,7 @@ fn step(process: &Program, by_ns: i64) -> Option<String> {
 
 /// The victim: gets the lock once, works under it, and releases it.
 async fn victim(
-    stage: &Stage,
+    stage: &PlanStage,
     mut worker: Worker,
     arm: impl Fn(LockStep),
 ) -> Result<Worker, WorkerError> {
@@ -341,7 +253,7 @@ async fn victim(
 }
 
 /// Returns when the victim has held the lock for as long as its plan needs.
-async fn keep(stage: &Stage) {
+async fn keep(stage: &PlanStage) {
     let ttl = stage.ttl();
     let (in_hold, at_renewal) = match &stage.plan {
         Some(AttackPlan { boundary: None, .. }) => (true, false),
@@ -356,8 +268,8 @@ async fn keep(stage: &Stage) {
             let loses_keys =
                 matches!(&stage.plan, Some(plan) if plan.fault.target() == Target::Server);
             if loses_keys {
-                // Another may come and get the lock meanwhile.
-                stage.pass(stage.work(VICTIM)).await;
+                // As long as another may come and get the lock.
+                stage.until(ttl / 2, Board::is_taken_over).await;
             }
         }
         () if at_renewal => {
@@ -374,7 +286,7 @@ async fn keep(stage: &Stage) {
 }
 
 /// Another client: wants the lock from when the victim has it until it is told to stop.
-async fn rival(stage: &Stage, client: u32, mut worker: Worker) -> Result<Worker, WorkerError> {
+async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Worker, WorkerError> {
     let begins = |board: &Board| {
         board.struck.is_some() || board.victim != VictimState::Waiting || board.stop
     };
@@ -382,130 +294,13 @@ async fn rival(stage: &Stage, client: u32, mut worker: Worker) -> Result<Worker,
     while !stage.board.borrow().stop {
         let attempt = stage.recorder.attempt(client);
         if acquire(stage, &attempt, &mut worker).await? {
-            work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await?;
+            stage.board.send_modify(|board| board.working += 1);
+            let worked = work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await;
+            stage.board.send_modify(|board| board.working -= 1);
+            worked?;
             release(stage, &attempt, &mut worker).await?;
         }
         sleep(RETRY).await;
     }
     Ok(worker)
-}
-
-/// Has a worker acquire the lock; whether it says that it has it.
-async fn acquire(
-    stage: &Stage,
-    attempt: &Attempt<'_>,
-    worker: &mut Worker,
-) -> Result<bool, WorkerError> {
-    let asked = now();
-    let op = attempt.invoke(What::Acquire);
-    match worker.ask(Order::Acquire, stage.attack.answer_within).await {
-        Ok((_, Answer::Ok(grant))) => {
-            // Not when it was written, nor when it arrived: when somebody could begin to act on it.
-            let at = now();
-            attempt.write(at, op, |_| What::Acquired);
-            if let Some(valid) = grant.valid() {
-                let until = at + valid;
-                attempt.note_validity(at, until);
-            }
-            if let Some(fence) = grant.fence {
-                attempt.write(at, 0, |_| What::Fence(fence));
-            }
-            attempt.claim(ClaimOf::Acquired, asked, at);
-            let place = attempt.client as usize - 1;
-            stage.board.send_modify(|board| board.acquired[place] += 1);
-            Ok(true)
-        }
-        Ok((at, Answer::No)) => {
-            attempt.write(at, op, |texts| What::NotAcquired(texts.intern("not free")));
-            attempt.claim(ClaimOf::NotAcquired, asked, at);
-            Ok(false)
-        }
-        Ok((at, Answer::Unknown(why))) => {
-            attempt.write(at, op, |texts| What::AcquireUnknown(texts.intern(&why)));
-            attempt.claim(ClaimOf::NotAcquired, asked, at);
-            Ok(false)
-        }
-        Err(error) => {
-            let why = first_line(&error);
-            attempt.write(now(), op, |texts| What::AcquireUnknown(texts.intern(&why)));
-            Err(error)
-        }
-    }
-}
-
-/// The work under the lock: reads the register, works, asks whether the lock is still held, and only then writes.
-async fn work(
-    stage: &Stage,
-    attempt: &Attempt<'_>,
-    worker: &mut Worker,
-    busy: impl Future<Output = ()>,
-) -> Result<(), WorkerError> {
-    let op = attempt.invoke(What::Update);
-    let read = stage.register.load(Ordering::SeqCst);
-    busy.await;
-    let lost = worker.lost();
-    if let Some(at) = lost {
-        attempt.write(at, 0, |_| What::Lost);
-        attempt.write(now(), op, |texts| What::NotUpdated(texts.intern("lock lost")));
-        return Ok(());
-    }
-    let asked = now();
-    let still = worker.ask(Order::Check, stage.attack.answer_within).await;
-    let at = now();
-    attempt.looked(asked, at);
-    match still {
-        Ok((_, Answer::Ok(_))) => {
-            attempt.claim(ClaimOf::Held, asked, at);
-            let written = read + 1;
-            stage.register.store(written, Ordering::SeqCst);
-            let update = Update { read, written, token: None };
-            attempt.write(now(), op, |_| What::Updated(update));
-        }
-        Ok((read_at, Answer::No)) => {
-            attempt.write(read_at, 0, |_| What::Lost);
-            attempt.write(at, op, |texts| What::NotUpdated(texts.intern("lock lost")));
-        }
-        Ok((_, Answer::Unknown(why))) => {
-            attempt.write(at, op, |texts| What::NotUpdated(texts.intern(&why)));
-        }
-        Err(error) => {
-            let why = first_line(&error);
-            attempt.write(at, op, |texts| What::NotUpdated(texts.intern(&why)));
-            return Err(error);
-        }
-    }
-    Ok(())
-}
-
-async fn release(
-    stage: &Stage,
-    attempt: &Attempt<'_>,
-    worker: &mut Worker,
-) -> Result<(), WorkerError> {
-    let asked = now();
-    let op = attempt.invoke(What::Release);
-    let released = worker.ask(Order::Release, stage.attack.answer_within).await;
-    let at = now();
-    match released {
-        Ok((_, Answer::Ok(_))) => {
-            attempt.claim(ClaimOf::Released, asked, at);
-            attempt.write(at, op, |texts| What::Released(texts.intern("released")));
-        }
-        Ok((_, Answer::No)) => {
-            attempt.write(at, op, |texts| What::Released(texts.intern("not held")));
-        }
-        Ok((_, Answer::Unknown(why))) => {
-            attempt.write(at, op, |texts| What::ReleaseUnknown(texts.intern(&why)));
-        }
-        Err(error) => {
-            let why = first_line(&error);
-            attempt.write(at, op, |texts| What::ReleaseUnknown(texts.intern(&why)));
-            return Err(error);
-        }
-    }
-    Ok(())
-}
-
-fn first_line(error: &WorkerError) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
 }

@@ -11,22 +11,24 @@ use std::time::{Duration, Instant};
 use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
 use scenarios::history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
 
+use crate::board::VICTIM;
 use crate::plan::{Boundary, LockStep};
-use crate::recorder::{Recorded, RecordedEvent};
+use crate::recorder::{PlanRecord, RecordedEvent};
 use crate::seen::{CommandSeen, SeenAnswer};
-use crate::stage::VICTIM;
 
 /// Commands of a connection, and not of a lock.
 const HANDSHAKE: [&str; 7] = ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
 
 /// How a refused command is shown by a server that shows those it does not know.
 const REFUSED: &str = "PICKLOCK.REFUSE";
+/// How far the clocks of a server and of the proxy may be apart.
+const CLOCKS: Duration = Duration::from_millis(2);
 /// How far two looks at the same life may differ.
 const CLOCKS_MS: u64 = 50;
 
 /// A request as the proxy saw it, with what the server made of it.
 #[derive(Clone, Debug)]
-pub(crate) struct SentCommand {
+pub(crate) struct TracedCommand {
     pub(crate) client: u32,
     pub(crate) sent: Instant,
     pub(crate) name: String,
@@ -41,19 +43,23 @@ pub(crate) struct SentCommand {
 }
 
 /// The requests of all clients since `start`, in the order of their sending.
-pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> Vec<SentCommand> {
-    let mut from: BTreeMap<(u32, u64), SocketAddr> = BTreeMap::new();
-    let mut sent: BTreeMap<(u32, u64), BTreeMap<u64, SentCommand>> = BTreeMap::new();
+pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> Vec<TracedCommand> {
+    // From where each connection comes, from when, and until when no other comes from there.
+    let mut from: BTreeMap<(u32, u64), (SocketAddr, Instant, Option<Instant>)> = BTreeMap::new();
+    let mut sent: BTreeMap<(u32, u64), BTreeMap<u64, TracedCommand>> = BTreeMap::new();
     for record in log.records() {
         let place = (record.client.0, record.connection);
         let command = sent.entry(place).or_default();
         match record.event {
             ProxyEvent::Connected(addr) => {
-                from.insert(place, addr);
+                let at = log.start() + record.at;
+                let earlier = from.values_mut().filter(|it| it.0 == addr && it.2.is_none());
+                earlier.for_each(|it| it.2 = Some(at));
+                from.insert(place, (addr, at, None));
             }
             ProxyEvent::Request | ProxyEvent::Fault(..) => {
                 let name = record.command.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
-                let command = command.entry(record.frame).or_insert_with(|| SentCommand {
+                let command = command.entry(record.frame).or_insert_with(|| TracedCommand {
                     client: record.client.0,
                     sent: log.start() + record.at,
                     name: String::from_utf8_lossy(&name).into_owned(),
@@ -85,23 +91,29 @@ pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> 
         }
     }
     for (place, theirs) in &mut sent {
-        let Some(addr) = from.get(place) else { continue };
-        let mut theirs = theirs.values_mut();
+        let Some((addr, began, ended)) = from.get(place) else { continue };
+        let mut theirs: Vec<&mut TracedCommand> = theirs.values_mut().collect();
+        let mut next = 0;
         // A server carries out what arrives in its order, and does not show everything (no AUTH, nothing that it
-        // does not know), so what it shows is the next of that name.
-        for seen in commands.iter().filter(|it| it.from == *addr) {
-            if let Some(command) = theirs.find(|it| it.is_shown_as(&seen.name)) {
-                command.seen = Some(seen.clone());
+        // does not know), so what it shows is the next of that name. An address is used again by later connections.
+        let is_theirs = |it: &&CommandSeen| {
+            it.from == *addr && it.at + CLOCKS >= *began && ended.is_none_or(|ended| it.at < ended)
+        };
+        for seen in commands.iter().filter(is_theirs) {
+            let place = theirs[next..].iter().position(|it| it.is_shown_as(&seen.name));
+            if let Some(place) = place {
+                theirs[next + place].seen = Some(seen.clone());
+                next += place + 1;
             }
         }
     }
     let all = sent.into_values().flat_map(BTreeMap::into_values);
-    let mut all: Vec<SentCommand> = all.filter(|it| it.sent >= start).collect();
+    let mut all: Vec<TracedCommand> = all.filter(|it| it.sent >= start).collect();
     all.sort_by_key(|it| it.sent);
     all
 }
 
-impl SentCommand {
+impl TracedCommand {
     fn is_shown_as(&self, name: &str) -> bool {
         match self.refused {
             Some(_) => name == REFUSED,
@@ -114,7 +126,15 @@ impl SentCommand {
         if HANDSHAKE.contains(&self.name.as_str()) {
             return None;
         }
-        let (seen, reply) = (self.seen.as_ref()?, self.reply.as_ref()?);
+        let reply = self.reply.as_ref().filter(|_| self.refused.is_none())?;
+        let Some(seen) = &self.seen else {
+            // What the server does not know it does not show.
+            let is_unknown = matches!(SeenAnswer::parse(reply), Some(SeenAnswer::Error(_)));
+            let Self { client, name, .. } = self;
+            return (!is_unknown).then(|| {
+                format!("the server has answered {name} of client {client}, which its witness has not seen")
+            });
+        };
         let real = SeenAnswer::parse(reply)?;
         let agree = match (&seen.answer, &real) {
             // What is left of a life when the server looks, which is a little later than when MONITOR is told.
@@ -137,8 +157,8 @@ impl SentCommand {
 }
 
 /// Why the witness cannot be believed: where the model and the server have answered differently.
-pub(crate) fn astray(sent: &[SentCommand]) -> Option<String> {
-    sent.iter().find_map(SentCommand::differs)
+pub(crate) fn divergence(sent: &[TracedCommand]) -> Option<String> {
+    sent.iter().find_map(TracedCommand::differs)
 }
 
 /// When each acquisition of a client began, took the lock, began to release it, and ended.
@@ -151,7 +171,7 @@ pub(crate) struct Phases {
     pub(crate) release: Option<Instant>,
 }
 
-pub(crate) fn phases(recorded: &Recorded) -> Vec<Phases> {
+pub(crate) fn phases(recorded: &PlanRecord) -> Vec<Phases> {
     let mut all: Vec<Phases> = Vec::new();
     for event in &recorded.events {
         let RecordedEvent { at, client, acquisition, what, .. } = *event;
@@ -176,12 +196,12 @@ pub(crate) fn acquisition(phases: &[Phases], client: u32, at: Instant) -> u32 {
 }
 
 /// How long this key lived when the victim had acquired the lock; none for ever.
-pub(crate) fn life(sent: &[SentCommand], recorded: &Recorded, key: &[u8]) -> Option<Duration> {
+pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) -> Option<Duration> {
     let phases = phases(recorded);
     let acquired = phases.iter().find(|it| it.client == VICTIM)?.acquired?;
     let theirs = sent.iter().filter(|it| it.client == VICTIM && it.sent < acquired);
-    let changes = theirs.flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
-    match changes.filter(|it| it.key == key).last()?.touch {
+    let mut changes = theirs.flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
+    match changes.rfind(|it| it.key == key)?.touch {
         Touch::Create(ns) | Touch::Overwrite(ns) => ns.map(Duration::from_nanos),
         Touch::Extend(ns) => Some(Duration::from_nanos(ns)),
         _ => None,
@@ -189,7 +209,10 @@ pub(crate) fn life(sent: &[SentCommand], recorded: &Recorded, key: &[u8]) -> Opt
 }
 
 /// What the victim of a run without faults has sent, step by step, and the keys it created and deleted.
-pub(crate) fn learn(sent: &[SentCommand], recorded: &Recorded) -> (Vec<Boundary>, Vec<Vec<u8>>) {
+pub(crate) fn learn(
+    sent: &[TracedCommand],
+    recorded: &PlanRecord,
+) -> (Vec<Boundary>, Vec<Vec<u8>>) {
     let phases = phases(recorded);
     let Some(held) = phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some()) else {
         return (Vec::new(), Vec::new());
@@ -235,12 +258,12 @@ pub(crate) fn learn(sent: &[SentCommand], recorded: &Recorded) -> (Vec<Boundary>
 /// The history of a plan.
 pub(crate) fn history(
     mut head: Head,
-    recorded: Recorded,
-    sent: &[SentCommand],
+    recorded: PlanRecord,
+    sent: &[TracedCommand],
     start: Instant,
 ) -> History {
     let phases = phases(&recorded);
-    let Recorded { mut texts, mut events, validities, .. } = recorded;
+    let PlanRecord { mut texts, mut events, validities, .. } = recorded;
     let ns = |at: Instant| {
         u64::try_from(at.saturating_duration_since(start).as_nanos()).unwrap_or(u64::MAX)
     };
@@ -248,10 +271,9 @@ pub(crate) fn history(
         let what = What::ValidUntil(ns(until));
         events.push(RecordedEvent { at, client, acquisition, op: 0, what });
     }
-    let mut op = events.iter().map(|it| it.op).max().unwrap_or(0);
-    for command in sent {
+    let ops = events.iter().map(|it| it.op).max().unwrap_or(0) + 1..;
+    for (op, command) in ops.zip(sent) {
         let acquisition = acquisition(&phases, command.client, command.sent);
-        op += 1;
         let (at, what, end) = told(command, &head.lock_key, &mut texts);
         for what in [Some(what), end].into_iter().flatten() {
             events.push(RecordedEvent { at, client: command.client, acquisition, op, what });
@@ -280,7 +302,11 @@ pub(crate) fn history(
 }
 
 /// When a command stands in the history, how it begins, and how it ends.
-fn told(command: &SentCommand, lock_key: &str, texts: &mut Texts) -> (Instant, What, Option<What>) {
+fn told(
+    command: &TracedCommand,
+    lock_key: &str,
+    texts: &mut Texts,
+) -> (Instant, What, Option<What>) {
     let change = command.seen.iter().flat_map(|it| &it.changes);
     let touch = change.filter(|it| it.key == lock_key.as_bytes()).map(|it| it.touch).next();
     let key = match touch {

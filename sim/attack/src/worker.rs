@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use live_world::program::{Pipes, Program, ProgramError};
@@ -14,7 +14,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 
-use crate::protocol::{Answer, Order, Promises, Said, parse};
+use crate::clock::{now, pause};
+use crate::protocol::{Order, Promises, Said, WorkerAnswer, parse};
 
 /// How much of a line is looked at.
 const LINE_MOST: u64 = 16 * 1024;
@@ -65,6 +66,8 @@ pub(crate) struct Worker {
     promises: Promises,
     /// When it said, unasked, that it has lost its lock.
     lost: Option<Instant>,
+    /// When its process has ended.
+    ended: Arc<OnceLock<Instant>>,
 }
 
 /// What a worker has printed besides answers.
@@ -97,7 +100,13 @@ impl Worker {
         }
         let promises = Promises::default();
         let program = Arc::new(program);
-        let mut worker = Self { program, stdin, said, printed, promises, lost: None };
+        let ended = Arc::new(OnceLock::new());
+        let (end, its_end) = (Arc::clone(&ended), program.end());
+        tokio::spawn(async move {
+            its_end.await;
+            let _ = end.set(now());
+        });
+        let mut worker = Self { program, stdin, said, printed, promises, lost: None, ended };
         let is_ready = |said: Said| match said {
             Said::Ready(promises) => Ok(promises),
             said => Err(said),
@@ -119,7 +128,7 @@ impl Worker {
         &mut self,
         order: Order,
         within: Duration,
-    ) -> Result<(Instant, Answer), WorkerError> {
+    ) -> Result<(Instant, WorkerAnswer), WorkerError> {
         self.lost = None;
         let line = format!("{}\n", order.word());
         // A worker that does not read has its pipe full after some thousand orders, and is found silent first.
@@ -155,7 +164,7 @@ impl Worker {
                 line = self.said.recv() => line,
                 status = self.program.ended() => {
                     // What it has said last is still on its way from its pipes.
-                    tokio::time::sleep(DRAIN).await;
+                    pause(DRAIN).await;
                     let last = std::iter::from_fn(|| self.said.try_recv().ok());
                     let last: Vec<_> = last.collect();
                     for (at, said) in last {
@@ -197,6 +206,11 @@ impl Worker {
         }
         let lines: Vec<&str> = printed.lines.iter().map(String::as_str).collect();
         format!("; it printed:\n{}", lines.join("\n"))
+    }
+
+    /// When its process has ended, if it has.
+    pub(crate) fn ended(&self) -> Option<Instant> {
+        self.ended.get().copied()
     }
 
     /// Its process, to be signalled.
@@ -242,9 +256,4 @@ fn keep(printed: &Mutex<Printed>, line: &str) {
         printed.lines.pop_front();
     }
     printed.lines.push_back(line.chars().take(KEPT_CHARS).collect());
-}
-
-#[expect(clippy::disallowed_methods, reason = "workers run in real time")]
-fn now() -> Instant {
-    Instant::now()
 }

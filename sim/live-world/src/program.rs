@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::page::Page;
 use super::supervisor::{
-    PAGE_FILE, PIPES, RunRequest, ServerState, Signal, SuperviseError, Supervisor,
+    PAGE_FILE, PIPES, ProgramRequest, ServerState, Signal, SuperviseError, Supervisor,
     SupervisorRequest,
 };
 
@@ -73,7 +73,7 @@ impl Program {
     ) -> Result<(Self, Pipes), ProgramError> {
         let (id, mut state) = supervisor.register();
         let command = command.to_vec();
-        let request = RunRequest { id, command, variables, paged: clocked };
+        let request = ProgramRequest { id, command, variables, paged: clocked };
         supervisor.request(SupervisorRequest::Run(request))?;
         let is_known = |state: &ServerState| !matches!(state, ServerState::Asked);
         let known = state.wait_for(is_known).await.map_err(|_| SuperviseError::Gone)?.clone();
@@ -93,11 +93,18 @@ impl Program {
 
     /// Returns how it has ended, in words, once it has.
     pub async fn ended(&self) -> String {
+        self.end().await
+    }
+
+    /// The same, for whoever does not keep the program.
+    pub fn end(&self) -> impl Future<Output = String> + Send + use<> {
         let mut state = self.state.clone();
-        let is_over = |state: &ServerState| !matches!(state, ServerState::Started { .. });
-        match state.wait_for(is_over).await.as_deref() {
-            Ok(ServerState::Exited { status, .. }) => status.clone(),
-            _ => SuperviseError::Gone.to_string(),
+        async move {
+            let is_over = |state: &ServerState| !matches!(state, ServerState::Started { .. });
+            match state.wait_for(is_over).await.as_deref() {
+                Ok(ServerState::Exited { status, .. }) => status.clone(),
+                _ => SuperviseError::Gone.to_string(),
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 
 use super::directory::{self, ServersDirectory, write_private};
 use super::protocol::{
-    ANSWERS_VARIABLE, COMMAND, LOG_FILE, PAGE_FILE, PIPES, RunRequest, Signal, StartRequest,
+    ANSWERS_VARIABLE, COMMAND, LOG_FILE, PAGE_FILE, PIPES, ProgramRequest, Signal, StartRequest,
     SupervisorEvent, SupervisorRequest,
 };
 use super::watcher::{self, Watcher};
@@ -193,8 +193,8 @@ impl ServerTable {
         self.started(id, child, port, dir, Vec::new())
     }
 
-    fn run(&mut self, run: &RunRequest) -> io::Result<Option<SupervisorEvent>> {
-        let RunRequest { id, command: words, variables, paged } = run;
+    fn run(&mut self, run: &ProgramRequest) -> io::Result<Option<SupervisorEvent>> {
+        let ProgramRequest { id, command: words, variables, paged } = run;
         let id = *id;
         let Some((program, args)) = words.split_first() else {
             return Err(io::Error::other("there is no command to run"));

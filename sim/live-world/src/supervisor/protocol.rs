@@ -45,7 +45,7 @@ pub enum Signal {
 /// A program of the user's, which speaks on pipes in its directory: `stdin`, `stdout` and `stderr`, and `answers`
 /// for one that prints other things on its standard output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunRequest {
+pub struct ProgramRequest {
     /// Its number, chosen by who asks.
     pub id: u32,
     /// The program and its arguments.
@@ -84,7 +84,7 @@ pub enum SupervisorRequest {
     /// Start a server. The number of one that has ended starts it again in its old directory.
     Start(StartRequest),
     /// Run a program of the user's.
-    Run(RunRequest),
+    Run(ProgramRequest),
     /// Send a signal to a server.
     Signal {
         /// Which server.
