@@ -11,6 +11,8 @@ use std::process::Command;
 
 use crate::rust::RustSource;
 
+/// Programs as users write them, in packages of their own.
+const EXAMPLES: &str = "examples/";
 /// Directories that are never part of the source, for a tree without git.
 const NOT_SOURCE: [&str; 3] = [".git", "target", "picklock-out"];
 
@@ -132,7 +134,8 @@ impl Tree {
 }
 
 fn file(path: String, text: String) -> File {
-    let read = path.ends_with(".rs").then(|| RustSource::new(&text));
+    let is_ours = path.ends_with(".rs") && !path.starts_with(EXAMPLES);
+    let read = is_ours.then(|| RustSource::new(&text));
     let in_tests =
         |part: &str| part == "tests" || part == "tests.rs" || part.ends_with("_tests.rs");
     let is_test = path.split('/').any(in_tests);

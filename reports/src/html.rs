@@ -8,5 +8,5 @@ mod figures;
 mod page;
 mod verdicts;
 
-pub(crate) use document::document;
+pub use document::document;
 pub use page::{Chart, page};

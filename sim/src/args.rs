@@ -3,6 +3,7 @@
 //! Invariant: every option can also be given as a `PICKLOCK_*` variable, and the command line wins. Nothing here
 //! imports a command; defaults of a scenario are in its file.
 
+mod attack;
 mod check;
 mod output;
 mod proxy;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use self::attack::AttackArgs;
 pub(crate) use self::check::{CheckArgs, Thresholds, without_threshold};
 pub(crate) use self::output::{Color, ListArgs, Output, OutputFormat, OutputOptions, ProgressMode};
 pub(crate) use self::proxy::ProxyArgs;
@@ -77,6 +79,8 @@ pub(crate) enum CliCommand {
     Matrix(Box<MatrixArgs>),
     /// Run a fault-injecting proxy between your clients and Redis
     Proxy(Box<ProxyArgs>),
+    /// Put your own lock under test: your program, our faults
+    Attack(Box<AttackArgs>),
     /// Recommend a TTL and a renewal interval, with the cost of each
     Tune(Box<TuneArgs>),
     /// Print shell completions

@@ -14,7 +14,7 @@ use super::args::{Cli, CliCommand, RunArgs};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
-use super::{check, doctor, list, matrix, print, proxy, run, show, tune, variables};
+use super::{attack, check, doctor, list, matrix, print, proxy, run, show, tune, variables};
 
 /// Parses the command line, runs the command and returns the exit.
 pub(crate) fn main() -> Exit {
@@ -120,6 +120,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(CliCommand::Check(args)) => return check::main(args, terminal),
         Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
         Some(CliCommand::Proxy(args)) => return proxy::main(args, terminal),
+        Some(CliCommand::Attack(args)) => return attack::main(args, terminal),
         Some(CliCommand::Tune(args)) => return tune::main(args, terminal),
         Some(CliCommand::List(args)) => return list::main(args, terminal),
         Some(CliCommand::Show { name, lock, toml }) => show::text(name, lock.as_deref(), *toml)?,

@@ -1,6 +1,7 @@
 //! The binary: the command line, or the supervisor process of servers.
 
 mod args;
+mod attack;
 mod check;
 mod dispatch;
 mod doctor;

@@ -13,7 +13,7 @@ use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-use cli_support::{Room, eventually};
+use cli_support::{Room, eventually, words};
 use live_world::supervisor::COMMAND;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,11 +26,12 @@ const AT_ONCE: usize = 4;
 /// Longer than any of these runs lasts.
 const WITHIN_MS: u64 = 6_000;
 /// What is run, in turn.
-const RUNS: [&[&str]; 4] = [
-    &["--scenario", "failover"],
-    &["--scenario", "power-loss", "--lock", "redlock"],
-    &["--scenario", "failover", "--lock", "single-wait"],
-    &["--scenario", "gc-pause"],
+const RUNS: [&str; 5] = [
+    "run --seed 1 --scenario failover",
+    "run --seed 1 --scenario power-loss --lock redlock",
+    "run --seed 1 --scenario failover --lock single-wait",
+    "run --seed 1 --scenario gc-pause",
+    concat!("attack -- ", env!("CARGO_MANIFEST_DIR"), "/../examples/attack/shell/naive.sh"),
 ];
 
 /// Who looks after them.
@@ -46,8 +47,9 @@ fn supervisor(room: &Room) -> Option<Pid> {
 fn killed(number: usize) -> usize {
     let mut random = Pcg64::seed_from_u64(number as u64);
     let room = Room::new();
-    let run = RUNS[number % RUNS.len()];
-    let playing = room.start(&[run, &["--world", "redis", "--seed", "1"]].concat());
+    let mut run = words(RUNS[number % RUNS.len()]);
+    run.splice(1..1, ["--world", "redis"]);
+    let playing = room.start(&run);
     std::thread::sleep(Duration::from_millis(random.next_u64() % WITHIN_MS));
     let there = room.servers();
     if number.is_multiple_of(3) {

@@ -10,7 +10,7 @@ use super::Diagnostic;
 use crate::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
-const PACKAGES: [(&str, &str, Runtime); 16] = [
+const PACKAGES: [(&str, &str, Runtime); 17] = [
     ("picklock", "test-server", Runtime::Optional),
     ("test-server", "", Runtime::Never),
     ("durations", "picklock", Runtime::Never),
@@ -28,9 +28,10 @@ const PACKAGES: [(&str, &str, Runtime); 16] = [
         "picklock scenarios reports harness resp redis-model ttl-model fault-proxy",
         Runtime::Free,
     ),
+    ("attack", "picklock scenarios reports live-world fault-proxy redis-model resp", Runtime::Free),
     (
         "sim",
-        "picklock scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
+        "picklock attack scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
          test-server",
         Runtime::Free,
     ),

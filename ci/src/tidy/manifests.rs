@@ -15,9 +15,13 @@ pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
     manifests.filter_map(check_manifest).flatten().collect()
 }
 
-/// Nothing for a manifest without a package, such as the root's, nor for one that cargo refuses.
+/// Nothing for a manifest without a package, such as the root's, for a package that is a workspace of its own, and for
+/// one that cargo refuses.
 fn check_manifest(file: &File) -> Option<Vec<Diagnostic>> {
     let manifest = DeTable::parse(&file.text).ok()?.into_inner();
+    if manifest.contains_key("workspace") {
+        return None;
+    }
     let (key, package) = manifest.get_key_value("package")?;
     let mut findings = Vec::new();
     let mut say =

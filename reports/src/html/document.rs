@@ -6,7 +6,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The page with this title and this body.
-pub(crate) fn document(title: &str, body: &Markup) -> String {
+pub fn document(title: &str, body: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {

@@ -23,11 +23,14 @@ use super::ids::Side;
 use super::lane::{Lane, WriteProgress};
 use super::latency::Draws;
 use super::link::{AfterLostReply, LinkState, Protocol};
-use super::log::{Detail, ProxyEvent};
+use super::log::{Detail, ProxyEvent, REPLY_BYTES};
 use super::rewrite::{AddressQuery, rewrite};
 use super::rule::{Action, Rules};
 use super::session::{Passage, ProxySession};
 use super::timer::WakeTimer;
+
+/// What a refused request is replaced by.
+const UNKNOWN_COMMAND: &[u8] = b"*1\r\n$15\r\nPICKLOCK.REFUSE\r\n";
 
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionContext {
@@ -283,10 +286,11 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         for (id, action) in decision.applied() {
             write(ProxyEvent::Fault(*id, action.clone()));
         }
-        if decision.applied().next().is_none() && link.log.detail() == Detail::Requests {
+        if decision.applied().next().is_none() && link.log.detail() >= Detail::Requests {
             write(ProxyEvent::Request);
         }
-        let (action, fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
+        let (action, mut fate) = (decision.request.map(|it| it.1), decision.reply.map(|it| it.1));
+        let mut instead = None;
         let held = match action {
             Some(Action::Drop(_)) => {
                 self.session.lost(frame);
@@ -302,6 +306,13 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             }
             Some(Action::Delay(_, span)) => Some((span, None)),
             Some(Action::Hold(_, gate)) => Some((Duration::ZERO, Some(gate))),
+            Some(Action::Refuse(error)) => {
+                // A command that no server knows goes in its place, so that the error comes in turn and
+                // spoils a transaction as it should.
+                instead = Some(BytesMut::from(UNKNOWN_COMMAND));
+                fate = Some(Action::Refuse(error));
+                Some((Duration::ZERO, None))
+            }
             None => None,
         };
         let lost = matches!(fate, Some(Action::Drop(_)));
@@ -310,7 +321,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         let mut run = run;
         if let Some((span, gate)) = held {
             lane.forward(run, now);
-            lane.forward_late(len, None, now, span, gate);
+            lane.forward_late(len, instead, now, span, gate);
             run = 0;
         } else {
             run += len;
@@ -348,6 +359,14 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             };
             self.around.link.count(|counters| counters.replies += 1);
             let bytes = &lane.input[run..run + frame.len];
+            let log = &self.around.link.log;
+            if let (Detail::Replies, Some(request)) =
+                (log.detail(), self.session.answered(frame.kind))
+            {
+                let begins = bytes[..bytes.len().min(REPLY_BYTES)].to_vec();
+                let place = self.around.link.place(self.around.number);
+                log.write(place, request, None, None, ProxyEvent::Reply(begins));
+            }
             let (passage, asked) = self.session.received(frame.kind, bytes);
             let instead = rewritten(&self.around, frame.kind, bytes, &asked);
             if matches!(passage, Passage::Deliver) && instead.is_none() {
@@ -366,6 +385,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
                 Passage::Apply(Action::Delay(_, span)) => late(span, None),
                 Passage::Apply(Action::Hold(_, gate)) => late(Duration::ZERO, Some(gate)),
                 Passage::Apply(Action::Reset(_)) => lane.reset(now),
+                Passage::Apply(Action::Refuse(error)) => {
+                    let error = BytesMut::from(format!("-{error}\r\n").as_bytes());
+                    lane.forward_late(frame.len, Some(error), now, Duration::ZERO, None);
+                }
                 Passage::Apply(Action::Drop(_)) | Passage::Silence => lane.lose_rest(),
                 Passage::Lose(request) => {
                     lane.lose_rest();

@@ -343,6 +343,11 @@ async fn connect(mut around: ConnectionContext, client: TcpStream, room: &Connec
         Ok(()) => Stream::connect(&switches.upstream).await,
         Err(error) => Err(error),
     };
+    if let (Ok(Stream::Tcp(upstream)), Detail::Replies) = (&stream, link.log.detail())
+        && let Ok(addr) = upstream.local_addr()
+    {
+        link.log.note(link.place(around.number), ProxyEvent::Connected(addr));
+    }
     match stream {
         Ok(Stream::Tcp(upstream)) => connection::run(around, client, upstream).await,
         Ok(Stream::Tls(upstream)) => connection::run(around, client, upstream).await,

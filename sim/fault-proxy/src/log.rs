@@ -8,6 +8,7 @@
 mod json;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,20 +21,29 @@ use super::ids::{ClientId, Cut, LinkConnection, Side};
 use super::rule::{Action, RuleId};
 
 /// How much is written down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Faults, and the connections they struck.
     #[default]
     Faults,
     /// Every request as well.
     Requests,
+    /// Every request, the beginning of every reply, and where each connection comes from.
+    Replies,
 }
+
+/// How much of a reply is written down.
+pub(super) const REPLY_BYTES: usize = 128;
 
 /// What happened.
 #[derive(Clone, Debug)]
 pub enum ProxyEvent {
-    /// A request went by. Only with [`Detail::Requests`].
+    /// The server was reached, from this address. Only with [`Detail::Replies`].
+    Connected(SocketAddr),
+    /// A request went by. Only with [`Detail::Requests`] or more.
     Request,
+    /// The reply to a request arrived from the server, which begins like this. Only with [`Detail::Replies`].
+    Reply(Vec<u8>),
     /// A rule was applied to a request.
     Fault(RuleId, Action),
     /// The reply to a request arrived from the server and was lost, as a rule had it.
@@ -145,6 +155,11 @@ impl ProxyLog {
     /// not taken in time is lost.
     pub fn of_newest(detail: Detail, limit: usize, copies: Option<SyncSender<Record>>) -> Self {
         Self { keeps_newest: true, copies, ..Self::new(detail, limit) }
+    }
+
+    /// When the proxy started: records say how long after it they were made.
+    pub fn start(&self) -> Instant {
+        self.start
     }
 
     /// How much is written down.

@@ -36,14 +36,20 @@ pub enum Action {
     /// The client's connection is reset (RST) in the frame's place, and the server's is closed:
     /// [`Side::Request`] before the server sees the command, [`Side::Reply`] after it has answered.
     Reset(Side),
+    /// The server never sees the command, and the client gets this error in its turn, such as
+    /// `LOADING Redis is loading the dataset in memory`. Inside MULTI the transaction is spoilt, as by any error.
+    Refuse(Arc<str>),
 }
 
 impl Action {
     /// The frame it strikes.
     pub const fn side(&self) -> Side {
-        let (Self::Drop(side) | Self::Delay(side, _) | Self::Hold(side, _) | Self::Reset(side)) =
-            self;
-        *side
+        match self {
+            Self::Drop(side) | Self::Delay(side, _) | Self::Hold(side, _) | Self::Reset(side) => {
+                *side
+            }
+            Self::Refuse(_) => Side::Request,
+        }
     }
 }
 
@@ -229,6 +235,13 @@ impl Rules {
         inner.installed.push(InstalledRule { id, rule, matched: 0, fired: Arc::clone(&fired) });
         self.count.store(inner.installed.len(), Ordering::Release);
         RuleHandle { id, fired }
+    }
+
+    /// Removes every rule. Their past decisions stand.
+    pub fn clear(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.installed.clear();
+        self.count.store(0, Ordering::Release);
     }
 
     /// Removes a rule; false if there is none of this id. Its past decisions stand.

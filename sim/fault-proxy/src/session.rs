@@ -200,6 +200,12 @@ impl ProxySession {
         self.outstanding.iter().any(lost)
     }
 
+    /// Which request the next frame from the server answers, if it is plainly a reply.
+    pub(super) fn answered(&self, kind: FrameKind) -> Option<u64> {
+        let first = self.outstanding.front().filter(|_| kind != FrameKind::Push)?;
+        matches!(first.what, ExpectedReply::Reply | ExpectedReply::Reset).then_some(first.frame)
+    }
+
     /// What happens to this frame from the server, and the query it answers.
     pub(super) fn received(&mut self, kind: FrameKind, bytes: &[u8]) -> (Passage, AddressQuery) {
         let unasked = |passage| (passage, AddressQuery::Other);

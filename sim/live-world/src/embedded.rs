@@ -53,11 +53,35 @@ pub struct EmbeddedServer {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Is shown every request right after it was carried out, on the server's thread.
+pub trait Tap: Send {
+    /// `from` has sent `args`, and `outcome` is what came of it at `now`.
+    fn carried_out(
+        &mut self,
+        model: &Model,
+        now: WallTime,
+        from: SocketAddr,
+        args: &[&[u8]],
+        outcome: &Submitted,
+    );
+}
+
 /// Starts a server on a port of its own. What INFO and CONFIG say of the port is set to it.
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn start(mut options: ModelOptions) -> Result<EmbeddedServer, StartError> {
+pub fn start(options: ModelOptions) -> Result<EmbeddedServer, StartError> {
+    start_tapped(options, None)
+}
+
+/// The same, with somebody who watches.
+///
+/// # Errors
+/// See [`StartError`].
+pub fn start_tapped(
+    mut options: ModelOptions,
+    tap: Option<Box<dyn Tap>>,
+) -> Result<EmbeddedServer, StartError> {
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listener = fault_proxy::listen::listen(loopback).map_err(StartError::Listen)?;
     let addr = listener.local_addr().map_err(StartError::Listen)?;
@@ -73,7 +97,7 @@ pub fn start(mut options: ModelOptions) -> Result<EmbeddedServer, StartError> {
             // The model is not Send, so it is made where it lives.
             let model = Rc::new(RefCell::new(Model::new(options)));
             let local = LocalSet::new();
-            local.block_on(&runtime, serve(listener, model, stopped));
+            local.block_on(&runtime, serve(listener, model, tap, stopped));
         })
         .map_err(StartError::Thread)?;
     Ok(EmbeddedServer { addr, stop: Some(stop), thread: Some(thread) })
@@ -99,10 +123,12 @@ impl Drop for EmbeddedServer {
 async fn serve(
     listener: std::net::TcpListener,
     model: Rc<RefCell<Model>>,
+    tap: Option<Box<dyn Tap>>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let hub = Rc::new(Hub { model, outboxes: RefCell::default(), deadlines: Notify::new() });
+    let tap = RefCell::new(tap);
+    let hub = Rc::new(Hub { model, tap, outboxes: RefCell::default(), deadlines: Notify::new() });
     let mut expiry = tokio::time::interval(EXPIRY_INTERVAL);
     loop {
         tokio::select! {
@@ -136,6 +162,7 @@ async fn serve(
 /// The model, and what it has for each connection.
 struct Hub {
     model: Rc<RefCell<Model>>,
+    tap: RefCell<Option<Box<dyn Tap>>>,
     /// What is still to be written to each client, already encoded.
     outboxes: RefCell<BTreeMap<ConnectionId, Rc<Outbox>>>,
     /// A client has begun to block.
@@ -180,6 +207,7 @@ impl Hub {
 /// One connection, which ends its session in the model however it ends itself.
 struct ClientConnection {
     hub: Rc<Hub>,
+    peer: SocketAddr,
     client: ConnectionId,
     outbox: Rc<Outbox>,
 }
@@ -189,7 +217,7 @@ impl ClientConnection {
         let client = hub.model.borrow_mut().connect(wall_clock(), &peer.to_string());
         let outbox = Rc::new(Outbox::default());
         hub.outboxes.borrow_mut().insert(client, Rc::clone(&outbox));
-        Self { hub, client, outbox }
+        Self { hub, peer, client, outbox }
     }
 
     async fn run(self, mut stream: TcpStream) -> io::Result<()> {
@@ -253,7 +281,11 @@ impl ClientConnection {
                 if is_http(&args) {
                     return Handled::Close;
                 }
-                let outcome = model.submit(wall_clock(), self.client, &args);
+                let now = wall_clock();
+                let outcome = model.submit(now, self.client, &args);
+                if let Some(tap) = &mut *self.hub.tap.borrow_mut() {
+                    tap.carried_out(&model, now, self.peer, &args, &outcome);
+                }
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
             }
             Err(error) => {

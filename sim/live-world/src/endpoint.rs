@@ -112,6 +112,11 @@ impl Endpoint {
         client(link, &self.control.login)
     }
 
+    /// The password of its clients, if it asks for one: for programs that log in by themselves.
+    pub fn password(&self) -> Option<&str> {
+        self.control.login.password.as_deref()
+    }
+
     /// Sends a command on the control connection, on which there are no faults.
     ///
     /// # Errors

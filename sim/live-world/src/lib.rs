@@ -11,6 +11,7 @@ pub mod limits;
 mod nemesis;
 mod page;
 mod process;
+pub mod program;
 mod run;
 pub mod server;
 pub mod supervisor;

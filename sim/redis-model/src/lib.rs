@@ -14,3 +14,4 @@ pub(crate) mod stats;
 #[cfg(test)]
 mod test_model;
 pub(crate) mod value;
+pub mod witness;

@@ -24,13 +24,14 @@ use super::script::engine::{Engine, Invocation, refused};
 use super::script::native;
 use super::server::{Request, Server};
 use super::stats::ErrorCount;
+use super::value::StoredValue;
 use crate::commands::table::TABLE;
 use crate::server::Execution;
 pub use crate::server::persistence::Termination;
 pub use crate::server::replication::{ReplicaId, Snapshot};
 pub use crate::server::session::ConnectionId;
 use crate::server::session::Session;
-use resp::{ErrorReply, ProtocolVersion, Reply, blob};
+use resp::{Blob, ErrorReply, ProtocolVersion, Reply, blob};
 
 /// What comes of a request at once.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,6 +181,19 @@ impl Model {
         let expired = server.expire_due(unix_us(now) / 1000, limit);
         server.after_commit();
         expired
+    }
+
+    /// Shows every key with its database, its value and its expiry in Unix milliseconds; one that has expired and
+    /// that nobody has met since may be among them.
+    pub(crate) fn each_key(&self, mut see: impl FnMut(u16, &Blob, &StoredValue, Option<i64>)) {
+        for (number, db) in (0..).zip(&self.server.borrow().dbs) {
+            db.entries().for_each(|it| see(number, &it.key, &it.value, it.expires_at_ms));
+        }
+    }
+
+    /// Whether there is such a key, expired or not.
+    pub(crate) fn has_key(&self, db: u16, key: &[u8]) -> bool {
+        self.server.borrow().dbs[usize::from(db)].find(key).is_some()
     }
 
     /// The protocol in which the connection is to be answered.

@@ -71,6 +71,8 @@ fn event_json(event: &ProxyEvent) -> (&'static str, Value) {
             ("malformed", json!({"direction": side, "why": error.to_string()}))
         }
         ProxyEvent::Unreachable(why) => ("unreachable", json!({"why": why})),
+        ProxyEvent::Reply(bytes) => ("reply", json!({"begins": String::from_utf8_lossy(bytes)})),
+        ProxyEvent::Connected(from) => ("connected", json!({"from": from.to_string()})),
     }
 }
 
@@ -88,6 +90,7 @@ fn action_text(action: &Action) -> String {
         Action::Delay(_, span) => format!("delay={span:?} side={side}"),
         Action::Hold(..) => format!("hold side={side}"),
         Action::Reset(_) => format!("reset side={side}"),
+        Action::Refuse(error) => format!("refuse={error:?}"),
     }
 }
 
@@ -158,6 +161,8 @@ mod tests {
                 "\"hold side=reply\"",
             ),
             (ProxyEvent::Fault(RuleId(1), Action::Reset(Side::Request)), "\"reset side=request\""),
+            (ProxyEvent::Fault(RuleId(1), Action::Refuse("OOM".into())), "refuse=\\\"OOM"),
+            (ProxyEvent::Connected(([127, 0, 0, 1], 7).into()), "\"from\":\"127.0.0.1:7\""),
             (ProxyEvent::ReplyLost, "reply-lost"),
             (ProxyEvent::Cut(Cut::Replies), "\"direction\":\"replies\""),
             (put(Effect::Cut), "\"does\":\"cut\""),

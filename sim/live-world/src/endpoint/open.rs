@@ -16,7 +16,7 @@ use super::info::UNKNOWN;
 use super::keys::KeySpace;
 use super::url::{Login, RedisUrl};
 use super::{Endpoint, Owned, Refusal, preflight, reach};
-use crate::embedded::{self, StartError};
+use crate::embedded::{self, StartError, Tap};
 use crate::server::{Password, PrivateServer, PrivateServerError, ServerBinary, ServerSpec};
 use crate::supervisor::{SuperviseError, Supervisor};
 use fault_proxy::{TlsError, Upstream};
@@ -103,7 +103,7 @@ impl Endpoint {
         settings: &Settings,
     ) -> Result<Self, EndpointError> {
         match choice {
-            Choice::Embedded => Self::open_embedded(keys, settings).await,
+            Choice::Embedded => Self::open_embedded(keys, settings, None).await,
             Choice::Started(binary) => {
                 let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
                 let password = Some(Password::draw());
@@ -149,13 +149,22 @@ impl Endpoint {
             .map_err(|refusal| EndpointError::Refused { place: self.facts.origin.clone(), refusal })
     }
 
-    async fn open_embedded(keys: KeySpace, settings: &Settings) -> Result<Self, EndpointError> {
+    /// Starts the embedded server, and tries it out; `tap` is shown every request.
+    ///
+    /// # Errors
+    /// [`EndpointError`], which says what to do. What had been started is ended.
+    pub async fn open_embedded(
+        keys: KeySpace,
+        settings: &Settings,
+        tap: Option<Box<dyn Tap>>,
+    ) -> Result<Self, EndpointError> {
         let password = Password::draw();
-        let server = embedded::start(ModelOptions {
+        let options = ModelOptions {
             software: settings.software,
             password: Some(password.reveal().to_owned()),
             ..ModelOptions::default()
-        })?;
+        };
+        let server = embedded::start_tapped(options, tap)?;
         let addr = server.addr();
         let (login, within) = (Login::with(Some(&password)), settings.answer_within);
         let control = ControlConnection::new(Upstream::Tcp(addr), login, within);

@@ -17,14 +17,16 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{self, killpg};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal as signal_stream};
 use tokio::sync::mpsc;
 
 use super::directory::{self, ServersDirectory, write_private};
 use super::protocol::{
-    COMMAND, LOG_FILE, PAGE_FILE, Signal, StartRequest, SupervisorEvent, SupervisorRequest,
+    ANSWERS_VARIABLE, COMMAND, LOG_FILE, PAGE_FILE, PIPES, ProgramRequest, Signal, StartRequest,
+    SupervisorEvent, SupervisorRequest,
 };
 use super::watcher::{self, Watcher};
 use crate::page::{LIBRARY, PAGE_BYTES};
@@ -135,6 +137,8 @@ struct ServerEntry {
     /// While it runs.
     pid: Option<Pid>,
     dir: PathBuf,
+    /// Those of a program: what it has written last can be read after its end.
+    _pipes: Vec<File>,
 }
 
 impl ServerTable {
@@ -142,6 +146,7 @@ impl ServerTable {
         let (id, result) = match serde_json::from_str(line) {
             Err(error) => (None, Err(io::Error::other(format!("cannot read request: {error}")))),
             Ok(SupervisorRequest::Start(start)) => (Some(start.id), self.start(&start)),
+            Ok(SupervisorRequest::Run(run)) => (Some(run.id), self.run(&run)),
             Ok(SupervisorRequest::Signal { id, signal }) => (Some(id), self.signal(id, signal)),
             Ok(SupervisorRequest::Stop { id }) => (Some(id), self.stop(id)),
         };
@@ -185,9 +190,55 @@ impl ServerTable {
             .map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot run {}: {error}", binary.display()))
             })?;
+        self.started(id, child, port, dir, Vec::new())
+    }
+
+    fn run(&mut self, run: &ProgramRequest) -> io::Result<Option<SupervisorEvent>> {
+        let ProgramRequest { id, command: words, variables, paged } = run;
+        let id = *id;
+        let Some((program, args)) = words.split_first() else {
+            return Err(io::Error::other("there is no command to run"));
+        };
+        let dir = self.directory(id)?;
+        let mut pipes = Vec::with_capacity(PIPES.len());
+        for name in PIPES {
+            let path = dir.join(name);
+            mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+            // Open in both directions, so that it waits for nobody, and keeps what is written until it is read.
+            pipes.push(OpenOptions::new().read(true).write(true).open(path)?);
+        }
+        let mut command = Command::new(program);
+        if *paged {
+            share_page(&dir, &mut command)?;
+        }
+        let child = command
+            .args(args)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .env(ANSWERS_VARIABLE, dir.join(PIPES[3]))
+            .stdin(pipes[0].try_clone()?)
+            .stdout(pipes[1].try_clone()?)
+            .stderr(pipes[2].try_clone()?)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| {
+                let program = Path::new(program).display();
+                io::Error::new(error.kind(), format!("cannot run {program}: {error}"))
+            })?;
+        self.started(id, child, 0, dir, pipes)
+    }
+
+    /// Takes a new process into the table.
+    fn started(
+        &mut self,
+        id: u32,
+        child: Child,
+        port: u16,
+        dir: PathBuf,
+        pipes: Vec<File>,
+    ) -> io::Result<Option<SupervisorEvent>> {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
         let Some(pid) = pid else { return Err(io::Error::other("the new process has no pid")) };
-        self.servers.insert(id, ServerEntry { pid: Some(pid), dir: dir.clone() });
+        self.servers.insert(id, ServerEntry { pid: Some(pid), dir: dir.clone(), _pipes: pipes });
         tokio::spawn(wait(id, child, self.news.clone()));
         Ok(Some(SupervisorEvent::Started { id, pid: pid.as_raw(), port, dir }))
     }

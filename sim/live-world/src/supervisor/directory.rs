@@ -1,14 +1,15 @@
 //! The directory of a run's servers: readable by its owner alone, locked while its supervisor lives,
 //! and removed with every process in it.
 //!
-//! Invariant: a process is killed only if its standard output is a server's log in this directory,
-//! which is true only of the servers started there and what they fork. Pids are not remembered: they may belong to
+//! Invariant: a process is killed only if its standard output or error is a server's log or a pipe in this directory, or
+//! a variable that only programs started there have names it: that is true of what was started there and its children. Pids are not remembered: they may belong to
 //! other processes by now. A directory is swept only if it is this user's and its supervisor is dead.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
-use super::protocol::{DIRECTORY_PREFIX, LOG_FILE};
+use super::protocol::{ANSWERS_VARIABLE, DIRECTORY_PREFIX, LOG_FILE, PIPES};
 
 /// The file whose lock says that a supervisor lives.
 const LOCK_FILE: &str = "lock";
@@ -115,14 +116,25 @@ fn is_dead(root: &Path) -> bool {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok()
 }
 
-/// The processes whose standard output is the log of a server in this directory.
+/// The processes whose standard output or error is the log of a server or a pipe in this directory, and what these
+/// have started.
 fn processes(root: &Path) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let variable = [ANSWERS_VARIABLE.as_bytes(), b"=", root.as_os_str().as_bytes(), b"/"].concat();
     let of_root = |pid: &i32| {
-        let stdout = fs::read_link(format!("/proc/{pid}/fd/1")).unwrap_or_default();
-        // A file that has been removed is shown as `server.log (deleted)`.
-        stdout.starts_with(root)
-            && stdout.file_name().is_some_and(|it| it.to_string_lossy().starts_with(LOG_FILE))
+        let proc = Path::new("/proc").join(pid.to_string());
+        let writes_here = [1, 2].into_iter().any(|fd| {
+            let file = fs::read_link(proc.join(format!("fd/{fd}"))).unwrap_or_default();
+            // A file that has been removed is shown as `server.log (deleted)`.
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            file.starts_with(root)
+                && [LOG_FILE, PIPES[1], PIPES[2]].iter().any(|it| name.starts_with(it))
+        });
+        // What a program has started may write elsewhere; it still inherits the variable that names its pipe.
+        writes_here || {
+            let variables = fs::read(proc.join("environ")).unwrap_or_default();
+            variables.split(|byte| *byte == 0).any(|it| it.starts_with(&variable))
+        }
     };
     let numbers = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
     numbers.filter(of_root).map(Pid::from_raw).collect()

@@ -15,6 +15,6 @@ pub use child::main;
 pub(super) use handle::ServerState;
 pub use handle::{SuperviseError, Supervisor};
 pub use protocol::{
-    COMMAND, DIRECTORY_PREFIX, LOG_FILE, PAGE_FILE, Signal, StartRequest, SupervisorEvent,
-    SupervisorRequest,
+    COMMAND, DIRECTORY_PREFIX, LOG_FILE, PAGE_FILE, PIPES, ProgramRequest, Signal, StartRequest,
+    SupervisorEvent, SupervisorRequest,
 };

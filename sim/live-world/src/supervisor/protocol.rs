@@ -4,6 +4,7 @@
 //! followed by exactly one `exited` unless the supervisor ends first. It has no versions: both ends are the same
 //! binary.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,13 @@ pub const COMMAND: &str = "__supervise";
 
 /// The file in a server's directory that is its log.
 pub const LOG_FILE: &str = "server.log";
+
+/// The pipes in the directory of a program, in this order: its standard input, output and error, and the pipe for
+/// answers of one that prints other things on its standard output.
+pub const PIPES: [&str; 4] = ["stdin", "stdout", "stderr", "answers"];
+
+/// The variable that names the pipe for answers to a program.
+pub(super) const ANSWERS_VARIABLE: &str = "PICKLOCK_ANSWERS";
 
 /// The file in a server's directory that is its page.
 pub const PAGE_FILE: &str = "page";
@@ -34,12 +42,49 @@ pub enum Signal {
     Term,
 }
 
+/// A program of the user's, which speaks on pipes in its directory: `stdin`, `stdout` and `stderr`, and `answers`
+/// for one that prints other things on its standard output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRequest {
+    /// Its number, chosen by who asks.
+    pub id: u32,
+    /// The program and its arguments.
+    #[serde(with = "words")]
+    pub command: Vec<OsString>,
+    /// What is added to the environment.
+    pub variables: Vec<(String, String)>,
+    /// Whether it is to share a page with picklock; see `page.rs`.
+    pub paged: bool,
+}
+
+/// Arguments as bytes, because one need not be UTF-8.
+mod words {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(words: &[OsString], into: S) -> Result<S::Ok, S::Error> {
+        let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        bytes.serialize(into)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<OsString>, D::Error> {
+        let bytes: Vec<Vec<u8>> = Vec::deserialize(from)?;
+        Ok(bytes.into_iter().map(OsString::from_vec).collect())
+    }
+}
+
 /// What the supervisor is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub enum SupervisorRequest {
     /// Start a server. The number of one that has ended starts it again in its old directory.
     Start(StartRequest),
+    /// Run a program of the user's.
+    Run(ProgramRequest),
     /// Send a signal to a server.
     Signal {
         /// Which server.

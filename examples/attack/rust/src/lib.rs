@@ -1,0 +1,3 @@
+//! Workers for `picklock attack`, one binary for each library.
+
+pub mod worker;

@@ -1,0 +1,156 @@
+//! An arena: a server, the proxy's links to it, and workers that contend for one lock.
+//!
+//! Invariant: plans follow each other in an arena, and none inherits anything from another: keys and rules are gone, and
+//! a worker is used again only if it got, and released, a free lock just before.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fault_proxy::{ClientId, Detail, Link, Proxy};
+use live_world::endpoint::Choice;
+use live_world::supervisor::Supervisor;
+use picklock::env::Node;
+
+use crate::error::AttackError;
+use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
+use crate::server::WatchedServer;
+use crate::worker::Worker;
+
+/// So many workers are started before one is given up.
+const START_MOST: u32 = 3;
+
+/// What is attacked, and how.
+#[derive(Clone, Debug)]
+pub struct Attack {
+    /// The worker's command and its arguments.
+    pub command: Vec<OsString>,
+    /// The server they lock on.
+    pub server: Choice,
+    /// How many workers contend; at least two.
+    pub clients: u32,
+    /// The TTL that workers are told.
+    pub ttl: Duration,
+    /// The name of the lock that workers are told.
+    pub key: String,
+    /// How long a worker may take to start.
+    pub start_within: Duration,
+    /// How long it may take to answer.
+    pub answer_within: Duration,
+}
+
+pub(crate) struct Arena {
+    pub(crate) attack: Arc<Attack>,
+    supervisor: Supervisor,
+    // Dropped in this order: links before what they lead to.
+    pub(crate) links: Vec<Link>,
+    pub(crate) proxy: Proxy,
+    pub(crate) server: WatchedServer,
+    /// How long the lock's key lives without renewal, as far as is known.
+    pub(crate) life: Duration,
+    /// Whether the lock has run here without faults, with the scripts that the server has now.
+    pub(crate) rehearsed: bool,
+    /// By client, from client 1.
+    pub(crate) workers: Vec<Option<Worker>>,
+}
+
+impl Arena {
+    /// Starts a server and its links, and no worker yet.
+    pub(crate) async fn open(
+        attack: &Arc<Attack>,
+        supervisor: &Supervisor,
+        run: &str,
+    ) -> Result<Self, AttackError> {
+        let server = WatchedServer::open(&attack.server, run).await?;
+        let proxy = Proxy::start(Detail::Replies)?;
+        // What is lost is silent for some time, as on a network, and then the connection breaks, so that a client
+        // without time-outs does not wait for ever.
+        let plan = fault_proxy::Plan { grace: Some(attack.ttl * 2), ..Default::default() };
+        let links = (1..=attack.clients)
+            .map(|client| {
+                let upstream = server.endpoint.upstream();
+                proxy.listen(ClientId(client), Node(0), upstream, plan.clone())
+            })
+            .collect::<Result<_, _>>()?;
+        let workers = (0..attack.clients).map(|_| None).collect();
+        let (attack, supervisor, life) = (Arc::clone(attack), supervisor.clone(), attack.ttl);
+        Ok(Self { attack, supervisor, links, proxy, server, life, rehearsed: false, workers })
+    }
+
+    /// Makes everything as new: no key, and each worker proven to lock and unlock.
+    pub(crate) async fn prepare(&mut self) -> Result<(), AttackError> {
+        self.clear().await?;
+        for place in 0..self.workers.len() {
+            let worker = match self.workers[place].take() {
+                Some(mut used) => self.warm_up(&mut used).await.is_ok().then_some(used),
+                None => None,
+            };
+            let worker = match worker {
+                Some(worker) => worker,
+                None => self.replacement(place).await?,
+            };
+            self.workers[place] = Some(worker);
+        }
+        self.clear().await
+    }
+
+    /// A new worker that is known to lock. On a busy machine a free lock may not be got at once.
+    async fn replacement(&self, place: usize) -> Result<Worker, AttackError> {
+        let mut tries = 1;
+        loop {
+            // What the one before has left must not keep this one from the lock.
+            self.clear().await?;
+            let mut new = self.start(place).await?;
+            match self.warm_up(&mut new).await {
+                Ok(()) => return Ok(new),
+                Err(error) if tries == START_MOST => return Err(error),
+                Err(_) => tries += 1,
+            }
+        }
+    }
+
+    /// Empties the server.
+    pub(crate) async fn clear(&self) -> Result<(), AttackError> {
+        self.server.command(&["FLUSHALL"]).await
+    }
+
+    async fn start(&self, place: usize) -> Result<Worker, AttackError> {
+        let Attack { command, ttl, key, start_within, .. } = &*self.attack;
+        let addr = self.links[place].addr();
+        let password = self.server.endpoint.password().unwrap_or_default();
+        let variables = [
+            ("REDIS_URL", format!("redis://:{password}@{addr}/0")),
+            ("REDIS_HOST", addr.ip().to_string()),
+            ("REDIS_PORT", addr.port().to_string()),
+            ("REDIS_PASSWORD", password.to_owned()),
+            ("PICKLOCK_KEY", key.clone()),
+            ("PICKLOCK_TTL_MS", ttl.as_millis().to_string()),
+            ("PICKLOCK_CLIENT", (place + 1).to_string()),
+            ("PICKLOCK_PROTOCOL", PROTOCOL.to_string()),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        Ok(Worker::start(&self.supervisor, command, variables, true, *start_within).await?)
+    }
+
+    /// Has a worker get and release the lock, which is free.
+    async fn warm_up(&self, worker: &mut Worker) -> Result<(), AttackError> {
+        let within = self.attack.answer_within;
+        for order in [Order::Acquire, Order::Check, Order::Release] {
+            match worker.ask(order, within).await? {
+                (_, WorkerAnswer::Ok(_)) => {}
+                (_, answer) => {
+                    let said = match answer {
+                        WorkerAnswer::Unknown(why) => format!("unknown {why}"),
+                        _ => String::from("no"),
+                    };
+                    return Err(AttackError::NoLock(format!(
+                        "without any fault the worker answered `{}` with `{said}`: the lock was free and its server \
+                         well",
+                        order.word()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}

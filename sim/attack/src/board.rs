@@ -1,0 +1,113 @@
+//! The board of a plan: how far it has come, and what all its tasks share.
+
+#![expect(clippy::disallowed_methods, reason = "workers run in real time")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use scenarios::fault::Fault;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::arena::Attack;
+use crate::clock::now;
+use crate::plan::AttackPlan;
+use crate::recorder::Recorder;
+
+/// The client that a plan strikes.
+pub(crate) const VICTIM: u32 = 1;
+
+/// How far a plan has come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Board {
+    /// How often each client has got the lock, by client from 0.
+    pub(crate) acquired: Vec<u32>,
+    /// How many rivals are at their work under the lock.
+    pub(crate) working: u32,
+    /// How often rivals had got it when the fault struck.
+    pub(crate) rivals_at_strike: u32,
+    pub(crate) struck: Option<Instant>,
+    /// Whether the fault is over.
+    pub(crate) healed: bool,
+    pub(crate) victim: VictimState,
+    /// The rivals are to stop.
+    pub(crate) stop: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum VictimState {
+    #[default]
+    Waiting,
+    Holding,
+    Done,
+}
+
+impl Board {
+    /// How often others than the victim have got the lock.
+    pub(crate) fn rivals(&self) -> u32 {
+        self.acquired.iter().skip(1).sum()
+    }
+
+    /// Whether another, who got the lock since the fault struck, is at its work.
+    pub(crate) fn is_held_by_another(&self) -> bool {
+        self.is_taken_over() && self.working > 0
+    }
+
+    /// Whether another has got the lock since the fault struck.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        self.struck.is_some() && self.rivals() > self.rivals_at_strike
+    }
+}
+
+/// What every task of a plan shares.
+pub(crate) struct PlanStage {
+    pub(crate) attack: Arc<Attack>,
+    /// How long the lock's key lives without renewal.
+    pub(crate) life: Duration,
+    pub(crate) plan: Option<AttackPlan>,
+    pub(crate) board: watch::Sender<Board>,
+    pub(crate) recorder: Recorder,
+    /// The resource under the lock.
+    pub(crate) register: AtomicI64,
+    /// By how many nanoseconds this process itself was late at most: a busy machine is no fault of a plan.
+    pub(crate) late_ns: AtomicU64,
+    pub(crate) renews: bool,
+}
+
+impl PlanStage {
+    /// Waits until the board shows this, or so long at most; whether it does.
+    pub(crate) async fn until(&self, span: Duration, mut is: impl FnMut(&Board) -> bool) -> bool {
+        let mut board = self.board.subscribe();
+        let found = timeout(span, board.wait_for(|board| is(board))).await;
+        matches!(found, Ok(Ok(_)))
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.life
+    }
+
+    /// How long a client works under the lock: well within the TTL, and the rivals longer, so that a victim that
+    /// comes back meets one at its work.
+    pub(crate) fn work(&self, client: u32) -> Duration {
+        self.ttl().mul_f64(if client == VICTIM { 0.15 } else { 0.4 })
+    }
+
+    /// Works for so long, and notes by how much longer it took.
+    pub(crate) async fn pass(&self, span: Duration) {
+        let start = now();
+        sleep(span).await;
+        let late = start.elapsed().saturating_sub(span);
+        let late_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
+    }
+
+    pub(crate) fn strike(&self, client: u32, fault: Fault) {
+        let in_hold = self.board.borrow().victim == VictimState::Holding;
+        self.recorder.fault(client, fault, in_hold);
+        self.board.send_modify(|board| {
+            board.struck.get_or_insert_with(now);
+            board.rivals_at_strike = board.rivals();
+        });
+    }
+}

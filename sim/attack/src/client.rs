@@ -1,0 +1,135 @@
+//! What a client does: acquires the lock, works under it, releases it, and has all of it recorded.
+
+use std::sync::atomic::Ordering;
+
+use scenarios::history::{Update, What};
+
+use crate::board::PlanStage;
+use crate::clock::now;
+use crate::protocol::{Order, WorkerAnswer};
+use crate::recorder::{Attempt, ClaimOf};
+use crate::worker::{Worker, WorkerError};
+
+/// Has a worker acquire the lock; whether it says that it has it.
+pub(crate) async fn acquire(
+    stage: &PlanStage,
+    attempt: &Attempt<'_>,
+    worker: &mut Worker,
+) -> Result<bool, WorkerError> {
+    let asked = now();
+    let op = attempt.invoke(What::Acquire);
+    match worker.ask(Order::Acquire, stage.attack.answer_within).await {
+        Ok((_, WorkerAnswer::Ok(grant))) => {
+            // Not when it was written, nor when it arrived: when somebody could begin to act on it.
+            let at = now();
+            attempt.write(at, op, |_| What::Acquired);
+            if let Some(valid) = grant.valid() {
+                let until = at + valid;
+                attempt.note_validity(at, until);
+            }
+            if let Some(fence) = grant.fence {
+                attempt.write(at, 0, |_| What::Fence(fence));
+            }
+            attempt.claim(ClaimOf::Acquired, asked, at);
+            let place = attempt.client as usize - 1;
+            stage.board.send_modify(|board| board.acquired[place] += 1);
+            Ok(true)
+        }
+        Ok((at, WorkerAnswer::No)) => {
+            attempt.write(at, op, |texts| What::NotAcquired(texts.intern("not free")));
+            attempt.claim(ClaimOf::NotAcquired, asked, at);
+            Ok(false)
+        }
+        Ok((at, WorkerAnswer::Unknown(why))) => {
+            attempt.write(at, op, |texts| What::AcquireUnknown(texts.intern(&why)));
+            attempt.claim(ClaimOf::NotAcquired, asked, at);
+            Ok(false)
+        }
+        Err(error) => {
+            let why = first_line(&error);
+            attempt.write(now(), op, |texts| What::AcquireUnknown(texts.intern(&why)));
+            Err(error)
+        }
+    }
+}
+
+/// The work under the lock: reads the register, works, asks whether the lock is still held, and only then writes.
+pub(crate) async fn work(
+    stage: &PlanStage,
+    attempt: &Attempt<'_>,
+    worker: &mut Worker,
+    busy: impl Future<Output = ()>,
+) -> Result<(), WorkerError> {
+    let begun = now();
+    let op = attempt.invoke(What::Update);
+    let read = stage.register.load(Ordering::SeqCst);
+    busy.await;
+    if let Some(at) = worker.ended() {
+        // Whoever is dead believes nothing.
+        stage.recorder.ended(attempt.client, at.max(begun));
+    }
+    if let Some(at) = worker.lost() {
+        attempt.write(at.max(begun), 0, |_| What::Lost);
+        attempt.write(now(), op, |texts| What::NotUpdated(texts.intern("lock lost")));
+        return Ok(());
+    }
+    let asked = now();
+    let still = worker.ask(Order::Check, stage.attack.answer_within).await;
+    let at = now();
+    attempt.looked(asked, at);
+    let why = match still {
+        Ok((_, WorkerAnswer::Ok(_))) if worker.lost().is_none() => {
+            attempt.claim(ClaimOf::Held, asked, at);
+            let written = read + 1;
+            stage.register.store(written, Ordering::SeqCst);
+            let update = Update { read, written, token: None };
+            attempt.write(now(), op, |_| What::Updated(update));
+            return Ok(());
+        }
+        Ok((_, WorkerAnswer::Unknown(why))) => why,
+        Ok(_) => String::from("lock lost"),
+        Err(error) => {
+            let why = first_line(&error);
+            attempt.write(at, op, |texts| What::NotUpdated(texts.intern(&why)));
+            return Err(error);
+        }
+    };
+    // Who asks has stopped working until it hears yes.
+    attempt.write(asked, 0, |_| What::Lost);
+    attempt.write(at, op, |texts| What::NotUpdated(texts.intern(&why)));
+    Ok(())
+}
+
+/// Has a worker release the lock.
+pub(crate) async fn release(
+    stage: &PlanStage,
+    attempt: &Attempt<'_>,
+    worker: &mut Worker,
+) -> Result<(), WorkerError> {
+    let asked = now();
+    let op = attempt.invoke(What::Release);
+    let released = worker.ask(Order::Release, stage.attack.answer_within).await;
+    let at = now();
+    match released {
+        Ok((_, WorkerAnswer::Ok(_))) => {
+            attempt.claim(ClaimOf::Released, asked, at);
+            attempt.write(at, op, |texts| What::Released(texts.intern("released")));
+        }
+        Ok((_, WorkerAnswer::No)) => {
+            attempt.write(at, op, |texts| What::Released(texts.intern("not held")));
+        }
+        Ok((_, WorkerAnswer::Unknown(why))) => {
+            attempt.write(at, op, |texts| What::ReleaseUnknown(texts.intern(&why)));
+        }
+        Err(error) => {
+            let why = first_line(&error);
+            attempt.write(at, op, |texts| What::ReleaseUnknown(texts.intern(&why)));
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn first_line(error: &WorkerError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}

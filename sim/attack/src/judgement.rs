@@ -1,0 +1,420 @@
+//! What a plan shows: of the lock, of its client library, and of what no lock can promise.
+//!
+//! Invariant: a *bug* breaks what every lock promises under a fault that a lock is made for. What only a fence could have
+//! prevented is an *assumption*, and an answer that misleads without harming anybody is a matter of the *API*.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use scenarios::checker;
+use scenarios::history::{History, Touch};
+use scenarios::span::rounded;
+use scenarios::verdict::{Level, Outcome, Verdict, WitnessStep};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::plan::{AttackFault, AttackPlan};
+use crate::protocol::Promises;
+use crate::recorder::{Claim, ClaimOf};
+use crate::transcript::{Phases, TracedCommand, acquisition};
+use crate::worker::WorkerError;
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// No lock with a TTL and without a fence survives this.
+    Assumption,
+    /// The library's answer misleads its caller, and nobody is harmed by it alone.
+    Api,
+    /// A promise that every lock makes is broken.
+    Bug,
+}
+
+impl Severity {
+    /// As a heading.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Assumption => "ASSUMES",
+            Self::Api => "API",
+            Self::Bug => "BUG",
+        }
+    }
+}
+
+/// Something that a plan has shown.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AttackFinding {
+    /// How much it weighs.
+    pub severity: Severity,
+    /// The invariant.
+    pub invariant: String,
+    /// What it is about.
+    pub level: Level,
+    /// What happened, in one sentence.
+    pub summary: String,
+    /// How it came about.
+    pub story: Vec<WitnessStep>,
+}
+
+/// A time in which one acquisition had the lock's key.
+#[derive(Clone, Copy, Debug)]
+struct Tenure {
+    client: u32,
+    acquisition: u32,
+    from: Instant,
+    until: Option<Instant>,
+    /// Nobody ended it: its time passed.
+    expired: bool,
+}
+
+/// Who had the key and when, by the effects of commands alone.
+fn tenures(sent: &[TracedCommand], phases: &[Phases], key: &[u8], end: Instant) -> Vec<Tenure> {
+    let mut commands: Vec<_> =
+        sent.iter().filter_map(|it| it.seen.as_ref().map(|seen| (seen.at, it))).collect();
+    commands.sort_by_key(|(at, _)| *at);
+    let mut all: Vec<Tenure> = Vec::new();
+    for (at, command) in commands {
+        let changes = command.seen.iter().flat_map(|it| &it.changes);
+        for change in changes.filter(|it| it.key == key) {
+            let last = all.last_mut().filter(|it| it.until.is_none_or(|until| until > at));
+            let life = |ns: Option<u64>| {
+                ns.and_then(|ns| at.checked_add(std::time::Duration::from_nanos(ns)))
+            };
+            match (change.touch, last) {
+                (Touch::Create(ttl) | Touch::Overwrite(ttl), last) => {
+                    if let Some(last) = last {
+                        (last.until, last.expired) = (Some(at), false);
+                    }
+                    let acquisition = acquisition(phases, command.client, command.sent);
+                    let (client, until) = (command.client, life(ttl));
+                    all.push(Tenure { client, acquisition, from: at, until, expired: true });
+                }
+                (Touch::Extend(ns), Some(last)) => last.until = life(Some(ns)),
+                (Touch::Delete, Some(last)) => (last.until, last.expired) = (Some(at), false),
+                _ => {}
+            }
+        }
+    }
+    for tenure in &mut all {
+        tenure.expired &= tenure.until.is_some_and(|until| until <= end);
+    }
+    all
+}
+
+/// What is judged.
+pub(crate) struct PlanEvidence<'a> {
+    pub(crate) plan: Option<&'a AttackPlan>,
+    pub(crate) promises: Promises,
+    pub(crate) history: &'a History,
+    pub(crate) sent: &'a [TracedCommand],
+    pub(crate) phases: &'a [Phases],
+    pub(crate) claims: &'a [Claim],
+    pub(crate) failures: &'a [(u32, WorkerError)],
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+}
+
+/// What each level came to, and what was found.
+pub(crate) struct Judged {
+    pub(crate) levels: Vec<(Level, Outcome)>,
+    pub(crate) findings: Vec<AttackFinding>,
+    /// Why the key level, or the run, says nothing.
+    pub(crate) doubts: Vec<String>,
+}
+
+pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
+    let mut findings = Vec::new();
+    let (mut levels, mut doubts) = (Vec::new(), Vec::new());
+    let fault = shown.plan.map(|plan| plan.fault);
+    let assumed = fault.is_some_and(AttackFault::is_assumed_away);
+    for found in checker::check(shown.history, true) {
+        levels.push((found.level, found.verdict.outcome()));
+        match found.verdict {
+            Verdict::Violated(witness) => {
+                // Another's key is never a client's to touch; what overlaps because one stood still is.
+                let is_assumed = assumed && matches!(found.level, Level::Belief | Level::Effect);
+                // A client that touches what its own earlier attempt has left harms nobody.
+                let is_own = found.level == Level::Key
+                    && witness.clients.windows(2).all(|it| it[0] == it[1]);
+                let severity = match () {
+                    () if is_assumed => Severity::Assumption,
+                    () if is_own => Severity::Api,
+                    () => Severity::Bug,
+                };
+                findings.push(AttackFinding {
+                    severity,
+                    invariant: found.name.to_owned(),
+                    level: found.level,
+                    summary: witness.summary.clone(),
+                    story: witness.short_story().to_vec(),
+                });
+            }
+            Verdict::Inconclusive(why) => doubts.push(format!("{}: {why}", found.name)),
+            Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
+        }
+    }
+    let key = shown.history.head.lock_key.as_bytes();
+    let tenures = tenures(shown.sent, shown.phases, key, shown.end);
+    for claim in shown.claims {
+        findings.extend(dishonest(shown, &tenures, claim, assumed));
+    }
+    for (client, error) in shown.failures {
+        let is_killed =
+            matches!(fault, Some(AttackFault::Kill | AttackFault::HolderKill)) && *client == 1;
+        if !is_killed {
+            findings.push(failed(*client, error, shown));
+        }
+    }
+    Judged { levels, findings: gravest(findings), doubts }
+}
+
+/// The gravest findings, one of each kind: what else is wrong follows from them.
+fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
+    let gravest = findings.iter().map(|it| it.severity).max();
+    let mut kinds = BTreeSet::new();
+    findings.retain(|it| Some(it.severity) == gravest && kinds.insert(it.invariant.clone()));
+    findings
+}
+
+/// A worker that has ended, or does not answer.
+fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackFinding {
+    let (severity, invariant) = match error {
+        WorkerError::Silent { .. } => (Severity::Bug, "answers"),
+        WorkerError::Ended { .. } | WorkerError::Start(_) => (Severity::Api, "survives"),
+    };
+    let at_ns = ns(shown.end, shown.start);
+    let text = error.to_string();
+    AttackFinding {
+        severity,
+        invariant: invariant.to_owned(),
+        level: Level::Progress,
+        summary: format!("client {client}: {}", text.lines().next().unwrap_or_default()),
+        story: text
+            .lines()
+            .map(|line| WitnessStep { at_ns, client, text: line.to_owned() })
+            .collect(),
+    }
+}
+
+/// What is wrong with something that a worker has said.
+fn dishonest(
+    shown: &PlanEvidence<'_>,
+    tenures: &[Tenure],
+    claim: &Claim,
+    assumed: bool,
+) -> Option<AttackFinding> {
+    let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
+    // What an earlier attempt of the same client has left is its own, too: a lock may be taken twice by one holder.
+    let owned = tenures
+        .iter()
+        .filter(|it| it.client == claim.client)
+        .any(|it| it.from <= claim.answered && it.until.is_none_or(|until| until >= claim.asked));
+    let client = claim.client;
+    let (severity, invariant, level, summary) = match claim.of {
+        ClaimOf::Acquired if !owned => (
+            Severity::Bug,
+            "acquired-is-true",
+            Level::Belief,
+            format!("client {client} was told that it has the lock, and never had its key"),
+        ),
+        ClaimOf::Held if !owned => (
+            if shown.promises.checks && !assumed { Severity::Bug } else { Severity::Assumption },
+            "held-is-true",
+            Level::Belief,
+            format!(
+                "client {client} was told that it still has the lock, whose key was not its own any more"
+            ),
+        ),
+        ClaimOf::Released if !owned && shown.promises.reports => (
+            Severity::Api,
+            "released-is-true",
+            Level::Belief,
+            format!(
+                "client {client} was told that it has released the lock, which was not its own any more"
+            ),
+        ),
+        ClaimOf::NotAcquired => {
+            let left =
+                theirs().find(|it| it.expired && it.until.is_some_and(|it| it > claim.answered))?;
+            let span = left.until?.saturating_duration_since(left.from.max(claim.answered));
+            let span = rounded(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+            (
+                Severity::Api,
+                "not-acquired-is-clean",
+                Level::Progress,
+                format!(
+                    "client {client} was told that it does not have the lock, whose key it left behind for {span}"
+                ),
+            )
+        }
+        _ => return None,
+    };
+    let mut story = Vec::new();
+    let mut tell = |at: Instant, text: &str| {
+        story.push(WitnessStep { at_ns: ns(at, shown.start), client, text: text.to_owned() });
+    };
+    for tenure in theirs() {
+        tell(tenure.from, "gets the lock's key");
+        match tenure.until {
+            Some(until) if tenure.expired => tell(until, "has its key no more: it expires"),
+            Some(until) => tell(until, "has its key no more: it is deleted or taken over"),
+            None => {}
+        }
+    }
+    let (asks, says) = match claim.of {
+        ClaimOf::Acquired => ("is told to acquire", "answers ok"),
+        ClaimOf::Held => ("is asked whether it has the lock", "answers ok"),
+        ClaimOf::Released => ("is told to release", "answers ok"),
+        ClaimOf::NotAcquired => ("is told to acquire", "answers that it has not, or does not know"),
+    };
+    tell(claim.asked, asks);
+    tell(claim.answered, says);
+    story.sort_by_key(|step| step.at_ns);
+    Some(AttackFinding { severity, invariant: invariant.to_owned(), level, summary, story })
+}
+
+fn ns(at: Instant, start: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(start).as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redis_model::witness::KeyChange;
+
+    use super::*;
+    use crate::seen::{CommandSeen, SeenAnswer};
+
+    const MS: u64 = 1_000_000;
+
+    /// A test's clock, and what happened by it.
+    struct Tape {
+        start: Instant,
+        sent: Vec<TracedCommand>,
+        phases: Vec<Phases>,
+    }
+
+    impl Tape {
+        /// Client 1 has acquisition 1 from the start, client 2 acquisition 2 from 500 ms on.
+        fn new() -> Self {
+            let start = crate::clock::now();
+            let phases = [(1, 0), (2, 500)].map(|(client, ms)| Phases {
+                client,
+                acquisition: client,
+                begun: start + Duration::from_millis(ms),
+                acquired: None,
+                release: None,
+            });
+            Self { start, sent: Vec::new(), phases: phases.to_vec() }
+        }
+
+        fn at(&self, ms: u64) -> Instant {
+            self.start + Duration::from_millis(ms)
+        }
+
+        /// A client sent a command that did this to the key when it arrived.
+        fn does(mut self, client: u32, sent_ms: u64, arrived_ms: u64, touch: Touch) -> Self {
+            let change = KeyChange { db: 0, key: b"k".to_vec(), touch };
+            let seen = CommandSeen {
+                at: self.at(arrived_ms),
+                from: ([127, 0, 0, 1], 1).into(),
+                name: String::from("SET"),
+                answer: SeenAnswer::Ok,
+                changes: vec![change],
+            };
+            let (name, key) = (String::from("SET"), b"k".to_vec());
+            let (lost, refused, reply, seen) = (false, None, None, Some(seen));
+            let sent = self.at(sent_ms);
+            self.sent.push(TracedCommand { client, sent, name, key, lost, refused, reply, seen });
+            self
+        }
+
+        /// What is wrong with this claim, in a run that lasted two seconds.
+        fn claim(
+            &self,
+            client: u32,
+            of: ClaimOf,
+            asked: u64,
+            answered: u64,
+        ) -> Option<AttackFinding> {
+            let history = History::default();
+            let shown = PlanEvidence {
+                plan: None,
+                promises: Promises { renews: false, checks: true, reports: true },
+                history: &history,
+                sent: &self.sent,
+                phases: &self.phases,
+                claims: &[],
+                failures: &[],
+                start: self.start,
+                end: self.at(2_000),
+            };
+            let tenures = tenures(&self.sent, &self.phases, b"k", shown.end);
+            let (asked, answered) = (self.at(asked), self.at(answered));
+            let claim = Claim { client, acquisition: client, of, asked, answered };
+            dishonest(&shown, &tenures, &claim, false)
+        }
+    }
+
+    #[test]
+    fn a_claim_is_true_while_the_key_is_ones_own() {
+        let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS))).does(
+            1,
+            200,
+            201,
+            Touch::Extend(300 * MS),
+        );
+        for (asked, answered, is_true) in [(9, 12, true), (400, 450, true), (502, 600, false)] {
+            let found = tape.claim(1, ClaimOf::Held, asked, answered);
+            assert_eq!(found.is_none(), is_true, "asked at {asked}: {found:?}");
+        }
+        let found = tape.claim(2, ClaimOf::Acquired, 500, 600).unwrap();
+        assert_eq!((found.severity, found.level), (Severity::Bug, Level::Belief));
+        assert_eq!(tape.claim(1, ClaimOf::Released, 700, 701).unwrap().severity, Severity::Api);
+    }
+
+    #[test]
+    fn a_command_belongs_to_whom_sent_it_however_late_it_comes() {
+        let tape = Tape::new()
+            .does(1, 10, 11, Touch::Create(Some(100 * MS)))
+            .does(2, 501, 502, Touch::Create(Some(900 * MS)))
+            .does(1, 50, 600, Touch::Delete);
+        assert!(tape.claim(2, ClaimOf::Held, 590, 595).is_none());
+        let found = tape.claim(2, ClaimOf::Held, 605, 606).unwrap();
+        assert!(
+            found.story.iter().any(|it| it.text.contains("deleted or taken over")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_key_is_left_behind_only_if_nobody_clears_it_away() {
+        let taken = || Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+        let found = taken().claim(1, ClaimOf::NotAcquired, 9, 50).unwrap();
+        assert!(found.summary.contains("261 ms"), "{}", found.summary);
+        let cleared = taken().does(1, 60, 61, Touch::Delete);
+        assert!(cleared.claim(1, ClaimOf::NotAcquired, 9, 50).is_none());
+        assert!(taken().claim(1, ClaimOf::NotAcquired, 9, 400).is_none(), "it had expired by then");
+    }
+
+    #[test]
+    fn what_follows_from_something_graver_is_not_told() {
+        let finding = |severity, invariant: &str| AttackFinding {
+            severity,
+            invariant: invariant.to_owned(),
+            level: Level::Key,
+            summary: String::new(),
+            story: Vec::new(),
+        };
+        let all = vec![
+            finding(Severity::Api, "released-is-true"),
+            finding(Severity::Bug, "ownership"),
+            finding(Severity::Bug, "ownership"),
+            finding(Severity::Bug, "mutual-exclusion"),
+        ];
+        let kept: Vec<String> = gravest(all).into_iter().map(|it| it.invariant).collect();
+        assert_eq!(kept, ["ownership", "mutual-exclusion"]);
+    }
+}

@@ -1,0 +1,34 @@
+//! `picklock attack`: other people's locks, in their own programs, under our faults.
+
+mod arena;
+mod board;
+mod campaign;
+mod client;
+mod clock;
+mod error;
+mod judgement;
+mod junit;
+mod monitor;
+mod page;
+mod plan;
+mod protocol;
+mod recorder;
+mod report;
+mod seen;
+mod server;
+mod stage;
+mod table;
+mod transcript;
+mod worker;
+
+pub use arena::Attack;
+pub use campaign::{Campaign, Learnt, learn};
+pub use error::AttackError;
+pub use judgement::{AttackFinding, Severity};
+pub use junit::junit;
+pub use page::page;
+pub use plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
+pub use protocol::PROTOCOL;
+pub use report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
+pub use table::{human, markdown};
+pub use worker::WorkerError;

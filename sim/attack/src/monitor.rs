@@ -1,0 +1,215 @@
+//! The witness of a real server: what MONITOR shows of its commands, carried out by the model beside it.
+//!
+//! Invariant: MONITOR gives the order and the arguments, the model says what they do to keys. That the model does what
+//! the server did is not believed but compared, reply by reply ([`crate::transcript`]).
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use live_world::embedded::Tap;
+use picklock::time::WallTime;
+use redis_model::model::{ConnectionId, Model};
+use redis_model::options::ModelOptions;
+
+use crate::seen::ServerLog;
+
+/// What a marker of ours begins with.
+const MARKER: &str = "picklock:marker:";
+/// How long the server may take to answer MONITOR.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// A connection that is shown every command of a server.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    stream: TcpStream,
+    /// The last marker that came by.
+    passed: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Monitor {
+    /// Has the server show its commands from now on; it must be empty.
+    pub(crate) fn start(
+        addr: SocketAddr,
+        password: Option<&str>,
+        log: &ServerLog,
+    ) -> io::Result<Self> {
+        let mut stream = TcpStream::connect(addr)?;
+        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+        let mut lines = BufReader::new(stream.try_clone()?);
+        let mut ask = |line: String| -> io::Result<()> {
+            stream.write_all(line.as_bytes())?;
+            let mut answer = String::new();
+            lines.read_line(&mut answer)?;
+            match answer.trim_end() {
+                "+OK" => Ok(()),
+                refused => Err(io::Error::other(format!("MONITOR is refused: {refused}"))),
+            }
+        };
+        if let Some(password) = password {
+            ask(format!("AUTH {password}\r\n"))?;
+        }
+        ask(String::from("MONITOR\r\n"))?;
+        stream.set_read_timeout(None)?;
+        let passed = Arc::new(AtomicU64::new(0));
+        let (theirs, tap) = (Arc::clone(&passed), log.tap());
+        let thread = std::thread::Builder::new()
+            .name("monitor".to_owned())
+            .spawn(move || follow(lines, tap, &theirs))?;
+        Ok(Self { stream, passed, thread: Some(thread) })
+    }
+
+    /// What to send to the server so that [`has_passed`](Self::has_passed) shows that all before it was seen.
+    pub(crate) fn marker(number: u64) -> String {
+        format!("{MARKER}{number}")
+    }
+
+    /// Whether this marker has come by.
+    pub(crate) fn has_passed(&self, number: u64) -> bool {
+        self.passed.load(Ordering::Acquire) >= number
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        // The thread reads the end then.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A command as MONITOR shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct MonitorLine {
+    at: WallTime,
+    /// None for one that a script calls.
+    from: Option<SocketAddr>,
+    args: Vec<Vec<u8>>,
+}
+
+/// Has a model of the server carry out what it carries out, until the connection ends.
+fn follow(mut lines: BufReader<TcpStream>, mut tap: Box<dyn Tap>, passed: &AtomicU64) {
+    let mut model = Model::new(ModelOptions::default());
+    let mut clients: BTreeMap<SocketAddr, ConnectionId> = BTreeMap::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if !matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
+            return;
+        }
+        let Some(MonitorLine { at, from: Some(from), args }) = shown(&line) else { continue };
+        let marker =
+            args.get(1).and_then(|arg| std::str::from_utf8(arg).ok()?.strip_prefix(MARKER));
+        if let Some(number) = marker.and_then(|number| number.parse().ok()) {
+            passed.store(number, Ordering::Release);
+            continue;
+        }
+        // Logging in is between the server and its client, and its password is not shown.
+        if args.first().is_some_and(|name| is_login(name)) {
+            continue;
+        }
+        model.unblock_due(at);
+        let client = *clients.entry(from).or_insert_with(|| model.connect(at, &from.to_string()));
+        if model.is_blocked(client) {
+            // The server has let it go on: it waited for something that is not modelled.
+            model.disconnect(client);
+            clients.insert(from, model.connect(at, &from.to_string()));
+        }
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let outcome = model.submit(at, clients[&from], &args);
+        model.drain_outbox(|_, _| {});
+        tap.carried_out(&model, at, from, &args, &outcome);
+    }
+}
+
+fn is_login(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"HELLO") || name.eq_ignore_ascii_case(b"AUTH")
+}
+
+/// Reads a line of MONITOR: `+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"`.
+fn shown(line: &[u8]) -> Option<MonitorLine> {
+    let line = line.strip_prefix(b"+")?;
+    let text = line.strip_suffix(b"\n").unwrap_or(line);
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    let open = text.iter().position(|byte| *byte == b'[')?;
+    let close = open + text[open..].iter().position(|byte| *byte == b']')?;
+    let (seconds, micros) = std::str::from_utf8(&text[..open]).ok()?.trim().split_once('.')?;
+    let at_us = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
+    let (_, place) = std::str::from_utf8(&text[open + 1..close]).ok()?.split_once(' ')?;
+    let from = match place {
+        "lua" => None,
+        place => Some(place.parse().ok()?),
+    };
+    let args = quoted(&text[close + 1..])?;
+    Some(MonitorLine { at: WallTime::from_unix_ns(at_us * 1_000), from, args })
+}
+
+/// Reads `"a" "b\x00"`, as redis-server quotes arguments.
+fn quoted(mut text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut args = Vec::new();
+    loop {
+        text = text.trim_ascii_start();
+        let Some(rest) = text.strip_prefix(b"\"") else {
+            return text.is_empty().then_some(args);
+        };
+        let mut arg = Vec::new();
+        let mut bytes = rest.iter();
+        loop {
+            match *bytes.next()? {
+                b'"' => break,
+                b'\\' => arg.push(match *bytes.next()? {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'a' => 7,
+                    b'b' => 8,
+                    b'x' => {
+                        let digits = [*bytes.next()?, *bytes.next()?];
+                        u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+                    }
+                    other => other,
+                }),
+                other => arg.push(other),
+            }
+        }
+        args.push(arg);
+        text = bytes.as_slice();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_redis_server_writes_it() {
+        let line =
+            b"+1339518083.107412 [3 127.0.0.1:60866] \"set\" \"a\\\"b\" \"\\x00\\xff\\n\\\\\"\r\n";
+        let args = vec![b"set".to_vec(), b"a\"b".to_vec(), b"\0\xff\n\\".to_vec()];
+        let at = WallTime::from_unix_ns(1_339_518_083_107_412_000);
+        let from = Some("127.0.0.1:60866".parse().unwrap());
+        assert_eq!(shown(line), Some(MonitorLine { at, from, args }));
+        let lua = shown(b"+1.000002 [0 lua] \"get\" \"k\"\r\n").unwrap();
+        assert_eq!((lua.from, lua.at.as_unix_ns()), (None, 1_000_002_000));
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_passed_over() {
+        for line in [
+            &b"+OK\r\n"[..],
+            b"",
+            b"-ERR no\r\n",
+            b"+1.2 [0 unix:/x] \"get\"\r\n",
+            b"+1.2 [0 lua] \"get\r\n",
+        ] {
+            assert_eq!(shown(line), None);
+        }
+    }
+}

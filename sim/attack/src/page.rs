@@ -1,0 +1,114 @@
+//! An attack as a page: the table as a map of heat, and every finding with its story.
+
+use maud::{Markup, html};
+use reports::html::document;
+use scenarios::verdict::WitnessStep;
+
+use crate::judgement::AttackFinding;
+use crate::report::{AttackReport, PlanOutcome, PlanReport};
+use crate::table::{Grid, who};
+
+/// The report as a page of its own, without scripts. `replay` is the command that runs one plan again.
+pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
+    let AttackReport { clients, ttl_ms, server, lock_key, command, .. } = report;
+    let shown = |outcome| report.plans.iter().filter(move |it| it.outcome == outcome);
+    let sections = [PlanOutcome::Bug, PlanOutcome::Api, PlanOutcome::Assumption];
+    let body = html! {
+        header {
+            h1 { "picklock attack" (badge(report.worst())) }
+            p.lead {
+                code { (command.join(" ")) } ": " (clients) " workers, TTL " (ttl_ms) " ms, on " (server)
+                ", lock key " code { (lock_key) }
+            }
+        }
+        main {
+            section {
+                h2 { "Commands and faults" }
+                div.scroll tabindex="0" { (heat(report)) }
+                p.faint { (report.sentence()) }
+            }
+            @for outcome in sections {
+                @for plan in shown(outcome) {
+                    section {
+                        h2 { (plan.plan) (badge(outcome)) }
+                        p.faint { "In this plan " (plan.does) "." }
+                        // The others are the same incident seen from elsewhere.
+                        @for (place, finding) in plan.findings.iter().enumerate() {
+                            (told(finding, place == 0))
+                        }
+                        @if plan.runs > 1 {
+                            p { "Shown in " (plan.shown) " of " (plan.runs) " runs." }
+                        }
+                        pre { (replay(&plan.plan)) }
+                    }
+                }
+            }
+            @let unknown: Vec<&PlanReport> = report.plans.iter().filter(|it| it.why.is_some()).collect();
+            @if !unknown.is_empty() {
+                section {
+                    h2 { "What shows nothing" }
+                    ul { @for plan in unknown {
+                        li { (plan.plan) ": " (plan.why.as_deref().unwrap_or_default()) }
+                    } }
+                }
+            }
+        }
+    };
+    document("picklock attack", &body)
+}
+
+fn class(outcome: PlanOutcome) -> &'static str {
+    match outcome {
+        PlanOutcome::Bug => "violated",
+        PlanOutcome::Api | PlanOutcome::Assumption | PlanOutcome::Inconclusive => "inconclusive",
+        PlanOutcome::Held => "held",
+        PlanOutcome::Vacuous | PlanOutcome::NotStageable => "na",
+    }
+}
+
+fn badge(outcome: PlanOutcome) -> Markup {
+    html! { " " span.badge.(class(outcome)) { (outcome.word()) } }
+}
+
+fn heat(report: &AttackReport) -> Markup {
+    let grid = Grid::of(report);
+    html! {
+        table {
+            thead { tr {
+                th { "fault" }
+                @for place in &grid.places { th { (place) } }
+            } }
+            tbody {
+                @for (fault, cells) in &grid.rows {
+                    tr {
+                        th { (fault) }
+                        @for cell in cells {
+                            td { @if let Some(plan) = cell { (badge(plan.outcome)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn told(finding: &AttackFinding, with_story: bool) -> Markup {
+    html! {
+        div.story {
+            h3 { (finding.level.name()) ": " (finding.summary) }
+            @if with_story {
+                table { tbody { @for step in &finding.story { (line(step)) } } }
+            }
+        }
+    }
+}
+
+fn line(step: &WitnessStep) -> Markup {
+    html! {
+        tr {
+            td.time { (step.at_ns / 1_000_000) " ms" }
+            td.who { (who(step.client)) }
+            td { (step.text) }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Plans: which fault strikes at which boundary of the lock.
+//!
+//! Invariant: a plan leaves nothing to luck. A boundary is a command that the victim certainly sends, because a clean run
+//! has shown it; a plan whose command did not come is vacuous.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Where in the life of a lock something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LockStep {
+    /// While it is acquired.
+    Acquire,
+    /// While it is held.
+    Hold,
+    /// While it is released.
+    Release,
+}
+
+impl LockStep {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Hold => "hold",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// A command that the victim sends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Boundary {
+    /// In which step.
+    pub step: LockStep,
+    /// Its name, in upper case.
+    pub command: String,
+    /// Which of this name in this step, from 1.
+    pub nth: u64,
+}
+
+impl fmt::Display for Boundary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.step.name(), self.command.to_ascii_lowercase())?;
+        if self.nth > 1 { write!(f, "{}", self.nth) } else { Ok(()) }
+    }
+}
+
+/// What a fault strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The command, on its way or at the server.
+    Message,
+    /// The victim's process, at the command.
+    Process,
+    /// The victim's process, in the middle of its hold.
+    Holder,
+    /// The server, in the middle of the victim's hold.
+    Server,
+}
+
+/// A row is a fault: its name, what it strikes, and what it does in a few words.
+macro_rules! attack_faults {
+    ($($kind:ident $name:literal $target:ident $does:literal,)+) => {
+        /// A fault of a plan.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "each says what it does")]
+        pub enum AttackFault { $($kind,)+ }
+
+        impl AttackFault {
+            /// Every fault.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$kind),+];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// What it strikes.
+            pub const fn target(self) -> Target {
+                match self { $(Self::$kind => Target::$target,)+ }
+            }
+
+            /// What it does, in a few words.
+            pub const fn does(self) -> &'static str {
+                match self { $(Self::$kind => $does,)+ }
+            }
+        }
+    };
+}
+
+attack_faults! {
+    LoseRequest "lose-request" Message "the request is lost",
+    LoseReply "lose-reply" Message "the reply is lost",
+    LateRequest "late-request" Message "the request arrives after the TTL",
+    LateReply "late-reply" Message "the reply arrives after the TTL",
+    ResetBefore "reset-before" Message "the connection breaks before the server sees the command",
+    ResetAfter "reset-after" Message "the connection breaks after the server has carried it out",
+    Loading "loading" Message "the server answers -LOADING",
+    Readonly "readonly" Message "the server answers -READONLY",
+    Oom "oom" Message "the server answers -OOM",
+    Busy "busy" Message "the server answers -BUSY",
+    NoScript "noscript" Message "the server answers -NOSCRIPT",
+    Stop "stop" Process "the process stands still until another has the lock",
+    Kill "kill" Process "the process is killed",
+    ClockForward "clock-forward" Process "the process's wall clock jumps an hour ahead",
+    ClockBack "clock-back" Process "the process's wall clock jumps an hour back",
+    HolderStop "stop" Holder "the holder stands still until another has the lock",
+    HolderKill "kill" Holder "the holder is killed",
+    ScriptFlush "flush-scripts" Server "the server forgets its scripts",
+    Restart "restart" Server "the server dies and comes back empty",
+}
+
+impl AttackFault {
+    /// The error that a server answers with, where it is one.
+    pub const fn error(self) -> Option<&'static str> {
+        match self {
+            Self::Loading => Some("LOADING Redis is loading the dataset in memory"),
+            Self::Readonly => Some("READONLY You can't write against a read only replica."),
+            Self::Oom => Some("OOM command not allowed when used memory > 'maxmemory'."),
+            Self::Busy => Some(
+                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            ),
+            Self::NoScript => Some("NOSCRIPT No matching script. Please use EVAL."),
+            _ => None,
+        }
+    }
+
+    /// Whether a server may answer this command so.
+    fn suits(self, Boundary { step, command, .. }: &Boundary) -> bool {
+        let command = command.as_str();
+        match self {
+            // A server that lacks memory refuses what takes some: a script, once it writes something new.
+            Self::Oom => {
+                let frees = [
+                    "DEL", "UNLINK", "GET", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "TTL", "SCRIPT",
+                ];
+                *step == LockStep::Acquire && !frees.contains(&command)
+            }
+            Self::Readonly => !matches!(command, "GET" | "TTL" | "PTTL" | "EXISTS" | "SCRIPT"),
+            Self::NoScript => command == "EVALSHA",
+            _ => true,
+        }
+    }
+
+    /// Whether no lock with a TTL can survive it without a fence, or without a server that remembers.
+    pub const fn is_assumed_away(self) -> bool {
+        matches!(self, Self::Stop | Self::HolderStop | Self::Restart)
+    }
+}
+
+/// One fault at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttackPlan {
+    /// At this command; none: in the middle of the hold.
+    pub boundary: Option<Boundary>,
+    /// Which fault.
+    pub fault: AttackFault,
+}
+
+impl fmt::Display for AttackPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.boundary {
+            Some(boundary) => write!(f, "{boundary}.{}", self.fault.name()),
+            None => write!(f, "hold.{}", self.fault.name()),
+        }
+    }
+}
+
+/// Every plan for a lock that sends these commands, in the order in which it sends them.
+pub(crate) fn plans(boundaries: &[Boundary]) -> Vec<AttackPlan> {
+    let at_commands = boundaries.iter().flat_map(|boundary| {
+        let at_command = |fault: &&AttackFault| {
+            matches!(fault.target(), Target::Message | Target::Process) && fault.suits(boundary)
+        };
+        let plan =
+            |fault: &AttackFault| AttackPlan { boundary: Some(boundary.clone()), fault: *fault };
+        AttackFault::ALL.iter().filter(at_command).map(plan).collect::<Vec<_>>()
+    });
+    let in_hold = |fault: &&AttackFault| matches!(fault.target(), Target::Holder | Target::Server);
+    let plan = |fault: &AttackFault| AttackPlan { boundary: None, fault: *fault };
+    at_commands.chain(AttackFault::ALL.iter().filter(in_hold).map(plan)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn boundary(step: LockStep, command: &str, nth: u64) -> Boundary {
+        Boundary { step, command: command.to_owned(), nth }
+    }
+
+    #[test]
+    fn every_boundary_meets_every_fault_that_it_can_meet() {
+        let boundaries =
+            [boundary(LockStep::Acquire, "SET", 1), boundary(LockStep::Release, "EVALSHA", 2)];
+        let all = plans(&boundaries);
+        let names: BTreeSet<String> = all.iter().map(AttackPlan::to_string).collect();
+        assert_eq!(names.len(), all.len(), "a name means one plan");
+        for name in ["acquire.set.oom", "release.evalsha2.noscript", "hold.stop", "hold.restart"] {
+            assert!(names.contains(name), "{name}: {names:?}");
+        }
+        assert!(!names.contains("acquire.set.noscript"));
+        // Fourteen faults at SET; at EVALSHA one more, but no lack of memory; four in the hold.
+        assert_eq!(all.len(), 14 + 14 + 4);
+    }
+}

@@ -1,0 +1,157 @@
+//! What picklock itself sees of a plan: the orders it gave, the answers it read, the work it did.
+//!
+//! Invariant: every doubt favours the lock. A hold begins when its *ok* has been read, and ends before *release* is
+//! written; a loss counts from when it was read. What servers saw is added afterwards ([`super::transcript`]).
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use scenarios::fault::Fault;
+use scenarios::history::{Texts, What};
+
+use crate::clock::now;
+
+/// Events of one plan, in no particular order.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    inner: Mutex<PlanRecord>,
+}
+
+/// What was recorded.
+#[derive(Debug, Default)]
+pub(crate) struct PlanRecord {
+    pub(crate) texts: Texts,
+    pub(crate) events: Vec<RecordedEvent>,
+    pub(crate) claims: Vec<Claim>,
+    /// When which client was asked whether it still has the lock, and had answered.
+    pub(crate) looks: Vec<(u32, Instant, Instant)>,
+    /// When it was told, by which client, of which acquisition, and until when the lock may be relied on.
+    pub(crate) validities: Vec<(Instant, u32, u32, Instant)>,
+    acquisitions: u32,
+    ops: u32,
+}
+
+/// An event before it has its place in a history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordedEvent {
+    pub(crate) at: Instant,
+    pub(crate) client: u32,
+    pub(crate) acquisition: u32,
+    pub(crate) op: u32,
+    pub(crate) what: What,
+}
+
+/// A worker said that it has the lock: at some moment between these two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) client: u32,
+    pub(crate) acquisition: u32,
+    pub(crate) of: ClaimOf,
+    pub(crate) asked: Instant,
+    pub(crate) answered: Instant,
+}
+
+/// What a worker claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimOf {
+    /// That it has acquired the lock.
+    Acquired,
+    /// That it still has it.
+    Held,
+    /// That it has released it.
+    Released,
+    /// That it did not get it, or does not know.
+    NotAcquired,
+}
+
+/// An acquisition of one client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt<'a> {
+    recorder: &'a Recorder,
+    pub(crate) client: u32,
+    pub(crate) acquisition: u32,
+}
+
+impl Recorder {
+    /// A new acquisition of this client.
+    pub(crate) fn attempt(&self, client: u32) -> Attempt<'_> {
+        let mut inner = self.lock();
+        inner.acquisitions += 1;
+        Attempt { recorder: self, client, acquisition: inner.acquisitions }
+    }
+
+    /// A fault strikes a client, or with client 0 the server, which may lose its keys.
+    pub(crate) fn fault(&self, client: u32, fault: Fault, in_hold: bool) {
+        let node = (client == 0).then_some(0);
+        let what = What::Fault { fault, node, for_ns: 0, in_hold, staged: None };
+        let event = RecordedEvent { at: now(), client, acquisition: 0, op: 0, what };
+        self.lock().events.push(event);
+    }
+
+    /// A client's process has ended.
+    pub(crate) fn ended(&self, client: u32, at: Instant) {
+        let what =
+            What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
+        self.lock().events.push(RecordedEvent { at, client, acquisition: 0, op: 0, what });
+    }
+
+    /// The run itself has seen something.
+    pub(crate) fn note(&self, what: What) {
+        let event = RecordedEvent { at: now(), client: 0, acquisition: 0, op: 0, what };
+        self.lock().events.push(event);
+    }
+
+    /// Whether this client could once not tell what had happened.
+    pub(crate) fn has_unknown(&self, client: u32) -> bool {
+        self.lock().events.iter().any(|it| {
+            it.client == client
+                && matches!(it.what, What::AcquireUnknown(_) | What::ReleaseUnknown(_))
+        })
+    }
+
+    /// All of it; the recorder is empty afterwards.
+    pub(crate) fn take(&self) -> PlanRecord {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PlanRecord> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attempt<'_> {
+    /// Begins an operation now.
+    pub(crate) fn invoke(&self, what: What) -> u32 {
+        let mut inner = self.recorder.lock();
+        inner.ops += 1;
+        let op = inner.ops;
+        let Self { client, acquisition, .. } = *self;
+        inner.events.push(RecordedEvent { at: now(), client, acquisition, op, what });
+        op
+    }
+
+    /// Ends it, or with `op` 0 notes something, at this time.
+    pub(crate) fn write(&self, at: Instant, op: u32, what: impl FnOnce(&mut Texts) -> What) {
+        let mut inner = self.recorder.lock();
+        let Self { client, acquisition, .. } = *self;
+        let what = what(&mut inner.texts);
+        inner.events.push(RecordedEvent { at, client, acquisition, op, what });
+    }
+
+    /// The lock may be relied on until then.
+    pub(crate) fn note_validity(&self, at: Instant, until: Instant) {
+        let Self { client, acquisition, .. } = *self;
+        self.recorder.lock().validities.push((at, client, acquisition, until));
+    }
+
+    /// The worker was asked whether it still has the lock.
+    pub(crate) fn looked(&self, asked: Instant, answered: Instant) {
+        self.recorder.lock().looks.push((self.client, asked, answered));
+    }
+
+    /// The worker has made a claim.
+    pub(crate) fn claim(&self, of: ClaimOf, asked: Instant, answered: Instant) {
+        let Self { client, acquisition, .. } = *self;
+        self.recorder.lock().claims.push(Claim { client, acquisition, of, asked, answered });
+    }
+}

@@ -1,0 +1,195 @@
+//! What an attack has found, as data.
+
+use scenarios::history::History;
+use scenarios::verdict::Outcome;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::judgement::{AttackFinding, Severity};
+use crate::plan::{AttackPlan, LockStep};
+use crate::protocol::Promises;
+
+/// The format of a report.
+pub const ATTACK_SCHEMA: &str = "picklock/attack/1";
+
+/// An attack on one lock.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AttackReport {
+    /// The format: `picklock/attack/1`.
+    pub schema: String,
+    /// The worker's command.
+    pub command: Vec<String>,
+    /// The world: `embedded` or `redis`.
+    pub world: String,
+    /// What served it, such as `picklock model 7.0`.
+    pub server: String,
+    /// How many workers contended.
+    pub clients: u32,
+    /// The TTL they were told, in milliseconds.
+    pub ttl_ms: u64,
+    /// The key that stands for the lock, as found in a run without faults.
+    pub lock_key: String,
+    /// What the worker promised.
+    pub promises: AttackPromises,
+    /// Each plan, in the order of the victim's commands.
+    pub plans: Vec<PlanReport>,
+    /// Whether all of them were run.
+    pub complete: bool,
+}
+
+/// What the worker promised.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct AttackPromises {
+    /// It renews what it holds.
+    pub renews: bool,
+    /// Its `check` is an answer of the library or the server.
+    pub checks: bool,
+    /// Its `release` says whether there was anything to release.
+    pub reports: bool,
+}
+
+impl From<Promises> for AttackPromises {
+    fn from(Promises { renews, checks, reports }: Promises) -> Self {
+        Self { renews, checks, reports }
+    }
+}
+
+/// What one plan has shown.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanReport {
+    /// Its name, as `--only` takes it.
+    pub plan: String,
+    /// The step in which its fault strikes.
+    pub step: LockStep,
+    /// The command at which it strikes; none in the middle of the hold.
+    pub command: Option<String>,
+    /// The fault.
+    pub fault: String,
+    /// What the fault does.
+    pub does: String,
+    /// What it came to.
+    pub outcome: PlanOutcome,
+    /// What was decided about the key.
+    pub key: Outcome,
+    /// Why, where nothing was shown.
+    pub why: Option<String>,
+    /// How often it was run, and how often it came to this outcome.
+    pub runs: u32,
+    /// See `runs`.
+    pub shown: u32,
+    /// What was found, the gravest first.
+    pub findings: Vec<AttackFinding>,
+    /// Whether a busy machine has spoilt it.
+    #[serde(skip)]
+    pub(crate) disturbed: bool,
+    /// What happened, for `picklock check`.
+    #[serde(skip)]
+    pub history: History,
+}
+
+impl PlanReport {
+    /// A plan of which nothing is known, for this reason.
+    pub(crate) fn undecided(plan: &AttackPlan, why: String) -> Self {
+        let command = plan.boundary.as_ref().map(|it| match it.nth {
+            1 => it.command.clone(),
+            nth => format!("{} {nth}", it.command),
+        });
+        Self {
+            plan: plan.to_string(),
+            step: plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step),
+            command,
+            fault: plan.fault.name().to_owned(),
+            does: plan.fault.does().to_owned(),
+            outcome: PlanOutcome::Inconclusive,
+            key: Outcome::Inconclusive,
+            why: Some(why),
+            runs: 1,
+            shown: 1,
+            findings: Vec::new(),
+            disturbed: false,
+            history: History::default(),
+        }
+    }
+
+    /// Where its fault strikes, as a column of a table.
+    pub(crate) fn place(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{} {command}", self.step.name()),
+            None => String::from("while held"),
+        }
+    }
+}
+
+/// What a plan came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlanOutcome {
+    /// The fault cannot be staged here.
+    NotStageable,
+    /// The fault met nothing.
+    Vacuous,
+    /// The lock held.
+    Held,
+    /// Something could not be decided.
+    Inconclusive,
+    /// What no lock without a fence survives.
+    Assumption,
+    /// A misleading answer.
+    Api,
+    /// A bug.
+    Bug,
+}
+
+impl PlanOutcome {
+    /// As a cell of a table.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::NotStageable => "n/a",
+            Self::Vacuous => "-",
+            Self::Held => "ok",
+            Self::Inconclusive => "?",
+            Self::Assumption => "assumes",
+            Self::Api => "api",
+            Self::Bug => "BUG",
+        }
+    }
+}
+
+impl From<Severity> for PlanOutcome {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Assumption => Self::Assumption,
+            Severity::Api => Self::Api,
+            Severity::Bug => Self::Bug,
+        }
+    }
+}
+
+impl AttackReport {
+    /// The gravest outcome of a plan.
+    pub fn worst(&self) -> PlanOutcome {
+        self.plans.iter().map(|it| it.outcome).max().unwrap_or(PlanOutcome::Vacuous)
+    }
+
+    /// How many plans came to what, in a sentence.
+    pub fn sentence(&self) -> String {
+        let all = [
+            (PlanOutcome::Bug, "with a bug"),
+            (PlanOutcome::Api, "with a misleading answer"),
+            (PlanOutcome::Assumption, "with an assumption"),
+            (PlanOutcome::Held, "held"),
+            (PlanOutcome::Inconclusive, "undecided"),
+            (PlanOutcome::Vacuous, "vacuous"),
+            (PlanOutcome::NotStageable, "not stageable"),
+        ];
+        let parts = all.into_iter().map(|(outcome, says)| (self.count(outcome), says));
+        let parts: Vec<String> =
+            parts.filter(|it| it.0 > 0).map(|(count, says)| format!("{count} {says}")).collect();
+        format!("{} plans: {}", self.plans.len(), parts.join(", "))
+    }
+
+    /// How many of its plans have this outcome.
+    pub fn count(&self, outcome: PlanOutcome) -> usize {
+        self.plans.iter().filter(|plan| plan.outcome == outcome).count()
+    }
+}

@@ -1,0 +1,121 @@
+//! What the server carried out: each request with where it came from, its answer, and what it did to which key.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use live_world::embedded::Tap;
+use picklock::time::WallTime;
+use redis_model::model::{Model, Submitted};
+use redis_model::witness::{KeyChange, KeyWitness};
+use resp::Reply;
+
+use crate::clock::instant;
+
+/// A request that was carried out.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandSeen {
+    pub(crate) at: Instant,
+    pub(crate) from: SocketAddr,
+    /// Its name, in upper case.
+    pub(crate) name: String,
+    pub(crate) answer: SeenAnswer,
+    pub(crate) changes: Vec<KeyChange>,
+}
+
+/// An answer, as far as a story tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SeenAnswer {
+    Nil,
+    Ok,
+    Int(i64),
+    Text(String),
+    List,
+    Error(String),
+}
+
+/// What a server has carried out so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServerLog {
+    inner: Arc<Mutex<Vec<CommandSeen>>>,
+}
+
+impl ServerLog {
+    fn lock(&self) -> MutexGuard<'_, Vec<CommandSeen>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of it.
+    pub(crate) fn commands(&self) -> Vec<CommandSeen> {
+        self.lock().clone()
+    }
+
+    /// A tap that writes here.
+    pub(crate) fn tap(&self) -> Box<dyn Tap> {
+        Box::new(LogTap { log: self.clone(), witness: KeyWitness::default() })
+    }
+}
+
+struct LogTap {
+    log: ServerLog,
+    witness: KeyWitness,
+}
+
+impl Tap for LogTap {
+    fn carried_out(
+        &mut self,
+        model: &Model,
+        wall: WallTime,
+        from: SocketAddr,
+        args: &[&[u8]],
+        outcome: &Submitted,
+    ) {
+        let name = String::from_utf8_lossy(args.first().unwrap_or(&&b""[..])).to_ascii_uppercase();
+        let answer = match outcome {
+            Submitted::Reply(reply) => SeenAnswer::of(reply),
+            // Of a client that waits nothing more is needed: what it waits for touches no lock's key.
+            Submitted::Blocked => SeenAnswer::Nil,
+        };
+        let changes = self.witness.look(model, wall);
+        self.log.lock().push(CommandSeen { at: instant(wall), from, name, answer, changes });
+    }
+}
+
+impl SeenAnswer {
+    /// The same from its bytes, which may be cut; none where they cannot be compared.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let (first, rest) = bytes.split_first()?;
+        let end = rest.windows(2).position(|it| it == b"\r\n")?;
+        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
+        Some(match first {
+            b'+' if line == "OK" => Self::Ok,
+            b'+' => Self::Text(line),
+            b'-' => Self::Error(line),
+            b':' => Self::Int(line.parse().ok()?),
+            b'#' => Self::Int(i64::from(line == "t")),
+            b'_' => Self::Nil,
+            b'$' | b'*' if line == "-1" => Self::Nil,
+            b'$' => {
+                let text = rest[end + 2..].get(..line.parse().ok()?)?;
+                Self::Text(String::from_utf8_lossy(text).into_owned())
+            }
+            b'*' | b'~' | b'%' => Self::List,
+            _ => return None,
+        })
+    }
+
+    fn of(reply: &Reply) -> Self {
+        match reply {
+            Reply::Nil | Reply::NilArray => Self::Nil,
+            Reply::Ok => Self::Ok,
+            Reply::Status(text) if &text[..] == b"OK" => Self::Ok,
+            Reply::Int(number) => Self::Int(*number),
+            Reply::Bool(is_true) => Self::Int(i64::from(*is_true)),
+            Reply::Error(error) => Self::Error(String::from_utf8_lossy(error.text()).into_owned()),
+            Reply::Bulk(text) | Reply::Status(text) => {
+                Self::Text(String::from_utf8_lossy(text).into_owned())
+            }
+            _ => Self::List,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Stages one plan: the victim locks, the fault strikes, and the others want the lock all the while.
+//!
+//! Invariant: what a plan waits for is an event (the rule struck, another has the lock, a process stands still), and
+//! each wait has an end. Spans are only those that the lock itself counts: its TTL, and how long work takes.
+
+#![expect(clippy::disallowed_methods, reason = "workers run in real time")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::{Duration, Instant};
+
+use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
+use live_world::program::Program;
+use live_world::supervisor::Signal;
+use scenarios::fault::Fault;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::arena::Arena;
+use crate::board::{Board, PlanStage, VICTIM, VictimState};
+use crate::client::{acquire, release, work};
+use crate::clock::now;
+use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
+use crate::recorder::Recorder;
+use crate::worker::{Worker, WorkerError};
+
+/// How long a client waits between two attempts.
+const RETRY: Duration = Duration::from_millis(8);
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// What came of a plan, before it is judged.
+pub(crate) struct PlanRun {
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+    pub(crate) recorder: Recorder,
+    pub(crate) register: i64,
+    /// By how much this process itself was late at most.
+    pub(crate) late: Duration,
+    /// Whether the fault met what it was meant for.
+    pub(crate) struck: bool,
+    /// Why the fault cannot be staged here.
+    pub(crate) not_stageable: Option<String>,
+    /// Workers that were of no use any more, and why: by client.
+    pub(crate) failures: Vec<(u32, WorkerError)>,
+}
+
+/// Runs one plan, or without one the same without a fault.
+pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bool) -> PlanRun {
+    let clients = arena.attack.clients;
+    let board = Board { acquired: vec![0; clients as usize], ..Board::default() };
+    let stage = Arc::new(PlanStage {
+        attack: Arc::clone(&arena.attack),
+        life: arena.life,
+        plan: plan.cloned(),
+        board: watch::Sender::new(board),
+        recorder: Recorder::default(),
+        register: AtomicI64::new(0),
+        late_ns: AtomicU64::new(0),
+        renews,
+    });
+    let start = now();
+    let mut workers: Vec<Worker> = arena.workers.iter_mut().filter_map(Option::take).collect();
+    let process = workers[0].process();
+    let rivals = workers.split_off(1);
+    let victim = workers.remove(0);
+    let mut tasks = JoinSet::new();
+    for (client, worker) in (VICTIM + 1..).zip(rivals) {
+        let stage = Arc::clone(&stage);
+        tasks.spawn(async move { (client, rival(&stage, client, worker).await) });
+    }
+    let arming = Arc::clone(arena.proxy.rules());
+    let gate = Gate::shut();
+    let theirs = (Arc::clone(&stage), gate.clone());
+    tasks.spawn(async move {
+        let (stage, gate) = theirs;
+        let arm = |step| arm(&stage, &arming, &gate, step);
+        let left = self::victim(&stage, victim, arm).await;
+        stage.board.send_modify(|board| board.victim = VictimState::Done);
+        (VICTIM, left)
+    });
+    let not_stageable = direct(&stage, arena, &process, &gate).await;
+    let mut failures = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        let Ok((client, left)) = done else { continue };
+        match left {
+            Ok(worker) => arena.workers[client as usize - 1] = Some(worker),
+            Err(error) => failures.push((client, error)),
+        }
+    }
+    arena.proxy.rules().clear();
+    let is_changed =
+        plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
+    // Its clocks, or what it has missed, are not those of a new one; and what it does not know it may still be about.
+    if is_changed || stage.recorder.has_unknown(VICTIM) {
+        arena.workers[0] = None;
+    }
+    let stage = Arc::into_inner(stage).expect("every task has ended");
+    let struck = stage.board.borrow().struck.is_some();
+    let register = stage.register.into_inner();
+    let late = Duration::from_nanos(stage.late_ns.into_inner());
+    let recorder = stage.recorder;
+    PlanRun { start, end: now(), recorder, register, late, struck, not_stageable, failures }
+}
+
+/// Puts the rule of a plan in force, as the victim comes to this step.
+fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
+    let Some(AttackPlan { boundary: Some(boundary), fault }) = &stage.plan else { return };
+    if boundary.step != step {
+        return;
+    }
+    let Boundary { command, nth, .. } = boundary;
+    let (action, told) = match *fault {
+        AttackFault::LoseRequest => (Action::Drop(Side::Request), Some(Fault::LoseRequest)),
+        AttackFault::LoseReply => (Action::Drop(Side::Reply), Some(Fault::LoseReply)),
+        AttackFault::LateRequest => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Delay)),
+        AttackFault::LateReply => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Delay)),
+        AttackFault::ResetBefore => (Action::Reset(Side::Request), Some(Fault::Reset)),
+        AttackFault::ResetAfter => (Action::Reset(Side::Reply), Some(Fault::Reset)),
+        AttackFault::Stop => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause)),
+        AttackFault::Kill => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Crash)),
+        AttackFault::ClockForward | AttackFault::ClockBack => {
+            (Action::Hold(Side::Request, gate.clone()), Some(Fault::ClockStep))
+        }
+        other => match other.error() {
+            Some(error) => (Action::Refuse(error.into()), None),
+            None => return,
+        },
+    };
+    let observed = Arc::clone(stage);
+    let rule = Rule::new(action).client(ClientId(VICTIM)).command(command);
+    let rule = rule.when(Occurrence::Nth(*nth)).tell(move || match told {
+        Some(told) => observed.strike(VICTIM, told),
+        // The refusal itself is in the history.
+        None => observed.board.send_modify(|board| {
+            board.struck.get_or_insert_with(now);
+            board.rivals_at_strike = board.rivals();
+        }),
+    });
+    let _: RuleHandle = rules.add(rule);
+}
+
+/// Carries out the parts of a fault that are no rule, ends it, and has the rivals stop; says why it cannot be staged.
+async fn direct(
+    stage: &Arc<PlanStage>,
+    arena: &mut Arena,
+    process: &Arc<Program>,
+    gate: &Gate,
+) -> Option<String> {
+    let ttl = stage.ttl();
+    let long = ttl * 6 + stage.attack.answer_within;
+    let fault = stage.plan.as_ref().map(|plan| plan.fault);
+    let mut problem = None;
+    let is_over = |board: &Board| board.victim == VictimState::Done;
+    match fault.map(AttackFault::target) {
+        Some(Target::Message | Target::Process) => {
+            stage.until(long, |board| board.struck.is_some() || is_over(board)).await;
+        }
+        Some(Target::Holder | Target::Server) => {
+            let holds = |board: &Board| board.victim == VictimState::Holding || is_over(board);
+            stage.until(long, holds).await;
+        }
+        None => {}
+    }
+    let goes_on = stage.board.borrow().victim != VictimState::Done;
+    match fault {
+        Some(AttackFault::LateRequest | AttackFault::LateReply) => {
+            sleep(ttl.mul_f64(1.1)).await;
+            stage.until(ttl * 2, Board::is_held_by_another).await;
+        }
+        Some(AttackFault::Stop) if goes_on => {
+            process.signal(Signal::Stop);
+            process.stopped().await;
+            // The answer is there when the process goes on.
+            gate.open();
+            stage.until(ttl * 4, Board::is_held_by_another).await;
+            process.signal(Signal::Cont);
+        }
+        Some(AttackFault::HolderStop) if goes_on => {
+            process.signal(Signal::Stop);
+            process.stopped().await;
+            stage.strike(VICTIM, Fault::Pause);
+            stage.until(ttl * 4, Board::is_held_by_another).await;
+            process.signal(Signal::Cont);
+        }
+        Some(AttackFault::Kill) => {
+            process.signal(Signal::Kill);
+            process.ended().await;
+        }
+        Some(AttackFault::HolderKill) if goes_on => {
+            stage.strike(VICTIM, Fault::Crash);
+            process.signal(Signal::Kill);
+            process.ended().await;
+        }
+        Some(AttackFault::ClockForward) => problem = step(process, HOUR_NS),
+        Some(AttackFault::ClockBack) => problem = step(process, -HOUR_NS),
+        Some(AttackFault::ScriptFlush) if goes_on => {
+            let done = arena.server.command(&["SCRIPT", "FLUSH"]).await;
+            problem = done.err().map(|error| error.to_string());
+            stage.strike(0, Fault::ScriptFlush);
+        }
+        Some(AttackFault::Restart) if goes_on => {
+            stage.strike(0, Fault::ServerCrash);
+            problem = arena.server.restart(&arena.links).await.err().map(|error| error.to_string());
+        }
+        _ => {}
+    }
+    gate.open();
+    stage.board.send_modify(|board| board.healed = true);
+    stage.until(long, is_over).await;
+    // Everybody else gets the lock once more, or has the time for it.
+    let before = stage.board.borrow().acquired.clone();
+    let each_again = |board: &Board| {
+        board.acquired.iter().zip(&before).skip(1).all(|(now, before)| now > before)
+    };
+    stage.until(ttl * 2, each_again).await;
+    stage.board.send_modify(|board| board.stop = true);
+    problem
+}
+
+fn step(process: &Program, by_ns: i64) -> Option<String> {
+    match process.step_wall(by_ns) {
+        Ok(true) => None,
+        Ok(false) => Some(String::from("its clocks cannot be changed")),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The victim: gets the lock once, works under it, and releases it.
+async fn victim(
+    stage: &PlanStage,
+    mut worker: Worker,
+    arm: impl Fn(LockStep),
+) -> Result<Worker, WorkerError> {
+    arm(LockStep::Acquire);
+    let end = now() + stage.ttl() * 6;
+    loop {
+        let attempt = stage.recorder.attempt(VICTIM);
+        if acquire(stage, &attempt, &mut worker).await? {
+            arm(LockStep::Hold);
+            stage.board.send_modify(|board| board.victim = VictimState::Holding);
+            let keep = keep(stage);
+            work(stage, &attempt, &mut worker, keep).await?;
+            arm(LockStep::Release);
+            release(stage, &attempt, &mut worker).await?;
+            return Ok(worker);
+        }
+        if now() >= end {
+            return Ok(worker);
+        }
+        sleep(RETRY).await;
+    }
+}
+
+/// Returns when the victim has held the lock for as long as its plan needs.
+async fn keep(stage: &PlanStage) {
+    let ttl = stage.ttl();
+    let (in_hold, at_renewal) = match &stage.plan {
+        Some(AttackPlan { boundary: None, .. }) => (true, false),
+        Some(AttackPlan { boundary: Some(boundary), .. }) => {
+            (false, boundary.step == LockStep::Hold)
+        }
+        None => (false, false),
+    };
+    match () {
+        () if in_hold => {
+            stage.until(ttl * 6, |board| board.healed).await;
+            let loses_keys =
+                matches!(&stage.plan, Some(plan) if plan.fault.target() == Target::Server);
+            if loses_keys {
+                // As long as another may come and get the lock.
+                stage.until(ttl / 2, Board::is_taken_over).await;
+            }
+        }
+        () if at_renewal => {
+            stage.until(ttl * 3, |board| board.struck.is_some()).await;
+            // Until the last renewal before it is over, and somebody else has come.
+            stage.until(ttl.mul_f64(1.5), Board::is_taken_over).await;
+        }
+        // Long enough to show whether it renews.
+        () if stage.plan.is_none() => {
+            sleep(ttl.mul_f64(if stage.renews { 1.4 } else { 0.5 })).await
+        }
+        () => stage.pass(stage.work(VICTIM)).await,
+    }
+}
+
+/// Another client: wants the lock from when the victim has it until it is told to stop.
+async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Worker, WorkerError> {
+    let begins = |board: &Board| {
+        board.struck.is_some() || board.victim != VictimState::Waiting || board.stop
+    };
+    stage.until(Duration::MAX, begins).await;
+    while !stage.board.borrow().stop {
+        let attempt = stage.recorder.attempt(client);
+        if acquire(stage, &attempt, &mut worker).await? {
+            stage.board.send_modify(|board| board.working += 1);
+            let worked = work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await;
+            stage.board.send_modify(|board| board.working -= 1);
+            worked?;
+            release(stage, &attempt, &mut worker).await?;
+        }
+        sleep(RETRY).await;
+    }
+    Ok(worker)
+}

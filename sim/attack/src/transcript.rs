@@ -1,0 +1,342 @@
+//! From what picklock, the proxy and the server have seen of a plan to its history.
+//!
+//! Invariant: a command stands in the history at the moment at which the server carried it out, with what it did to
+//! the lock's key, so that nothing about the key is ambiguous; it belongs to the acquisition that its client was about
+//! when it *sent* it, however late it arrived.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
+use scenarios::history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
+
+use crate::board::VICTIM;
+use crate::plan::{Boundary, LockStep};
+use crate::recorder::{PlanRecord, RecordedEvent};
+use crate::seen::{CommandSeen, SeenAnswer};
+
+/// Commands of a connection, and not of a lock.
+const HANDSHAKE: [&str; 7] = ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
+
+/// How a refused command is shown by a server that shows those it does not know.
+const REFUSED: &str = "PICKLOCK.REFUSE";
+/// How far the clocks of a server and of the proxy may be apart.
+const CLOCKS: Duration = Duration::from_millis(2);
+/// How far two looks at the same life may differ.
+const CLOCKS_MS: u64 = 50;
+
+/// A request as the proxy saw it, with what the server made of it.
+#[derive(Clone, Debug)]
+pub(crate) struct TracedCommand {
+    pub(crate) client: u32,
+    pub(crate) sent: Instant,
+    pub(crate) name: String,
+    pub(crate) key: Vec<u8>,
+    /// It was lost before the server.
+    pub(crate) lost: bool,
+    /// The proxy has answered it with this error.
+    pub(crate) refused: Option<String>,
+    /// How the server's answer begins.
+    pub(crate) reply: Option<Vec<u8>>,
+    pub(crate) seen: Option<CommandSeen>,
+}
+
+/// The requests of all clients since `start`, in the order of their sending.
+pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> Vec<TracedCommand> {
+    // From where each connection comes, from when, and until when no other comes from there.
+    let mut from: BTreeMap<(u32, u64), (SocketAddr, Instant, Option<Instant>)> = BTreeMap::new();
+    let mut sent: BTreeMap<(u32, u64), BTreeMap<u64, TracedCommand>> = BTreeMap::new();
+    for record in log.records() {
+        let place = (record.client.0, record.connection);
+        let command = sent.entry(place).or_default();
+        match record.event {
+            ProxyEvent::Connected(addr) => {
+                let at = log.start() + record.at;
+                let earlier = from.values_mut().filter(|it| it.0 == addr && it.2.is_none());
+                earlier.for_each(|it| it.2 = Some(at));
+                from.insert(place, (addr, at, None));
+            }
+            ProxyEvent::Request | ProxyEvent::Fault(..) => {
+                let name = record.command.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
+                let command = command.entry(record.frame).or_insert_with(|| TracedCommand {
+                    client: record.client.0,
+                    sent: log.start() + record.at,
+                    name: String::from_utf8_lossy(&name).into_owned(),
+                    key: record.key.clone().unwrap_or_default(),
+                    lost: false,
+                    refused: None,
+                    reply: None,
+                    seen: None,
+                });
+                match record.event {
+                    ProxyEvent::Fault(
+                        _,
+                        Action::Drop(Side::Request) | Action::Reset(Side::Request),
+                    ) => {
+                        command.lost = true;
+                    }
+                    ProxyEvent::Fault(_, Action::Refuse(error)) => {
+                        command.refused = Some(error.to_string());
+                    }
+                    _ => {}
+                }
+            }
+            ProxyEvent::Reply(bytes) => {
+                if let Some(command) = command.get_mut(&record.frame) {
+                    command.reply = Some(bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (place, theirs) in &mut sent {
+        let Some((addr, began, ended)) = from.get(place) else { continue };
+        let mut theirs: Vec<&mut TracedCommand> = theirs.values_mut().collect();
+        let mut next = 0;
+        // A server carries out what arrives in its order, and does not show everything (no AUTH, nothing that it
+        // does not know), so what it shows is the next of that name. An address is used again by later connections.
+        let is_theirs = |it: &&CommandSeen| {
+            it.from == *addr && it.at + CLOCKS >= *began && ended.is_none_or(|ended| it.at < ended)
+        };
+        for seen in commands.iter().filter(is_theirs) {
+            let place = theirs[next..].iter().position(|it| it.is_shown_as(&seen.name));
+            if let Some(place) = place {
+                theirs[next + place].seen = Some(seen.clone());
+                next += place + 1;
+            }
+        }
+    }
+    let all = sent.into_values().flat_map(BTreeMap::into_values);
+    let mut all: Vec<TracedCommand> = all.filter(|it| it.sent >= start).collect();
+    all.sort_by_key(|it| it.sent);
+    all
+}
+
+impl TracedCommand {
+    fn is_shown_as(&self, name: &str) -> bool {
+        match self.refused {
+            Some(_) => name == REFUSED,
+            None => !self.lost && self.name == name,
+        }
+    }
+
+    /// How the server's answer differs from that of the model beside it, if it does.
+    fn differs(&self) -> Option<String> {
+        if HANDSHAKE.contains(&self.name.as_str()) {
+            return None;
+        }
+        let reply = self.reply.as_ref().filter(|_| self.refused.is_none())?;
+        let Some(seen) = &self.seen else {
+            // What the server does not know it does not show.
+            let is_unknown = matches!(SeenAnswer::parse(reply), Some(SeenAnswer::Error(_)));
+            let Self { client, name, .. } = self;
+            return (!is_unknown).then(|| {
+                format!("the server has answered {name} of client {client}, which its witness has not seen")
+            });
+        };
+        let real = SeenAnswer::parse(reply)?;
+        let agree = match (&seen.answer, &real) {
+            // What is left of a life when the server looks, which is a little later than when MONITOR is told.
+            (SeenAnswer::Int(one), SeenAnswer::Int(other)) if *one > 1 && *other > 1 => {
+                one.abs_diff(*other) <= CLOCKS_MS
+            }
+            (SeenAnswer::Error(one), SeenAnswer::Error(other)) => {
+                one.split(' ').next() == other.split(' ').next()
+            }
+            (one, other) => one == other,
+        };
+        let Self { client, name, .. } = self;
+        (!agree).then(|| {
+            format!(
+                "the model beside the server answers {name} of client {client} with {:?}, and the server with {real:?}",
+                seen.answer
+            )
+        })
+    }
+}
+
+/// Why the witness cannot be believed: where the model and the server have answered differently.
+pub(crate) fn divergence(sent: &[TracedCommand]) -> Option<String> {
+    sent.iter().find_map(TracedCommand::differs)
+}
+
+/// When each acquisition of a client began, took the lock, began to release it, and ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phases {
+    pub(crate) client: u32,
+    pub(crate) acquisition: u32,
+    pub(crate) begun: Instant,
+    pub(crate) acquired: Option<Instant>,
+    pub(crate) release: Option<Instant>,
+}
+
+pub(crate) fn phases(recorded: &PlanRecord) -> Vec<Phases> {
+    let mut all: Vec<Phases> = Vec::new();
+    for event in &recorded.events {
+        let RecordedEvent { at, client, acquisition, what, .. } = *event;
+        let known = all.iter_mut().find(|it| it.acquisition == acquisition);
+        match (what, known) {
+            (What::Acquire, None) => {
+                let (begun, acquired, release) = (at, None, None);
+                all.push(Phases { client, acquisition, begun, acquired, release });
+            }
+            (What::Acquired, Some(it)) => it.acquired = Some(at),
+            (What::Release, Some(it)) => it.release = Some(at),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Which acquisition a client was about at this moment; 0 before its first.
+pub(crate) fn acquisition(phases: &[Phases], client: u32, at: Instant) -> u32 {
+    let theirs = phases.iter().filter(|it| it.client == client && it.begun <= at);
+    theirs.max_by_key(|it| it.begun).map_or(0, |it| it.acquisition)
+}
+
+/// How long this key lived when the victim had acquired the lock; none for ever.
+pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) -> Option<Duration> {
+    let phases = phases(recorded);
+    let acquired = phases.iter().find(|it| it.client == VICTIM)?.acquired?;
+    let theirs = sent.iter().filter(|it| it.client == VICTIM && it.sent < acquired);
+    let mut changes = theirs.flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
+    match changes.rfind(|it| it.key == key)?.touch {
+        Touch::Create(ns) | Touch::Overwrite(ns) => ns.map(Duration::from_nanos),
+        Touch::Extend(ns) => Some(Duration::from_nanos(ns)),
+        _ => None,
+    }
+}
+
+/// What the victim of a run without faults has sent, step by step, and the keys it created and deleted.
+pub(crate) fn learn(
+    sent: &[TracedCommand],
+    recorded: &PlanRecord,
+) -> (Vec<Boundary>, Vec<Vec<u8>>) {
+    let phases = phases(recorded);
+    let Some(held) = phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some()) else {
+        return (Vec::new(), Vec::new());
+    };
+    let mut boundaries: Vec<Boundary> = Vec::new();
+    let (mut created, mut deleted) = (Vec::new(), Vec::new());
+    for command in sent.iter().filter(|it| it.client == VICTIM && it.sent >= held.begun) {
+        // Whether the lock is still held is asked by the harness, as no user of a lock would.
+        let is_look = |(client, from, to): &(u32, Instant, Instant)| {
+            *client == VICTIM && (*from..=*to).contains(&command.sent)
+        };
+        if HANDSHAKE.contains(&command.name.as_str()) || recorded.looks.iter().any(is_look) {
+            continue;
+        }
+        let step = match () {
+            () if held.acquired.is_none_or(|at| command.sent < at) => LockStep::Acquire,
+            () if held.release.is_none_or(|at| command.sent < at) => LockStep::Hold,
+            () => LockStep::Release,
+        };
+        for change in command.seen.iter().flat_map(|it| &it.changes) {
+            match (change.touch, step) {
+                (Touch::Create(_) | Touch::Overwrite(_), LockStep::Acquire) => {
+                    created.push(change.key.clone());
+                }
+                (Touch::Delete, LockStep::Release) => deleted.push(change.key.clone()),
+                _ => {}
+            }
+        }
+        let is_same = |it: &&Boundary| it.step == step && it.command == command.name;
+        let nth = boundaries.iter().filter(is_same).count() as u64 + 1;
+        // Of renewals the first two show all that later ones would.
+        if step != LockStep::Hold || nth <= 2 {
+            boundaries.push(Boundary { step, command: command.name.clone(), nth });
+        }
+    }
+    // The key that stands for the lock is there while it is held, and only then.
+    let mut keys: Vec<Vec<u8>> =
+        created.iter().filter(|it| deleted.contains(it)).cloned().collect();
+    keys.extend(created);
+    (boundaries, keys)
+}
+
+/// The history of a plan.
+pub(crate) fn history(
+    mut head: Head,
+    recorded: PlanRecord,
+    sent: &[TracedCommand],
+    start: Instant,
+) -> History {
+    let phases = phases(&recorded);
+    let PlanRecord { mut texts, mut events, validities, .. } = recorded;
+    let ns = |at: Instant| {
+        u64::try_from(at.saturating_duration_since(start).as_nanos()).unwrap_or(u64::MAX)
+    };
+    for (at, client, acquisition, until) in validities {
+        let what = What::ValidUntil(ns(until));
+        events.push(RecordedEvent { at, client, acquisition, op: 0, what });
+    }
+    let ops = events.iter().map(|it| it.op).max().unwrap_or(0) + 1..;
+    for (op, command) in ops.zip(sent) {
+        let acquisition = acquisition(&phases, command.client, command.sent);
+        let (at, what, end) = told(command, &head.lock_key, &mut texts);
+        for what in [Some(what), end].into_iter().flatten() {
+            events.push(RecordedEvent { at, client: command.client, acquisition, op, what });
+        }
+    }
+    events.sort_by_key(|it| it.at);
+    head.clients = head.clients.max(events.iter().map(|it| it.client).max().unwrap_or(0));
+    let mut history = History { head, texts, events: Vec::with_capacity(events.len()) };
+    let (mut ops, mut acquisitions) = (BTreeMap::new(), BTreeMap::new());
+    let number = |known: &mut BTreeMap<u32, u32>, old: u32| match old {
+        0 => 0,
+        _ => {
+            let next = u32::try_from(known.len()).unwrap_or(u32::MAX) + 1;
+            *known.entry(old).or_insert(next)
+        }
+    };
+    for RecordedEvent { at, client, acquisition, op, what } in events {
+        let acquisition = number(&mut acquisitions, acquisition);
+        let op = match what.stage() {
+            Stage::Note => 0,
+            _ => number(&mut ops, op),
+        };
+        history.events.push(Event { at_ns: ns(at), client, acquisition, op, what });
+    }
+    history
+}
+
+/// When a command stands in the history, how it begins, and how it ends.
+fn told(
+    command: &TracedCommand,
+    lock_key: &str,
+    texts: &mut Texts,
+) -> (Instant, What, Option<What>) {
+    let change = command.seen.iter().flat_map(|it| &it.changes);
+    let touch = change.filter(|it| it.key == lock_key.as_bytes()).map(|it| it.touch).next();
+    let key = match touch {
+        Some(_) => texts.intern(lock_key),
+        None => texts.intern(&String::from_utf8_lossy(&command.key)),
+    };
+    let name = texts.intern(&command.name);
+    let touch = touch.unwrap_or(Touch::None);
+    let intent = Intent { touch, compares: false };
+    let begin = What::Command { node: 0, name, key, intent };
+    if let Some(error) = &command.refused {
+        let at = command.seen.as_ref().map_or(command.sent, |seen| seen.at);
+        return (at, begin, Some(What::Refused(texts.intern(error))));
+    }
+    let Some(seen) = &command.seen else {
+        let end = if command.lost { "lost on its way" } else { "never arrived" };
+        return (command.sent, begin, Some(What::Refused(texts.intern(end))));
+    };
+    let answer = match &seen.answer {
+        SeenAnswer::Error(error) => {
+            return (seen.at, begin, Some(What::Refused(texts.intern(error))));
+        }
+        SeenAnswer::Nil => Answer::Nil,
+        SeenAnswer::Ok => Answer::Ok,
+        SeenAnswer::Int(number) => Answer::Int(*number),
+        SeenAnswer::Text(text) => {
+            let short: String = text.chars().take(64).collect();
+            Answer::Text(texts.intern(&short))
+        }
+        SeenAnswer::List => Answer::List,
+    };
+    (seen.at, begin, Some(What::Answered { touch, answer, found: 0 }))
+}

@@ -1,0 +1,166 @@
+//! A program of the user's: started, spoken to through pipes, signalled, ended.
+//!
+//! Its process belongs to the [supervisor](super::supervisor), so it ends with picklock, however that ends, and with
+//! everything it has started.
+
+#![expect(clippy::disallowed_methods, reason = "programs run in real time")]
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
+use tokio::sync::watch;
+
+use super::page::Page;
+use super::supervisor::{
+    PAGE_FILE, PIPES, ProgramRequest, ServerState, Signal, SuperviseError, Supervisor,
+    SupervisorRequest,
+};
+
+/// How often to look whether a process has stopped.
+const STOP_POLL: Duration = Duration::from_millis(1);
+
+/// Why there is no program.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// There is no supervisor to start it.
+    #[error(transparent)]
+    Supervise(#[from] SuperviseError),
+    /// The supervisor could not do it.
+    #[error("{0}")]
+    Refused(String),
+    /// Its pipes cannot be opened.
+    #[error("cannot open a pipe to the program: {0}")]
+    Pipe(#[from] io::Error),
+}
+
+/// A running program. Dropping it kills it and what it has started, in the background.
+#[derive(Debug)]
+pub struct Program {
+    supervisor: Supervisor,
+    id: u32,
+    state: watch::Receiver<ServerState>,
+    page: Mutex<Option<Page>>,
+}
+
+/// What a program is spoken to with. None of these ends when the program does: [`Program::ended`] says when that is.
+#[derive(Debug)]
+pub struct Pipes {
+    /// To its standard input.
+    pub stdin: Sender,
+    /// From its standard output.
+    pub stdout: Receiver,
+    /// From its standard error.
+    pub stderr: Receiver,
+    /// From the pipe for answers, which is named to it in `PICKLOCK_ANSWERS`.
+    pub answers: Receiver,
+}
+
+impl Program {
+    /// Starts a program with these variables besides picklock's own. With `clocked` its clocks can be changed, if it
+    /// loads libraries at all.
+    ///
+    /// # Errors
+    /// [`ProgramError::Refused`] where it cannot be run.
+    pub async fn start(
+        supervisor: &Supervisor,
+        command: &[OsString],
+        variables: Vec<(String, String)>,
+        clocked: bool,
+    ) -> Result<(Self, Pipes), ProgramError> {
+        let (id, mut state) = supervisor.register();
+        let command = command.to_vec();
+        let request = ProgramRequest { id, command, variables, paged: clocked };
+        supervisor.request(SupervisorRequest::Run(request))?;
+        let is_known = |state: &ServerState| !matches!(state, ServerState::Asked);
+        let known = state.wait_for(is_known).await.map_err(|_| SuperviseError::Gone)?.clone();
+        let dir = match known {
+            ServerState::Started { dir, .. } => dir,
+            ServerState::Failed(why) => return Err(ProgramError::Refused(why)),
+            // It can have ended already, which whoever speaks to it will notice: its directory follows from
+            // nothing but its start, so this is an error of the supervisor's.
+            ServerState::Exited { status, .. } => return Err(ProgramError::Refused(status)),
+            ServerState::Asked | ServerState::Gone => return Err(SuperviseError::Gone.into()),
+        };
+        let page = clocked.then(|| Page::open(&dir.join(PAGE_FILE))).transpose()?;
+        let pipes = Pipes::open(&dir)?;
+        let page = Mutex::new(page);
+        Ok((Self { supervisor: supervisor.clone(), id, state, page }, pipes))
+    }
+
+    /// Returns how it has ended, in words, once it has.
+    pub async fn ended(&self) -> String {
+        self.end().await
+    }
+
+    /// The same, for whoever does not keep the program.
+    pub fn end(&self) -> impl Future<Output = String> + Send + use<> {
+        let mut state = self.state.clone();
+        async move {
+            let is_over = |state: &ServerState| !matches!(state, ServerState::Started { .. });
+            match state.wait_for(is_over).await.as_deref() {
+                Ok(ServerState::Exited { status, .. }) => status.clone(),
+                _ => SuperviseError::Gone.to_string(),
+            }
+        }
+    }
+
+    /// True while its process has not ended, stopped or not.
+    pub fn is_running(&self) -> bool {
+        matches!(*self.state.borrow(), ServerState::Started { .. })
+    }
+
+    /// Sends it and what it has started a signal. One that has ended gets none.
+    pub fn signal(&self, signal: Signal) {
+        // If the supervisor is gone, the program is, too.
+        let _ = self.supervisor.request(SupervisorRequest::Signal { id: self.id, signal });
+    }
+
+    /// Lets its wall clock jump; false where its clocks cannot be changed.
+    ///
+    /// # Errors
+    /// Those of writing to its page.
+    pub fn step_wall(&self, by_ns: i64) -> io::Result<bool> {
+        let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
+        page.as_mut().map_or(Ok(false), |page| page.step_wall(by_ns).map(|()| true))
+    }
+
+    /// Returns once it stands still, after it was sent [`Signal::Stop`]; or has ended.
+    pub async fn stopped(&self) {
+        while self.is_running() && !self.is_stopped() {
+            tokio::time::sleep(STOP_POLL).await;
+        }
+    }
+
+    /// Whether the system shows its process as stopped.
+    fn is_stopped(&self) -> bool {
+        let ServerState::Started { pid, .. } = *self.state.borrow() else { return false };
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind its name, which is in parentheses and may contain any others.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if self.is_running() {
+            self.signal(Signal::Kill);
+        }
+    }
+}
+
+impl Pipes {
+    fn open(dir: &Path) -> io::Result<Self> {
+        let [stdin, stdout, stderr, answers] = PIPES.map(|name| dir.join(name));
+        let open = OpenOptions::new();
+        Ok(Self {
+            stdin: open.open_sender(stdin)?,
+            stdout: open.open_receiver(stdout)?,
+            stderr: open.open_receiver(stderr)?,
+            answers: open.open_receiver(answers)?,
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! Options of `attack`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use scenarios::span::Span;
+
+use super::output::{Output, outputs};
+use super::run::{ServerArgs, World};
+
+/// Options of `attack`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AttackArgs {
+    /// TTL that your worker is told to lock with
+    #[arg(long, value_name = "SPAN", default_value = "600ms", env = "PICKLOCK_TTL")]
+    pub(crate) ttl: Span,
+    /// World to run in
+    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_WORLD")]
+    pub(crate) world: World,
+    /// The server.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Workers that contend for the lock
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=16), env = "PICKLOCK_CLIENTS")]
+    pub(crate) clients: u32,
+    /// Name of the lock that your worker is told
+    #[arg(long, value_name = "NAME", default_value = "picklock-attack", env = "PICKLOCK_KEY")]
+    pub(crate) key: String,
+    /// Only these plans: by name, by command (release.del), by step (release) or by fault (late-request)
+    #[arg(long, value_name = "PLAN", value_delimiter = ',', env = "PICKLOCK_ONLY")]
+    pub(crate) only: Vec<String>,
+    /// Run each plan so often, and say how often it shows
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN")]
+    pub(crate) again: u32,
+    /// Plans to run at a time; default: four for each core
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), env = "PICKLOCK_JOBS")]
+    pub(crate) jobs: Option<u16>,
+    /// List the plans for this worker, and run none
+    #[arg(long, env = "PICKLOCK_LIST", value_parser = BoolishValueParser::new())]
+    pub(crate) list: bool,
+    /// How long a worker may take to say `ready`
+    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_START_WITHIN")]
+    pub(crate) start_within: Span,
+    /// Directory for reports
+    #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
+    pub(crate) out: PathBuf,
+    /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
+    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
+    pub(crate) format: Vec<Output>,
+    /// Your worker's command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND", env = "PICKLOCK_WORKER")]
+    pub(crate) command: Vec<OsString>,
+}

@@ -1,0 +1,178 @@
+//! `picklock attack`: other people's locks, in their own programs.
+//!
+//! Invariant: what has been started is gone when this returns: workers, with all they have started, and servers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use attack::{Attack, AttackError, AttackReport, Campaign, PlanOutcome};
+use live_world::supervisor::Supervisor;
+use reports::directory::RunDirectory;
+use scenarios::history;
+use tokio::sync::watch;
+
+use super::args::{AttackArgs, OutputFormat, World};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::line::{Line, quoted};
+use super::progress::Progress;
+use super::terminal::Terminal;
+use super::world::{Chosen, choose, refuse_several, runtime};
+use super::{output, print, run, signal};
+
+/// Plans wait for TTLs most of the time.
+const JOBS_PER_CORE: usize = 4;
+/// How long it may take over an answer beyond some TTLs.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Learns the worker's commands, strikes at each, and reports.
+pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    output::check(&args.format)?;
+    if args.world == World::Virtual || args.server.redis.is_some() {
+        return Err(Failure::usage_text(
+            "an attack needs a server of its own, in real time",
+            "use --world embedded, or --world redis with a redis-server that picklock starts",
+        ));
+    }
+    refuse_several(&args.server)?;
+    let Chosen { choice, why, .. } = choose(args.world, &args.server)?;
+    if !terminal.options.quiet {
+        print::note(&why);
+    }
+    let attack = Arc::new(Attack {
+        command: args.command.clone(),
+        server: choice,
+        clients: args.clients,
+        ttl: args.ttl.0,
+        key: args.key.clone(),
+        start_within: args.start_within.0,
+        answer_within: args.ttl.0 * 4 + ANSWER_WITHIN,
+    });
+    runtime()?.block_on(async {
+        let supervisor = Supervisor::spawn(None).map_err(Failure::unavailable)?;
+        let stopped = signal::watch().map_err(Failure::unavailable)?;
+        let outcome = act(args, &attack, &supervisor, stopped, terminal).await;
+        supervisor.shutdown().await;
+        outcome
+    })
+}
+
+async fn act(
+    args: &AttackArgs,
+    attack: &Arc<Attack>,
+    supervisor: &Supervisor,
+    mut stopped: watch::Receiver<bool>,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let learnt = tokio::select! {
+        biased;
+        _ = stopped.wait_for(|stopped| *stopped) => return Err(Failure::interrupted(
+            "interrupted before any plan was run",
+            "run again; `--only` runs fewer plans",
+        )),
+        learnt = attack::learn(attack, supervisor) => learnt.map_err(failure)?,
+    };
+    let plans = learnt.plans(&args.only);
+    if plans.is_empty() {
+        return Err(Failure::usage_text(
+            format!("no plan is called {}", args.only.join(" or ")),
+            "`picklock attack --list -- COMMAND` lists the plans for your worker",
+        ));
+    }
+    if args.list {
+        let lines = plans.iter().map(|plan| format!("{plan}: {}\n", plan.fault.does()));
+        print::results(&lines.collect::<String>())?;
+        return Ok(Exit::Held);
+    }
+    let directory = directory(args)?;
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let done = Arc::new(AtomicU64::new(0));
+    let campaign = Campaign {
+        only: args.only.clone(),
+        again: args.again,
+        jobs: args.jobs.map_or(cores * JOBS_PER_CORE, usize::from),
+        done: Arc::clone(&done),
+        stopped,
+    };
+    let done = move || done.load(Ordering::Relaxed);
+    let progress = Progress::show(terminal, done, plans.len() as u64, "plans");
+    let report = learnt.attack(supervisor, &campaign).await.map_err(failure)?;
+    drop(progress);
+    write(args, &report, &directory, terminal)?;
+    Ok(exit(&report))
+}
+
+/// Where the report goes.
+fn directory(args: &AttackArgs) -> Result<RunDirectory, Failure> {
+    let stamp: String = run::now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    let made = RunDirectory::create(&args.out, "attack", &stamp, 1);
+    made.map_err(Failure::unavailable)
+}
+
+/// Writes the files, and prints what is to be printed.
+fn write(
+    args: &AttackArgs,
+    report: &AttackReport,
+    directory: &RunDirectory,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let replay = |plan: &str| again(args, plan);
+    let json = serde_json::to_string_pretty(report).map_err(Failure::internal)? + "\n";
+    let page = attack::page(report, replay);
+    for (name, text) in [("attack.json", &json), ("report.html", &page)] {
+        let written = directory.write(name, |file| file.write_all(text.as_bytes()));
+        written.map_err(Failure::unavailable)?;
+    }
+    for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
+        let name = format!("{}.jsonl", plan.plan);
+        let written = directory.write(&name, |file| history::write(&plan.history, file));
+        written.map_err(Failure::unavailable)?;
+    }
+    output::write(&args.format, |format| {
+        Ok(match format {
+            OutputFormat::Human => {
+                let report_at = directory.path().join("report.html");
+                let report_at = format!("report: {}\n", report_at.display());
+                if terminal.options.quiet {
+                    report.sentence() + "\n"
+                } else {
+                    attack::human(report, replay) + &report_at
+                }
+            }
+            OutputFormat::Json => json.clone(),
+            OutputFormat::Markdown => attack::markdown(report),
+            OutputFormat::Junit => attack::junit(report, replay).map_err(Failure::internal)?,
+        })
+    })
+}
+
+/// The command that runs one plan again.
+fn again(args: &AttackArgs, plan: &str) -> String {
+    let line =
+        Line::new().word("attack").option("--only", plan).option("--ttl", &args.ttl.to_string());
+    let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
+    let line = line.option("--world", args.world.name()).server(&args.server, true).word("--");
+    let words = args.command.iter().map(|it| quoted(&it.to_string_lossy()));
+    words.fold(line, |line, word| line.word(&word)).text()
+}
+
+fn failure(error: AttackError) -> Failure {
+    match error {
+        AttackError::Worker(_) | AttackError::NoLock(_) => Failure::usage_text(
+            error.to_string(),
+            "a worker reads orders from its standard input and answers them: see docs/attack.md",
+        ),
+        _ => Failure::unavailable(error),
+    }
+}
+
+fn exit(report: &AttackReport) -> Exit {
+    match () {
+        () if !report.complete => Exit::Interrupted,
+        () if report.count(PlanOutcome::Bug) > 0 => Exit::Violated,
+        () if report.plans.is_empty() => Exit::NothingRan,
+        () if report.count(PlanOutcome::Inconclusive) > 0 => Exit::Inconclusive,
+        () => Exit::Held,
+    }
+}

@@ -1,0 +1,141 @@
+//! `picklock attack` as its user meets it: a lock that is picked, workers that are of no use, and nothing left behind.
+
+mod cli_support;
+
+use std::fs;
+use std::path::Path;
+
+use cli_support::{Room, eventually, words};
+use nix::sys::signal::Signal;
+
+/// A lock of a few lines: SET NX PX, and DEL.
+fn naive() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/attack/shell/naive.sh");
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// A worker that answers everything with ok, after this.
+fn worker(room: &Room, first: &str) -> String {
+    let answers = "echo ready\nwhile read order; do echo ok; done";
+    room.program("worker", &format!("{first}\n{answers}"))
+}
+
+#[test]
+fn a_naive_lock_is_picked_in_both_worlds() {
+    let naive = naive();
+    for world in ["embedded", "redis"] {
+        let room = Room::new();
+        let only = "release.del.late-request,acquire.set.oom";
+        let args = ["attack", "--world", world, "--only", only, "--format", "human"];
+        let args = [&args[..], &["--format", "json=found.json", "--", &naive]].concat();
+        let said = room.run(&args).ended(1);
+        let results = said.results();
+        for says in [
+            "lock key picklock-attack",
+            "BUG release.del.late-request: the request arrives after the TTL",
+            "client 1 deleted the lock's key with DEL while client",
+            "both believed to hold the lock",
+            "waits: a message of its is late",
+            "--only release.del.late-request --ttl 600ms",
+            "2 plans: 1 with a bug, 1 held",
+        ] {
+            assert!(results.contains(says), "{world}: no {says:?} in {}", said.stdout);
+        }
+        let found: serde_json::Value =
+            serde_json::from_slice(&fs::read(room.path().join("found.json")).unwrap()).unwrap();
+        assert_eq!(found["world"], world);
+        let levels: Vec<_> = found["plans"][1]["findings"].as_array().unwrap().iter().collect();
+        assert!(levels.iter().any(|it| it["level"] == "key"), "{found}");
+        assert!(levels.iter().any(|it| it["level"] == "belief"), "{found}");
+        assert!(!levels[0]["story"].as_array().unwrap().is_empty());
+        room.is_left_clean();
+    }
+}
+
+#[test]
+fn the_history_of_a_finding_is_judged_alike_by_check() {
+    let room = Room::new();
+    let args = "attack --world embedded --only release.del.late-request --out out --";
+    room.run(&[&words(args)[..], &[&naive()]].concat()).ended(1);
+    let directory = fs::read_dir(room.path().join("out/attack")).unwrap().next().unwrap();
+    let history = directory.unwrap().path().join("release.del.late-request.jsonl");
+    let said = room.run(&["check", history.to_str().unwrap()]).ended(1);
+    assert!(said.stdout.contains("deleted the lock's key with DEL"), "{}", said.stdout);
+}
+
+#[test]
+fn plans_are_listed_and_named() {
+    let room = Room::new();
+    let listed = room.run(&["attack", "--world", "embedded", "--list", "--", &naive()]).ended(0);
+    for plan in ["acquire.set.lose-reply: ", "release.del.late-request: ", "hold.stop: "] {
+        assert!(listed.stdout.contains(plan), "{}", listed.stdout);
+    }
+    let args = ["attack", "--world", "embedded", "--only", "release.get", "--", &naive()];
+    let said = room.run(&args).ended(2).message();
+    assert!(said.contains("no plan is called release.get") && said.contains("--list"), "{said}");
+    room.is_left_clean();
+}
+
+#[test]
+fn a_worker_that_is_of_no_use_is_told_of_in_one_message() {
+    let room = Room::new();
+    let script = |name: &str, script: &str| room.program(name, script);
+    let connects = "exec 3<>/dev/tcp/$REDIS_HOST/$REDIS_PORT";
+    let no_key =
+        format!("bash -c '{connects}; printf \"AUTH $REDIS_PASSWORD\\r\\nGET x\\r\\n\" >&3'");
+    let cases = [
+        (String::from("/nowhere/worker"), "cannot run /nowhere/worker"),
+        (script("ends", "echo about to fail >&2; exit 3"), "the worker ended (exit status: 3)"),
+        (script("shows", "echo about to fail >&2; exit 3"), "about to fail"),
+        (script("silent", "echo hello; read x; sleep 60"), "did not answer `ready` within 2s"),
+        (worker(&room, "sleep 0"), "your worker sent nothing to its Redis"),
+        (
+            script("no", "echo ready; while read x; do echo no; done"),
+            "answered `acquire` with `no`",
+        ),
+        (
+            script("unknown", "echo ready; while read x; do echo unknown because; done"),
+            "answered `acquire` with `unknown because`",
+        ),
+        (
+            script("keyless", &format!("echo ready; while read x; do {no_key}; echo ok; done")),
+            "created no key",
+        ),
+    ];
+    for (command, says) in cases {
+        let args = "attack --world embedded --start-within 2s --";
+        let said = room.run(&[&words(args)[..], &[&command]].concat()).ended(2).message();
+        assert!(said.contains(says), "{command}: no {says:?} in {said}");
+        assert!(said.contains("docs/attack.md"), "{said}");
+    }
+    room.is_left_clean();
+}
+
+#[test]
+fn whatever_a_worker_prints_or_starts_is_gone_with_it() {
+    let room = Room::new();
+    // It prints megabytes, lives on after SIGTERM, and leaves children in sessions of their own.
+    let first = "trap '' TERM\nhead -c 5000000 /dev/zero | tr '\\0' 'x'\necho\nhead -c 5000000 /dev/zero >&2\n\
+                 setsid sleep 600 > /dev/null 2>&1 &\n";
+    let noisy = room.program("noisy", &format!("{first}exec {}", naive()));
+    let args = "attack --world embedded --only acquire.set.oom --";
+    room.run(&[&words(args)[..], &[&noisy]].concat()).ended(0);
+    room.is_left_clean();
+}
+
+#[test]
+fn an_interrupted_attack_reports_what_there_is() {
+    for (world, signal, code) in [
+        ("embedded", Signal::SIGINT, Some(130)),
+        ("redis", Signal::SIGTERM, Some(130)),
+        ("redis", Signal::SIGKILL, None),
+    ] {
+        let room = Room::new();
+        let args = ["attack", "--world", world, "--jobs", "2", "--again", "99", "--", &naive()];
+        let mut playing = room.start(&args);
+        eventually("workers run", || (room.processes().len() > 4).then_some(()));
+        playing.signal(signal);
+        assert_eq!(playing.end().code(), code, "{}", playing.stderr());
+        room.is_left_clean();
+    }
+}
