@@ -44,7 +44,7 @@ const PROBE_EVERY: Duration = Duration::from_millis(10);
 pub struct Campaign {
     /// Only plans whose name is one of these, begins with it, or ends with it; all where none is given.
     pub only: Vec<String>,
-    /// How often each is run.
+    /// How often a plan that shows something is run.
     pub again: u32,
     /// How many run at a time.
     pub jobs: usize,
@@ -227,7 +227,7 @@ async fn run(
     })
 }
 
-/// Runs a plan so many times, and reports the gravest.
+/// Runs a plan, and so many times in all as long as it shows something; reports the gravest.
 async fn several(
     arena: &mut Arena,
     known: &Known,
@@ -246,9 +246,14 @@ async fn several(
             }
             tries += 1;
         };
+        let shows_something = report.outcome >= PlanOutcome::Inconclusive;
         outcomes.push(report.outcome);
         if worst.as_ref().is_none_or(|worst| report.outcome > worst.outcome) {
             worst = Some(report);
+        }
+        // How often nothing is shown nobody asks.
+        if outcomes.len() == 1 && !shows_something {
+            break;
         }
     }
     let mut report = worst.expect("a plan is run at least once");

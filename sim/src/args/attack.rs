@@ -31,7 +31,7 @@ pub(crate) struct AttackArgs {
     /// Only these plans: by name, by command (release.del), by step (release) or by fault (late-request)
     #[arg(long, value_name = "PLAN", value_delimiter = ',', env = "PICKLOCK_ONLY")]
     pub(crate) only: Vec<String>,
-    /// Run each plan so often, and say how often it shows
+    /// Run each plan that shows something so often, and say how often it does
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN")]
     pub(crate) again: u32,
     /// Plans to run at a time; default: four for each core
