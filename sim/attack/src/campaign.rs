@@ -392,7 +392,7 @@ fn judged(
     let sent: Vec<TracedCommand> = transcript::sent(&arena.proxy.log(), &commands, staged.start);
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
-    let claims = recorded.claims.clone();
+    let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
     let granted = recorded.events.iter().filter(|it| it.what == What::Acquired).count();
     let head = Head {
         format: FORMAT.to_owned(),
@@ -432,6 +432,7 @@ fn judged(
         sent: &sent,
         phases: &phases,
         claims: &claims,
+        validities: &validities,
         failures: &staged.failures,
         start: staged.start,
         end: staged.end,

@@ -4,7 +4,7 @@
 //! prevented is an *assumption*, and an answer that misleads without harming anybody is a matter of the *API*.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use scenarios::checker;
 use scenarios::history::{History, Touch};
@@ -15,9 +15,12 @@ use serde::Serialize;
 
 use crate::plan::{AttackFault, AttackPlan};
 use crate::protocol::Promises;
-use crate::recorder::{Claim, ClaimOf};
+use crate::recorder::{Claim, ClaimOf, Validity};
 use crate::transcript::{Phases, TracedCommand, acquisition};
 use crate::worker::WorkerError;
+
+/// Workers count in milliseconds, and their answers take some time.
+const VALIDITY_GRAIN: Duration = Duration::from_millis(20);
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -78,9 +81,7 @@ fn tenures(sent: &[TracedCommand], phases: &[Phases], key: &[u8], end: Instant) 
         let changes = command.seen.iter().flat_map(|it| &it.changes);
         for change in changes.filter(|it| it.key == key) {
             let last = all.last_mut().filter(|it| it.until.is_none_or(|until| until > at));
-            let life = |ns: Option<u64>| {
-                ns.and_then(|ns| at.checked_add(std::time::Duration::from_nanos(ns)))
-            };
+            let life = |ns: Option<u64>| ns.and_then(|ns| at.checked_add(Duration::from_nanos(ns)));
             match (change.touch, last) {
                 (Touch::Create(ttl) | Touch::Overwrite(ttl), last) => {
                     if let Some(last) = last {
@@ -110,6 +111,7 @@ pub(crate) struct PlanEvidence<'a> {
     pub(crate) sent: &'a [TracedCommand],
     pub(crate) phases: &'a [Phases],
     pub(crate) claims: &'a [Claim],
+    pub(crate) validities: &'a [Validity],
     pub(crate) failures: &'a [(u32, WorkerError)],
     pub(crate) start: Instant,
     pub(crate) end: Instant,
@@ -156,9 +158,12 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     }
     let key = shown.history.head.lock_key.as_bytes();
     let tenures = tenures(shown.sent, shown.phases, key, shown.end);
+    // Only a server that forgets can take a lock away without anybody being able to tell.
+    let forgets = fault == Some(AttackFault::Restart);
     for claim in shown.claims {
-        findings.extend(dishonest(shown, &tenures, claim, assumed));
+        findings.extend(dishonest(shown, &tenures, claim, forgets));
     }
+    findings.extend(shown.validities.iter().filter_map(|it| overlong(shown, &tenures, *it)));
     for (client, error) in shown.failures {
         let is_killed =
             matches!(fault, Some(AttackFault::Kill | AttackFault::HolderKill)) && *client == 1;
@@ -169,12 +174,41 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     Judged { levels, findings: gravest(findings), doubts }
 }
 
-/// The gravest findings, one of each kind: what else is wrong follows from them.
+/// One finding of each kind, the gravest first. What else is wrong beside a bug follows from it.
 fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
-    let gravest = findings.iter().map(|it| it.severity).max();
+    let is_bug = findings.iter().any(|it| it.severity == Severity::Bug);
     let mut kinds = BTreeSet::new();
-    findings.retain(|it| Some(it.severity) == gravest && kinds.insert(it.invariant.clone()));
+    findings.retain(|it| {
+        (!is_bug || it.severity == Severity::Bug) && kinds.insert(it.invariant.clone())
+    });
+    findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
     findings
+}
+
+/// A validity that ends after the key does, as it was when the lock was got.
+fn overlong(
+    shown: &PlanEvidence<'_>,
+    tenures: &[Tenure],
+    (told, client, _, until): Validity,
+) -> Option<AttackFinding> {
+    let got = tenures.iter().rfind(|it| it.client == client && it.from <= told)?;
+    let end = got.from + Duration::from_nanos(shown.history.head.ttl_ns);
+    let too_long = until.checked_duration_since(end).filter(|it| *it > VALIDITY_GRAIN)?;
+    let too_long = rounded(u64::try_from(too_long.as_nanos()).unwrap_or(u64::MAX));
+    let step =
+        |at, text: &str| WitnessStep { at_ns: ns(at, shown.start), client, text: text.to_owned() };
+    Some(AttackFinding {
+        severity: Severity::Bug,
+        invariant: String::from("validity-is-true"),
+        level: Level::Belief,
+        summary: format!(
+            "client {client} was told to rely on the lock for {too_long} longer than its key lives"
+        ),
+        story: vec![
+            step(got.from, "gets the lock's key"),
+            step(told, "answers ok with its valid_ms"),
+        ],
+    })
 }
 
 /// A worker that has ended, or does not answer.
@@ -202,7 +236,7 @@ fn dishonest(
     shown: &PlanEvidence<'_>,
     tenures: &[Tenure],
     claim: &Claim,
-    assumed: bool,
+    forgets: bool,
 ) -> Option<AttackFinding> {
     let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
     // What an earlier attempt of the same client has left is its own, too: a lock may be taken twice by one holder.
@@ -219,7 +253,7 @@ fn dishonest(
             format!("client {client} was told that it has the lock, and never had its key"),
         ),
         ClaimOf::Held if !owned => (
-            if shown.promises.checks && !assumed { Severity::Bug } else { Severity::Assumption },
+            if shown.promises.checks && !forgets { Severity::Bug } else { Severity::Assumption },
             "held-is-true",
             Level::Belief,
             format!(
@@ -280,8 +314,6 @@ fn ns(at: Instant, start: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use redis_model::witness::KeyChange;
 
     use super::*;
@@ -347,6 +379,7 @@ mod tests {
                 sent: &self.sent,
                 phases: &self.phases,
                 claims: &[],
+                validities: &[],
                 failures: &[],
                 start: self.start,
                 end: self.at(2_000),
@@ -414,6 +447,9 @@ mod tests {
             finding(Severity::Bug, "ownership"),
             finding(Severity::Bug, "mutual-exclusion"),
         ];
+        let harmless = vec![finding(Severity::Assumption, "held-is-true"), all[0].clone()];
+        let kept: Vec<Severity> = gravest(harmless).into_iter().map(|it| it.severity).collect();
+        assert_eq!(kept, [Severity::Api, Severity::Assumption]);
         let kept: Vec<String> = gravest(all).into_iter().map(|it| it.invariant).collect();
         assert_eq!(kept, ["ownership", "mutual-exclusion"]);
     }

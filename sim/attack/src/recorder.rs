@@ -25,8 +25,8 @@ pub(crate) struct PlanRecord {
     pub(crate) claims: Vec<Claim>,
     /// When which client was asked whether it still has the lock, and had answered.
     pub(crate) looks: Vec<(u32, Instant, Instant)>,
-    /// When it was told, by which client, of which acquisition, and until when the lock may be relied on.
-    pub(crate) validities: Vec<(Instant, u32, u32, Instant)>,
+    /// Until when locks may be relied on.
+    pub(crate) validities: Vec<Validity>,
     acquisitions: u32,
     ops: u32,
 }
@@ -40,6 +40,9 @@ pub(crate) struct RecordedEvent {
     pub(crate) op: u32,
     pub(crate) what: What,
 }
+
+/// When it was told, by which client, of which acquisition, and until when the lock may be relied on.
+pub(crate) type Validity = (Instant, u32, u32, Instant);
 
 /// A worker said that it has the lock: at some moment between these two.
 #[derive(Clone, Copy, Debug)]

@@ -110,11 +110,11 @@ pub fn markdown(report: &AttackReport) -> String {
         let _ = writeln!(text, "| {fault} | {} |", words.join(" | "));
     }
     for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
-        let _ = writeln!(text, "\n**{}** ({}): {}", plan.plan, plan.outcome.word(), plan.does);
+        let _ = write!(text, "\n**{}** ({}): {}", plan.plan, plan.outcome.word(), plan.does);
         if plan.runs > 1 {
-            let _ = write!(text, ", shown in {} of {} runs", plan.shown, plan.runs);
+            let _ = write!(text, "; shown in {} of {} runs", plan.shown, plan.runs);
         }
-        text.push('\n');
+        text += "\n\n";
         for finding in &plan.findings {
             let _ = writeln!(text, "- {}: {}", finding.level.name(), finding.summary);
         }
