@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::plan::{AttackFault, AttackPlan};
 use crate::protocol::Promises;
-use crate::recorder::{Claim, ClaimOf, Validity};
+use crate::recorder::{Claim, ClaimOf, ValidityClaim};
 use crate::transcript::{Phases, TracedCommand, acquisition};
 use crate::worker::WorkerError;
 
@@ -111,7 +111,7 @@ pub(crate) struct PlanEvidence<'a> {
     pub(crate) sent: &'a [TracedCommand],
     pub(crate) phases: &'a [Phases],
     pub(crate) claims: &'a [Claim],
-    pub(crate) validities: &'a [Validity],
+    pub(crate) validities: &'a [ValidityClaim],
     pub(crate) failures: &'a [(u32, WorkerError)],
     pub(crate) start: Instant,
     pub(crate) end: Instant,
@@ -189,7 +189,7 @@ fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
 fn overlong(
     shown: &PlanEvidence<'_>,
     tenures: &[Tenure],
-    (told, client, _, until): Validity,
+    (told, client, _, until): ValidityClaim,
 ) -> Option<AttackFinding> {
     let got = tenures.iter().rfind(|it| it.client == client && it.from <= told)?;
     let end = got.from + Duration::from_nanos(shown.history.head.ttl_ns);

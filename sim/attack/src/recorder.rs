@@ -26,7 +26,7 @@ pub(crate) struct PlanRecord {
     /// When which client was asked whether it still has the lock, and had answered.
     pub(crate) looks: Vec<(u32, Instant, Instant)>,
     /// Until when locks may be relied on.
-    pub(crate) validities: Vec<Validity>,
+    pub(crate) validities: Vec<ValidityClaim>,
     acquisitions: u32,
     ops: u32,
 }
@@ -42,7 +42,7 @@ pub(crate) struct RecordedEvent {
 }
 
 /// When it was told, by which client, of which acquisition, and until when the lock may be relied on.
-pub(crate) type Validity = (Instant, u32, u32, Instant);
+pub(crate) type ValidityClaim = (Instant, u32, u32, Instant);
 
 /// A worker said that it has the lock: at some moment between these two.
 #[derive(Clone, Copy, Debug)]
