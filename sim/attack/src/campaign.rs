@@ -221,7 +221,7 @@ async fn run(
         clients: attack.clients,
         ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
         lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
-        promises: known.promises.into(),
+        promises: known.promises,
         complete: plans.len() == total,
         plans,
     })

@@ -28,7 +28,7 @@ pub use judgement::{AttackFinding, Severity};
 pub use junit::junit;
 pub use page::page;
 pub use plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
-pub use protocol::PROTOCOL;
+pub use protocol::{PROTOCOL, Promises};
 pub use report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
 pub use table::{human, markdown};
 pub use worker::WorkerError;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol, which workers are told in `PICKLOCK_PROTOCOL`.
@@ -62,7 +63,7 @@ impl LockGrant {
 }
 
 /// What a lock promises beyond exclusion. Only what is promised is held against it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Promises {
     /// It renews what it holds, so that a hold may last longer than the TTL.

@@ -30,28 +30,11 @@ pub struct AttackReport {
     /// The key that stands for the lock, as found in a run without faults.
     pub lock_key: String,
     /// What the worker promised.
-    pub promises: AttackPromises,
+    pub promises: Promises,
     /// Each plan, in the order of the victim's commands.
     pub plans: Vec<PlanReport>,
     /// Whether all of them were run.
     pub complete: bool,
-}
-
-/// What the worker promised.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-pub struct AttackPromises {
-    /// It renews what it holds.
-    pub renews: bool,
-    /// Its `check` is an answer of the library or the server.
-    pub checks: bool,
-    /// Its `release` says whether there was anything to release.
-    pub reports: bool,
-}
-
-impl From<Promises> for AttackPromises {
-    fn from(Promises { renews, checks, reports }: Promises) -> Self {
-        Self { renews, checks, reports }
-    }
 }
 
 /// What one plan has shown.

@@ -74,7 +74,6 @@ pub(crate) struct Worker {
 #[derive(Debug, Default)]
 struct Printed {
     lines: VecDeque<String>,
-    count: u64,
 }
 
 impl Worker {
@@ -251,7 +250,6 @@ async fn read(
 
 fn keep(printed: &Mutex<Printed>, line: &str) {
     let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
-    printed.count += 1;
     if printed.lines.len() >= KEPT_LINES {
         printed.lines.pop_front();
     }
