@@ -78,11 +78,9 @@ impl Program {
         let is_known = |state: &ServerState| !matches!(state, ServerState::Asked);
         let known = state.wait_for(is_known).await.map_err(|_| SuperviseError::Gone)?.clone();
         let dir = match known {
-            ServerState::Started { dir, .. } => dir,
+            // One that has ended already has left its last words in its pipes.
+            ServerState::Started { dir, .. } | ServerState::Exited { dir, .. } => dir,
             ServerState::Failed(why) => return Err(ProgramError::Refused(why)),
-            // It can have ended already, which whoever speaks to it will notice: its directory follows from
-            // nothing but its start, so this is an error of the supervisor's.
-            ServerState::Exited { status, .. } => return Err(ProgramError::Refused(status)),
             ServerState::Asked | ServerState::Gone => return Err(SuperviseError::Gone.into()),
         };
         let page = clocked.then(|| Page::open(&dir.join(PAGE_FILE))).transpose()?;

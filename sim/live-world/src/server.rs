@@ -173,7 +173,7 @@ impl PrivateServer {
                         Err(problem) => why = problem,
                     }
                 }
-                ServerState::Exited { status, log } => {
+                ServerState::Exited { status, log, .. } => {
                     let binary = self.spec.binary.clone();
                     return Err(PrivateServerError::Died { binary, status, log });
                 }

@@ -46,7 +46,7 @@ pub(crate) enum ServerState {
     /// Its process runs.
     Started { pid: i32, port: u16, dir: PathBuf },
     /// Its process has ended.
-    Exited { status: String, log: String },
+    Exited { status: String, log: String, dir: PathBuf },
     /// It could not be started, or signalled.
     Failed(String),
     /// The supervisor has ended.
@@ -155,12 +155,12 @@ async fn write(mut stdin: ChildStdin, mut requests: mpsc::UnboundedReceiver<Supe
 async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watch::Sender<bool>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let (id, state) = match serde_json::from_str(&line) {
+        let (id, mut state) = match serde_json::from_str(&line) {
             Ok(SupervisorEvent::Started { id, pid, port, dir }) => {
                 (id, ServerState::Started { pid, port, dir })
             }
             Ok(SupervisorEvent::Exited { id, status, log }) => {
-                (id, ServerState::Exited { status, log })
+                (id, ServerState::Exited { status, log, dir: PathBuf::new() })
             }
             Ok(SupervisorEvent::Error { id: Some(id), message }) => {
                 (id, ServerState::Failed(message))
@@ -173,6 +173,12 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
                 // That a signal came too late is no news about a server that has ended.
                 let late =
                     matches!(state, ServerState::Failed(_)) && !matches!(known, ServerState::Asked);
+                if let (ServerState::Exited { dir, .. }, ServerState::Started { dir: its, .. }) =
+                    (&mut state, &*known)
+                {
+                    // Whoever looks only now learns where it was.
+                    dir.clone_from(its);
+                }
                 if !late {
                     *known = state;
                 }
