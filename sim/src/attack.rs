@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use attack::{Attack, AttackError, AttackReport, Campaign, PlanOutcome};
+use attack::{Attack, AttackError, AttackReport, Campaign, Oracle, PlanOutcome};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
 use scenarios::history;
@@ -40,6 +40,8 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
     if !terminal.options.quiet {
         print::note(&why);
     }
+    let end_within = args.end_within.0;
+    let oracle = args.oracle.clone().map(|command| Oracle { command, end_within });
     let attack = Arc::new(Attack {
         command: args.command.clone(),
         server: choice,
@@ -47,7 +49,8 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         ttl: args.ttl.0,
         key: args.key.clone(),
         start_within: args.start_within.0,
-        answer_within: args.ttl.0 * 4 + ANSWER_WITHIN,
+        answer_within: if oracle.is_some() { end_within } else { args.ttl.0 * 4 + ANSWER_WITHIN },
+        oracle,
     });
     runtime()?.block_on(async {
         let supervisor = Supervisor::spawn(None).map_err(Failure::unavailable)?;
@@ -71,7 +74,7 @@ async fn act(
             "interrupted before any plan was run",
             "run again; `--only` runs fewer plans",
         )),
-        learnt = attack::learn(attack, supervisor) => learnt.map_err(failure)?,
+        learnt = attack::learn(attack, supervisor) => learnt.map_err(|error| failure(args, error))?,
     };
     let plans = learnt.plans(&args.only);
     if plans.is_empty() {
@@ -97,7 +100,8 @@ async fn act(
     };
     let done = move || done.load(Ordering::Relaxed);
     let progress = Progress::show(terminal, done, plans.len() as u64, "plans");
-    let report = learnt.attack(supervisor, &campaign).await.map_err(failure)?;
+    let report = learnt.attack(supervisor, &campaign).await;
+    let report = report.map_err(|error| failure(args, error))?;
     drop(progress);
     write(args, &report, &directory, terminal)?;
     Ok(exit(&report))
@@ -152,13 +156,24 @@ fn again(args: &AttackArgs, plan: &str) -> String {
     let line =
         Line::new().word("attack").option("--only", plan).option("--ttl", &args.ttl.to_string());
     let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
-    let line = line.option("--world", args.world.name()).server(&args.server, true).word("--");
+    let mut line = line.option("--world", args.world.name()).server(&args.server, true);
+    if let Some(oracle) = &args.oracle {
+        line = line.option("--oracle", oracle).option("--end-within", &args.end_within.to_string());
+    }
+    let line = line.word("--");
     let words = args.command.iter().map(|it| quoted(&it.to_string_lossy()));
     words.fold(line, |line, word| line.word(&word)).text()
 }
 
-fn failure(error: AttackError) -> Failure {
+fn failure(args: &AttackArgs, error: AttackError) -> Failure {
     match error {
+        AttackError::Worker(_) | AttackError::NoLock(_) if args.oracle.is_some() => {
+            Failure::usage_text(
+                error.to_string(),
+                "programs must work, end by themselves and content the oracle while nothing goes wrong: see \
+                 docs/attack.md#without-a-worker",
+            )
+        }
         AttackError::Worker(_) | AttackError::NoLock(_) => Failure::usage_text(
             error.to_string(),
             "a worker reads orders from its standard input and answers them: see docs/attack.md",

@@ -4,6 +4,7 @@
 //! a worker is used again only if it got, and released, a free lock just before.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use live_world::supervisor::Supervisor;
 use picklock::env::Node;
 
 use crate::error::AttackError;
+use crate::oracle::Oracle;
 use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
 use crate::server::WatchedServer;
 use crate::worker::Worker;
@@ -37,11 +39,13 @@ pub struct Attack {
     pub start_within: Duration,
     /// How long it may take to answer.
     pub answer_within: Duration,
+    /// Judges programs that are no workers; none where the command is one.
+    pub oracle: Option<Oracle>,
 }
 
 pub(crate) struct Arena {
     pub(crate) attack: Arc<Attack>,
-    supervisor: Supervisor,
+    pub(crate) supervisor: Supervisor,
     // Dropped in this order: links before what they lead to.
     pub(crate) links: Vec<Link>,
     pub(crate) proxy: Proxy,
@@ -115,8 +119,15 @@ impl Arena {
     }
 
     async fn start(&self, place: usize) -> Result<Worker, AttackError> {
-        let Attack { command, ttl, key, start_within, .. } = &*self.attack;
-        let addr = self.links[place].addr();
+        let Attack { command, start_within, .. } = &*self.attack;
+        let mut variables = self.variables(place + 1, self.links[place].addr());
+        variables.push((String::from("PICKLOCK_PROTOCOL"), PROTOCOL.to_string()));
+        Ok(Worker::start(&self.supervisor, command, variables, true, *start_within).await?)
+    }
+
+    /// What a program of this client is told, whose way to the server begins there.
+    pub(crate) fn variables(&self, client: usize, addr: SocketAddr) -> Vec<(String, String)> {
+        let Attack { ttl, key, .. } = &*self.attack;
         let password = self.server.endpoint.password().unwrap_or_default();
         let variables = [
             ("REDIS_URL", format!("redis://:{password}@{addr}/0")),
@@ -125,11 +136,9 @@ impl Arena {
             ("REDIS_PASSWORD", password.to_owned()),
             ("PICKLOCK_KEY", key.clone()),
             ("PICKLOCK_TTL_MS", ttl.as_millis().to_string()),
-            ("PICKLOCK_CLIENT", (place + 1).to_string()),
-            ("PICKLOCK_PROTOCOL", PROTOCOL.to_string()),
+            ("PICKLOCK_CLIENT", client.to_string()),
         ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        Ok(Worker::start(&self.supervisor, command, variables, true, *start_within).await?)
+        variables.map(|(name, value)| (name.to_owned(), value)).to_vec()
     }
 
     /// Has a worker get and release the lock, which is free.

@@ -31,6 +31,8 @@ pub(crate) struct Board {
     /// Whether the fault is over.
     pub(crate) healed: bool,
     pub(crate) victim: VictimState,
+    /// Whether a victim that is a program has been heard of by the server.
+    pub(crate) spoken: bool,
     /// The rivals are to stop.
     pub(crate) stop: bool,
 }

@@ -22,6 +22,7 @@ use crate::clock::{now, pause};
 use crate::error::AttackError;
 use crate::judgement::{Judged, PlanEvidence, judge};
 use crate::plan::{AttackPlan, Target, plans};
+use crate::program;
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, Recorder};
 use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
@@ -29,13 +30,13 @@ use crate::stage::{self, PlanRun};
 use crate::transcript::{self, Phases, TracedCommand};
 
 /// How far an expiry may be off: the grain of Redis's clock, and how late it may be noticed.
-const MARGIN: Duration = Duration::from_millis(2);
+pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 /// So many times as long as asked for a key may live: some libraries count in whole seconds.
-const LIFE_MOST: u32 = 4;
+pub(crate) const LIFE_MOST: u32 = 4;
 /// So often is a plan tried that the machine itself disturbs.
-const TRIES_MOST: u32 = 4;
+pub(crate) const TRIES_MOST: u32 = 4;
 /// So much of a key's life may this process itself be late, and work of others last.
-const LATE_MOST: f64 = 0.15;
+pub(crate) const LATE_MOST: f64 = 0.15;
 const WORK_MOST: f64 = 0.75;
 /// How often the lock's key is looked at when everybody has done.
 const PROBE_EVERY: Duration = Duration::from_millis(10);
@@ -58,8 +59,7 @@ pub struct Campaign {
 pub struct Learnt {
     attack: Arc<Attack>,
     plans: Vec<AttackPlan>,
-    lock_key: Vec<u8>,
-    promises: Promises,
+    known: Known,
     arena: Arena,
 }
 
@@ -87,8 +87,8 @@ impl Learnt {
         campaign: &Campaign,
     ) -> Result<AttackReport, AttackError> {
         let meant = self.plans(&campaign.only);
-        let Self { attack, lock_key, promises, arena, .. } = self;
-        run(&attack, supervisor, campaign, Known { lock_key, promises }, meant, arena).await
+        let Self { attack, known, arena, .. } = self;
+        run(&attack, supervisor, campaign, known, meant, arena).await
     }
 }
 
@@ -98,6 +98,10 @@ impl Learnt {
 /// [`AttackError`]: no server, or the worker is of no use.
 pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Learnt, AttackError> {
     let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
+    if let Some(oracle) = &attack.oracle {
+        let (plans, known) = program::learn(&mut arena, oracle).await?;
+        return Ok(Learnt { attack: Arc::clone(attack), plans, known, arena });
+    }
     // The first time, scripts are not cached yet, on either side.
     arena.prepare().await?;
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
@@ -138,7 +142,8 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
         arena.life = life.max(attack.ttl);
     }
     let attack = Arc::clone(attack);
-    Ok(Learnt { attack, plans: plans(&boundaries), lock_key, promises, arena })
+    let known = Known { lock_key, promises, releases: true };
+    Ok(Learnt { attack, plans: plans(&boundaries), known, arena })
 }
 
 /// Runs the lock without faults, so that whatever is cached is.
@@ -149,9 +154,12 @@ async fn rehearse(arena: &mut Arena, promises: Promises) -> Result<(), AttackErr
 }
 
 /// What a run without faults has shown of a lock.
-struct Known {
-    lock_key: Vec<u8>,
-    promises: Promises,
+pub(crate) struct Known {
+    /// Empty where nothing looked like one, as may be with programs that an oracle judges.
+    pub(crate) lock_key: Vec<u8>,
+    pub(crate) promises: Promises,
+    /// Whether the key is deleted before it expires.
+    pub(crate) releases: bool,
 }
 
 async fn run(
@@ -220,7 +228,9 @@ async fn run(
         server,
         clients: attack.clients,
         ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
-        lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
+        lock_key: (!known.lock_key.is_empty())
+            .then(|| String::from_utf8_lossy(&known.lock_key).into_owned()),
+        oracle: attack.oracle.as_ref().map(|it| it.command.clone()),
         promises: known.promises,
         complete: plans.len() == total,
         plans,
@@ -269,6 +279,9 @@ async fn once(
     known: &Known,
     plan: &AttackPlan,
 ) -> Result<PlanReport, AttackError> {
+    if let Some(oracle) = &Arc::clone(&arena.attack).oracle {
+        return program::once(arena, known, oracle, plan).await;
+    }
     arena.prepare().await?;
     if !arena.rehearsed {
         rehearse(arena, known.promises).await?;
@@ -443,7 +456,7 @@ fn judged(
 }
 
 /// Looks at the lock's key until it is gone, or should be.
-async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
+pub(crate) async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
     let ask = Command::new("PTTL").arg(lock_key);
     let end = now() + arena.life * 2;
     loop {
@@ -462,6 +475,6 @@ async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
     }
 }
 
-fn nanos(span: Duration) -> u64 {
+pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

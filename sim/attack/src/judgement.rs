@@ -62,17 +62,22 @@ pub struct AttackFinding {
 
 /// A time in which one acquisition had the lock's key.
 #[derive(Clone, Copy, Debug)]
-struct Tenure {
-    client: u32,
+pub(crate) struct Tenure {
+    pub(crate) client: u32,
     acquisition: u32,
-    from: Instant,
-    until: Option<Instant>,
+    pub(crate) from: Instant,
+    pub(crate) until: Option<Instant>,
     /// Nobody ended it: its time passed.
-    expired: bool,
+    pub(crate) expired: bool,
 }
 
 /// Who had the key and when, by the effects of commands alone.
-fn tenures(sent: &[TracedCommand], phases: &[Phases], key: &[u8], end: Instant) -> Vec<Tenure> {
+pub(crate) fn tenures(
+    sent: &[TracedCommand],
+    phases: &[Phases],
+    key: &[u8],
+    end: Instant,
+) -> Vec<Tenure> {
     let mut commands: Vec<_> =
         sent.iter().filter_map(|it| it.seen.as_ref().map(|seen| (seen.at, it))).collect();
     commands.sort_by_key(|(at, _)| *at);
@@ -175,7 +180,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
 }
 
 /// One finding of each kind, the gravest first. What else is wrong beside a bug follows from it.
-fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
+pub(crate) fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
     let is_bug = findings.iter().any(|it| it.severity == Severity::Bug);
     let mut kinds = BTreeSet::new();
     findings.retain(|it| {

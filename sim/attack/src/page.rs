@@ -10,15 +10,13 @@ use crate::table::{Grid, who};
 
 /// The report as a page of its own, without scripts. `replay` is the command that runs one plan again.
 pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
-    let AttackReport { clients, ttl_ms, server, lock_key, command, .. } = report;
     let shown = |outcome| report.plans.iter().filter(move |it| it.outcome == outcome);
     let sections = [PlanOutcome::Bug, PlanOutcome::Api, PlanOutcome::Assumption];
     let body = html! {
         header {
             h1 { "picklock attack" (badge(report.worst())) }
             p.lead {
-                code { (command.join(" ")) } ": " (clients) " workers, TTL " (ttl_ms) " ms, on " (server)
-                ", lock key " code { (lock_key) }
+                code { (report.command.join(" ")) } ": " (report.subject())
             }
         }
         main {
@@ -50,6 +48,13 @@ pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
                     ul { @for plan in unknown {
                         li { (plan.plan) ": " (plan.why.as_deref().unwrap_or_default()) }
                     } }
+                }
+            }
+            @let remarked: Vec<&PlanReport> = report.plans.iter().filter(|it| !it.remarks.is_empty()).collect();
+            @if !remarked.is_empty() {
+                section {
+                    h2 { "Programs that complained" }
+                    ul { @for plan in remarked { li { (plan.plan) ": " (plan.remarks.join(", ")) } } }
                 }
             }
         }

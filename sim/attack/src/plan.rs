@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use redis_model::command_flags::{may_take_memory, may_write};
 use serde::Serialize;
 
 /// Where in the life of a lock something happens.
@@ -17,6 +18,8 @@ pub enum LockStep {
     Hold,
     /// While it is released.
     Release,
+    /// Anywhere in the run of a program that is told nothing.
+    Run,
 }
 
 impl LockStep {
@@ -26,6 +29,7 @@ impl LockStep {
             Self::Acquire => "acquire",
             Self::Hold => "hold",
             Self::Release => "release",
+            Self::Run => "run",
         }
     }
 }
@@ -132,6 +136,8 @@ impl AttackFault {
     fn suits(self, Boundary { step, command, .. }: &Boundary) -> bool {
         let command = command.as_str();
         match self {
+            Self::Oom if *step == LockStep::Run => may_take_memory(command),
+            Self::Readonly if *step == LockStep::Run => may_write(command),
             // A server that lacks memory refuses what takes some: a script, once it writes something new.
             Self::Oom => {
                 let frees = [
@@ -205,6 +211,17 @@ mod tests {
             assert!(names.contains(name), "{name}: {names:?}");
         }
         assert!(!names.contains("acquire.set.noscript"));
+        let run = plans(&[boundary(LockStep::Run, "GET", 1), boundary(LockStep::Run, "INCR", 2)]);
+        let names: BTreeSet<String> = run.iter().map(AttackPlan::to_string).collect();
+        for (name, is_one) in [
+            ("run.get.loading", true),
+            ("run.get.readonly", false),
+            ("run.get.oom", false),
+            ("run.incr2.readonly", true),
+            ("run.incr2.oom", true),
+        ] {
+            assert_eq!(names.contains(name), is_one, "{name}: {names:?}");
+        }
         // Fourteen faults at SET; at EVALSHA one more, but no lack of memory; four in the hold.
         assert_eq!(all.len(), 14 + 14 + 4);
     }

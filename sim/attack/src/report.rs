@@ -27,8 +27,10 @@ pub struct AttackReport {
     pub clients: u32,
     /// The TTL they were told, in milliseconds.
     pub ttl_ms: u64,
-    /// The key that stands for the lock, as found in a run without faults.
-    pub lock_key: String,
+    /// The key that stands for the lock, as found in a run without faults; none where nothing looked like one.
+    pub lock_key: Option<String>,
+    /// The command line that says whether what programs have left is right; none where the command is a worker.
+    pub oracle: Option<String>,
     /// What the worker promised.
     pub promises: Promises,
     /// Each plan, in the order of the victim's commands.
@@ -62,6 +64,8 @@ pub struct PlanReport {
     pub shown: u32,
     /// What was found, the gravest first.
     pub findings: Vec<AttackFinding>,
+    /// What else was seen, such as a program that gave up.
+    pub remarks: Vec<String>,
     /// Whether a busy machine has spoilt it.
     #[serde(skip)]
     pub(crate) disturbed: bool,
@@ -89,6 +93,7 @@ impl PlanReport {
             runs: 1,
             shown: 1,
             findings: Vec::new(),
+            remarks: Vec::new(),
             disturbed: false,
             history: History::default(),
         }
@@ -169,6 +174,17 @@ impl AttackReport {
         let parts: Vec<String> =
             parts.filter(|it| it.0 > 0).map(|(count, says)| format!("{count} {says}")).collect();
         format!("{} plans: {}", self.plans.len(), parts.join(", "))
+    }
+
+    /// Who ran where, in a line.
+    pub(crate) fn subject(&self) -> String {
+        let Self { clients, ttl_ms, server, .. } = self;
+        let who = if self.oracle.is_some() { "programs" } else { "workers" };
+        let key = match &self.lock_key {
+            Some(key) => format!("lock key {key}"),
+            None => String::from("no key that looks like a lock's: nothing is said of it"),
+        };
+        format!("{clients} {who}, TTL {ttl_ms} ms, {server}, {key}")
     }
 
     /// How many of its plans have this outcome.

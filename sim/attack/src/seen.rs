@@ -9,6 +9,7 @@ use picklock::time::WallTime;
 use redis_model::model::{Model, Submitted};
 use redis_model::witness::{KeyChange, KeyWitness};
 use resp::Reply;
+use tokio::sync::Notify;
 
 use crate::clock::instant;
 
@@ -38,6 +39,8 @@ pub(crate) enum SeenAnswer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerLog {
     inner: Arc<Mutex<Vec<CommandSeen>>>,
+    /// For the one who follows it.
+    news: Arc<Notify>,
 }
 
 impl ServerLog {
@@ -48,6 +51,21 @@ impl ServerLog {
     /// All of it.
     pub(crate) fn commands(&self) -> Vec<CommandSeen> {
         self.lock().clone()
+    }
+
+    /// What has been carried out since it had this length.
+    pub(crate) fn since(&self, length: usize) -> Vec<CommandSeen> {
+        self.lock().get(length..).unwrap_or_default().to_vec()
+    }
+
+    /// Returns when there is more than was looked at last. One may wait at a time.
+    pub(crate) async fn grows(&self) {
+        self.news.notified().await;
+    }
+
+    /// Forgets all of it.
+    pub(crate) fn clear(&self) {
+        self.lock().clear();
     }
 
     /// A tap that writes here.
@@ -78,6 +96,7 @@ impl Tap for LogTap {
         };
         let changes = self.witness.look(model, wall);
         self.log.lock().push(CommandSeen { at: instant(wall), from, name, answer, changes });
+        self.log.news.notify_one();
     }
 }
 

@@ -80,6 +80,7 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
         (VICTIM, left)
     });
     let not_stageable = direct(&stage, arena, &process, &gate).await;
+    wind_down(&stage).await;
     let mut failures = Vec::new();
     while let Some(done) = tasks.join_next().await {
         let Ok((client, left)) = done else { continue };
@@ -104,7 +105,7 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
 }
 
 /// Puts the rule of a plan in force, as the victim comes to this step.
-fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
+pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
     let Some(AttackPlan { boundary: Some(boundary), fault }) = &stage.plan else { return };
     if boundary.step != step {
         return;
@@ -140,8 +141,8 @@ fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: Lo
     let _: RuleHandle = rules.add(rule);
 }
 
-/// Carries out the parts of a fault that are no rule, ends it, and has the rivals stop; says why it cannot be staged.
-async fn direct(
+/// Carries out the parts of a fault that are no rule, and ends it; says why it cannot be staged.
+pub(crate) async fn direct(
     stage: &Arc<PlanStage>,
     arena: &mut Arena,
     process: &Arc<Program>,
@@ -207,7 +208,14 @@ async fn direct(
     }
     gate.open();
     stage.board.send_modify(|board| board.healed = true);
-    stage.until(long, is_over).await;
+    problem
+}
+
+/// Waits for the victim, and has the rivals stop.
+async fn wind_down(stage: &PlanStage) {
+    let ttl = stage.ttl();
+    let long = ttl * 6 + stage.attack.answer_within;
+    stage.until(long, |board| board.victim == VictimState::Done).await;
     // Everybody else gets the lock once more, or has the time for it.
     let before = stage.board.borrow().acquired.clone();
     let each_again = |board: &Board| {
@@ -215,7 +223,6 @@ async fn direct(
     };
     stage.until(ttl * 2, each_again).await;
     stage.board.send_modify(|board| board.stop = true);
-    problem
 }
 
 fn step(process: &Program, by_ns: i64) -> Option<String> {

@@ -63,11 +63,7 @@ pub(crate) fn who(client: u32) -> String {
 
 /// The report as text; `replay` is the command that runs one plan again.
 pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
-    let AttackReport { clients, ttl_ms, server, lock_key, .. } = report;
-    let mut text = format!(
-        "{clients} workers, TTL {ttl_ms} ms, {server}, lock key {lock_key}\n\n{}\n",
-        Grid::of(report).text()
-    );
+    let mut text = format!("{}\n\n{}\n", report.subject(), Grid::of(report).text());
     for severity in [Severity::Bug, Severity::Api, Severity::Assumption] {
         let of_it = |plan: &&PlanReport| plan.outcome == severity.into();
         for plan in report.plans.iter().filter(of_it) {
@@ -85,6 +81,10 @@ pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
         if let Some(why) = &plan.why {
             let _ = writeln!(text, "{:<4}{}: {why}", plan.outcome.word(), plan.plan);
         }
+    }
+    for plan in report.plans.iter().filter(|plan| !plan.remarks.is_empty()) {
+        let (word, remarks) = (plan.outcome.word(), plan.remarks.join(", "));
+        let _ = writeln!(text, "{word:<4}{}: {remarks}", plan.plan);
     }
     text + &report.sentence() + "\n"
 }

@@ -17,7 +17,8 @@ use crate::recorder::{PlanRecord, RecordedEvent};
 use crate::seen::{CommandSeen, SeenAnswer};
 
 /// Commands of a connection, and not of a lock.
-const HANDSHAKE: [&str; 7] = ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
+pub(crate) const HANDSHAKE: [&str; 7] =
+    ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
 
 /// How a refused command is shown by a server that shows those it does not know.
 const REFUSED: &str = "PICKLOCK.REFUSE";

@@ -72,8 +72,8 @@ pub(crate) struct Worker {
 
 /// What a worker has printed besides answers.
 #[derive(Debug, Default)]
-struct Printed {
-    lines: VecDeque<String>,
+pub(crate) struct Printed {
+    pub(crate) lines: VecDeque<String>,
 }
 
 impl Worker {
@@ -222,7 +222,7 @@ impl Worker {
 const DRAIN: Duration = Duration::from_millis(50);
 
 /// Reads lines until the pipe is gone. Without a sender nothing is an answer.
-async fn read(
+pub(crate) async fn read(
     pipe: Receiver,
     said: Option<mpsc::UnboundedSender<(Instant, Said)>>,
     printed: Arc<Mutex<Printed>>,

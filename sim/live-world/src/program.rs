@@ -71,9 +71,25 @@ impl Program {
         variables: Vec<(String, String)>,
         clocked: bool,
     ) -> Result<(Self, Pipes), ProgramError> {
+        Self::start_in(supervisor, command, variables, clocked, None).await
+    }
+
+    /// The same for one that is told nothing: its standard input is empty. The directory of its room is named to it
+    /// in `PICKLOCK_DIR`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_in(
+        supervisor: &Supervisor,
+        command: &[OsString],
+        variables: Vec<(String, String)>,
+        clocked: bool,
+        room: Option<&ProgramRoom>,
+    ) -> Result<(Self, Pipes), ProgramError> {
         let (id, mut state) = supervisor.register();
         let command = command.to_vec();
-        let request = ProgramRequest { id, command, variables, paged: clocked };
+        let room = room.map(|room| room.id);
+        let request = ProgramRequest { id, command, variables, paged: clocked, room };
         supervisor.request(SupervisorRequest::Run(request))?;
         let is_known = |state: &ServerState| !matches!(state, ServerState::Asked);
         let known = state.wait_for(is_known).await.map_err(|_| SuperviseError::Gone)?.clone();
@@ -109,6 +125,11 @@ impl Program {
     /// True while its process has not ended, stopped or not.
     pub fn is_running(&self) -> bool {
         matches!(*self.state.borrow(), ServerState::Started { .. })
+    }
+
+    /// Has its pipes end with it: once it has ended, what it has written can be read to the end.
+    pub fn let_go(&self) {
+        let _ = self.supervisor.request(SupervisorRequest::Forget { id: self.id });
     }
 
     /// Sends it and what it has started a signal. One that has ended gets none.
@@ -147,6 +168,28 @@ impl Drop for Program {
         if self.is_running() {
             self.signal(Signal::Kill);
         }
+        self.let_go();
+    }
+}
+
+/// A directory that programs share. It is empty at first, and removed when this is dropped.
+#[derive(Debug)]
+pub struct ProgramRoom {
+    supervisor: Supervisor,
+    id: u32,
+}
+
+impl ProgramRoom {
+    /// A new one. It is made with the first program in it.
+    pub fn new(supervisor: &Supervisor) -> Self {
+        Self { supervisor: supervisor.clone(), id: supervisor.register().0 }
+    }
+}
+
+impl Drop for ProgramRoom {
+    fn drop(&mut self) {
+        // If the supervisor is gone, so is the room.
+        let _ = self.supervisor.request(SupervisorRequest::Forget { id: self.id });
     }
 }
 

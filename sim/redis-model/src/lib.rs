@@ -1,5 +1,6 @@
 //! The Redis model: what a redis-server would answer, without sockets, threads or a clock.
 
+pub mod command_flags;
 pub(crate) mod commands;
 pub mod first_key;
 pub(crate) mod journal;

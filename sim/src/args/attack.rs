@@ -43,13 +43,20 @@ pub(crate) struct AttackArgs {
     /// How long a worker may take to say `ready`
     #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_START_WITHIN")]
     pub(crate) start_within: Span,
+    /// Attack a program that is no worker: a shell command that says, by exit code 0, whether what its copies have left
+    /// is right
+    #[arg(long, value_name = "CMD", env = "PICKLOCK_ORACLE")]
+    pub(crate) oracle: Option<String>,
+    /// With --oracle: how long a program may take to end
+    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_END_WITHIN")]
+    pub(crate) end_within: Span,
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
     /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
-    /// Your worker's command and its arguments
+    /// Your worker's command and its arguments, or your program's with --oracle
     #[arg(last = true, required = true, value_name = "COMMAND", env = "PICKLOCK_WORKER")]
     pub(crate) command: Vec<OsString>,
 }

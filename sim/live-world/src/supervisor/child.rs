@@ -25,8 +25,8 @@ use tokio::sync::mpsc;
 
 use super::directory::{self, ServersDirectory, write_private};
 use super::protocol::{
-    ANSWERS_VARIABLE, COMMAND, LOG_FILE, PAGE_FILE, PIPES, ProgramRequest, Signal, StartRequest,
-    SupervisorEvent, SupervisorRequest,
+    ANSWERS_VARIABLE, COMMAND, LOG_FILE, PAGE_FILE, PIPES, ProgramRequest, ROOM_VARIABLE, Signal,
+    StartRequest, SupervisorEvent, SupervisorRequest,
 };
 use super::watcher::{self, Watcher};
 use crate::page::{LIBRARY, PAGE_BYTES};
@@ -138,7 +138,7 @@ struct ServerEntry {
     pid: Option<Pid>,
     dir: PathBuf,
     /// Those of a program: what it has written last can be read after its end.
-    _pipes: Vec<File>,
+    pipes: Vec<File>,
 }
 
 impl ServerTable {
@@ -149,6 +149,7 @@ impl ServerTable {
             Ok(SupervisorRequest::Run(run)) => (Some(run.id), self.run(&run)),
             Ok(SupervisorRequest::Signal { id, signal }) => (Some(id), self.signal(id, signal)),
             Ok(SupervisorRequest::Stop { id }) => (Some(id), self.stop(id)),
+            Ok(SupervisorRequest::Forget { id }) => (Some(id), self.let_go(id)),
         };
         match result {
             Ok(None) => Ok(()),
@@ -194,7 +195,7 @@ impl ServerTable {
     }
 
     fn run(&mut self, run: &ProgramRequest) -> io::Result<Option<SupervisorEvent>> {
-        let ProgramRequest { id, command: words, variables, paged } = run;
+        let ProgramRequest { id, command: words, variables, paged, room } = run;
         let id = *id;
         let Some((program, args)) = words.split_first() else {
             return Err(io::Error::other("there is no command to run"));
@@ -211,11 +212,18 @@ impl ServerTable {
         if *paged {
             share_page(&dir, &mut command)?;
         }
+        let stdin = match room {
+            Some(room) => {
+                command.env(ROOM_VARIABLE, self.directory(*room)?);
+                Stdio::null()
+            }
+            None => pipes[0].try_clone()?.into(),
+        };
         let child = command
             .args(args)
             .envs(variables.iter().map(|(name, value)| (name, value)))
             .env(ANSWERS_VARIABLE, dir.join(PIPES[3]))
-            .stdin(pipes[0].try_clone()?)
+            .stdin(stdin)
             .stdout(pipes[1].try_clone()?)
             .stderr(pipes[2].try_clone()?)
             .process_group(0)
@@ -238,7 +246,7 @@ impl ServerTable {
     ) -> io::Result<Option<SupervisorEvent>> {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
         let Some(pid) = pid else { return Err(io::Error::other("the new process has no pid")) };
-        self.servers.insert(id, ServerEntry { pid: Some(pid), dir: dir.clone(), _pipes: pipes });
+        self.servers.insert(id, ServerEntry { pid: Some(pid), dir: dir.clone(), pipes });
         tokio::spawn(wait(id, child, self.news.clone()));
         Ok(Some(SupervisorEvent::Started { id, pid: pid.as_raw(), port, dir }))
     }
@@ -279,6 +287,16 @@ impl ServerTable {
             tokio::time::sleep(TERM_GRACE).await;
             let _ = news.send(Incoming::GraceOver(id, pid));
         });
+        Ok(None)
+    }
+
+    fn let_go(&mut self, id: u32) -> io::Result<Option<SupervisorEvent>> {
+        match self.servers.get_mut(&id) {
+            // Its directory stays: what it may have left behind is known by it.
+            Some(program) => program.pipes.clear(),
+            // What somebody still writes there goes with all the rest in the end.
+            None => drop(fs::remove_dir_all(self.directory(id)?)),
+        }
         Ok(None)
     }
 

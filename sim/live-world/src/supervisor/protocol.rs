@@ -19,6 +19,9 @@ pub const LOG_FILE: &str = "server.log";
 /// answers of one that prints other things on its standard output.
 pub const PIPES: [&str; 4] = ["stdin", "stdout", "stderr", "answers"];
 
+/// The variable that names its room to a program.
+pub(super) const ROOM_VARIABLE: &str = "PICKLOCK_DIR";
+
 /// The variable that names the pipe for answers to a program.
 pub(super) const ANSWERS_VARIABLE: &str = "PICKLOCK_ANSWERS";
 
@@ -55,6 +58,9 @@ pub struct ProgramRequest {
     pub variables: Vec<(String, String)>,
     /// Whether it is to share a page with picklock; see `page.rs`.
     pub paged: bool,
+    /// The room that it shares with others, if it does. Then it is told nothing: its standard input is empty.
+    #[serde(default)]
+    pub room: Option<u32>,
 }
 
 /// Arguments as bytes, because one need not be UTF-8.
@@ -91,6 +97,11 @@ pub enum SupervisorRequest {
         id: u32,
         /// Which signal.
         signal: Signal,
+    },
+    /// Let go of a program's pipes, which nobody reads any more, or remove a room.
+    Forget {
+        /// Which program or room.
+        id: u32,
     },
     /// End a server: SIGTERM, and SIGKILL where that does not help in two seconds.
     Stop {

@@ -1,0 +1,146 @@
+//! Who has the lock's key, by what the server carries out: for programs that say nothing of it themselves.
+//!
+//! Invariant: the board of a plan shows what the server has done so far, and nothing that a program may think.
+
+#![expect(clippy::disallowed_methods, reason = "programs run in real time")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fault_proxy::{ProxyEvent, ProxyLog};
+use redis_model::witness::KeyChange;
+use scenarios::history::Touch;
+use tokio::time::sleep_until;
+
+use crate::board::{PlanStage, VICTIM, VictimState};
+use crate::clock::now;
+use crate::seen::{CommandSeen, ServerLog};
+use crate::transcript::HANDSHAKE;
+
+/// So much of the key's life after its creation its client is in the middle of its hold.
+pub(crate) const MIDDLE: f64 = 0.05;
+
+/// Follows the key of a plan.
+pub(crate) struct KeyWatch {
+    stage: Arc<PlanStage>,
+    log: ServerLog,
+    proxy: Arc<ProxyLog>,
+    /// None before it is known: then any key that is created with a TTL counts.
+    key: Option<Vec<u8>>,
+    looked_at: usize,
+    clients: BTreeMap<SocketAddr, u32>,
+    hold: Option<WatchedHold>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct WatchedHold {
+    client: u32,
+    from: Instant,
+    until: Option<Instant>,
+}
+
+impl KeyWatch {
+    /// Both logs are empty yet.
+    pub(crate) fn new(
+        stage: Arc<PlanStage>,
+        log: ServerLog,
+        proxy: Arc<ProxyLog>,
+        key: Option<Vec<u8>>,
+    ) -> Self {
+        Self { stage, log, proxy, key, looked_at: 0, clients: BTreeMap::new(), hold: None }
+    }
+
+    /// Follows it until it is dropped.
+    pub(crate) async fn follow(mut self) {
+        loop {
+            for seen in self.log.since(self.looked_at) {
+                self.looked_at += 1;
+                self.see(&seen);
+            }
+            match self.show() {
+                Some(next) => tokio::select! {
+                    biased;
+                    () = self.log.grows() => {}
+                    () = sleep_until(next.into()) => {}
+                },
+                None => self.log.grows().await,
+            }
+        }
+    }
+
+    fn see(&mut self, seen: &CommandSeen) {
+        let client = self.client(seen.from);
+        if client == VICTIM && !HANDSHAKE.contains(&seen.name.as_str()) {
+            self.stage.board.send_if_modified(|board| !std::mem::replace(&mut board.spoken, true));
+        }
+        for change in &seen.changes {
+            if !self.is_meant(change) {
+                continue;
+            }
+            let until = |ns: u64| seen.at.checked_add(Duration::from_nanos(ns));
+            match change.touch {
+                Touch::Create(ttl) | Touch::Overwrite(ttl) => {
+                    let until = ttl.and_then(until);
+                    self.hold = Some(WatchedHold { client, from: seen.at, until });
+                    let place = usize::try_from(client).ok().and_then(|it| it.checked_sub(1));
+                    self.stage.board.send_modify(|board| {
+                        if let Some(acquired) = place.and_then(|it| board.acquired.get_mut(it)) {
+                            *acquired += 1;
+                        }
+                    });
+                }
+                Touch::Extend(ns) => {
+                    if let Some(hold) = &mut self.hold {
+                        hold.until = until(ns);
+                    }
+                }
+                Touch::Delete => self.hold = None,
+                Touch::None | Touch::Unknown => {}
+            }
+        }
+    }
+
+    fn is_meant(&self, change: &KeyChange) -> bool {
+        match &self.key {
+            Some(key) => change.key == *key,
+            None => matches!(change.touch, Touch::Create(Some(_))),
+        }
+    }
+
+    /// Whose connection comes from there; 0 where it is none of a client.
+    fn client(&mut self, from: SocketAddr) -> u32 {
+        if let Some(client) = self.clients.get(&from) {
+            return *client;
+        }
+        let is_it =
+            |event: &ProxyEvent| matches!(event, ProxyEvent::Connected(addr) if *addr == from);
+        let found = self.proxy.newest(1, |record| is_it(&record.event));
+        let Some(client) = found.first().map(|record| record.client.0) else { return 0 };
+        self.clients.insert(from, client);
+        client
+    }
+
+    /// Shows who has the key now, and says when that may change by itself.
+    fn show(&mut self) -> Option<Instant> {
+        let at = now();
+        self.hold = self.hold.filter(|hold| hold.until.is_none_or(|until| until > at));
+        let hold = self.hold;
+        let middle = self.stage.ttl().mul_f64(MIDDLE);
+        let middle = hold.filter(|it| it.client == VICTIM).map(|it| it.from + middle);
+        let victim = match middle {
+            Some(middle) if middle <= at => VictimState::Holding,
+            _ => VictimState::Waiting,
+        };
+        let working = u32::from(hold.is_some_and(|it| it.client > VICTIM));
+        self.stage.board.send_if_modified(|board| {
+            let victim = if board.victim == VictimState::Done { board.victim } else { victim };
+            let is_new = (board.victim, board.working) != (victim, working);
+            (board.victim, board.working) = (victim, working);
+            is_new
+        });
+        let end = hold.and_then(|it| it.until);
+        middle.filter(|middle| *middle > at).into_iter().chain(end).min()
+    }
+}

@@ -1,0 +1,135 @@
+//! Attacks programs as they are: learns what they send in a run without faults, and carries out the plans for that.
+//!
+//! Invariant: nothing is believed that a program says of its lock. It is judged by what its commands did to the lock's
+//! key, by whether it ends, and by the oracle.
+
+use scenarios::span::rounded;
+
+use crate::arena::Arena;
+use crate::board::VICTIM;
+use crate::campaign::{Known, LIFE_MOST, TRIES_MOST, nanos};
+use crate::copies::{self, CopiesRun};
+use crate::error::AttackError;
+use crate::key_watch::MIDDLE;
+use crate::oracle::{Oracle, OracleAnswer};
+use crate::plan::{AttackPlan, Target, plans};
+use crate::program_judgement::{judge, report};
+use crate::program_trace::{ProgramTrace, boundaries, life, trace};
+use crate::protocol::Promises;
+use crate::report::PlanReport;
+
+/// So many times as long as its middle takes to come a hold must last to be struck in it.
+const HOLD_LEAST: f64 = 2.0;
+
+/// Runs all copies without faults, and learns the plans for them.
+pub(crate) async fn learn(
+    arena: &mut Arena,
+    oracle: &Oracle,
+) -> Result<(Vec<AttackPlan>, Known), AttackError> {
+    // The first time, scripts are not cached yet.
+    rehearse(arena, oracle).await?;
+    let mut tries = 1;
+    let (run, trace) = loop {
+        match clean(arena, oracle).await {
+            Ok(clean) => break clean,
+            // A busy machine may be less so in a moment.
+            Err(_) if tries < TRIES_MOST => tries += 1,
+            Err(error) => return Err(error),
+        }
+    };
+    let ProgramTrace { sent, lock_key, tenures, .. } = trace;
+    if let Some(life) = lock_key.as_ref().and_then(|key| life(&sent, key)) {
+        let ttl = arena.attack.ttl;
+        if life > ttl * LIFE_MOST {
+            return Err(AttackError::NoLock(format!(
+                "the lock's key lives {}, where {} were asked for: have your program lock with PICKLOCK_TTL_MS, or name \
+                 its own TTL with --ttl",
+                rounded(nanos(life)),
+                rounded(nanos(ttl)),
+            )));
+        }
+        arena.life = life.max(ttl);
+    }
+    let middle = arena.life.mul_f64(MIDDLE * HOLD_LEAST);
+    let is_long = tenures
+        .iter()
+        .find(|it| it.client == VICTIM)
+        .is_some_and(|it| it.until.unwrap_or(run.end).saturating_duration_since(it.from) > middle);
+    let mut plans = plans(&boundaries(&sent));
+    plans.retain(|plan| plan.boundary.is_some() || is_long);
+    let releases = tenures.iter().all(|it| !it.expired && it.until.is_some_and(|at| at <= run.end));
+    let lock_key = lock_key.unwrap_or_default();
+    Ok((plans, Known { lock_key, promises: Promises::default(), releases }))
+}
+
+/// Runs all copies without faults, so that whatever is cached is.
+async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError> {
+    arena.clear().await?;
+    let run = copies::run(arena, oracle, None, None).await?;
+    arena.rehearsed = true;
+    if let Some(end) = run.ends.iter().find(|end| end.overdue) {
+        return Err(AttackError::NoLock(format!(
+            "without any fault client {} did not end within {}: a program must end by itself (`--end-within` gives it \
+             more time){}",
+            end.client,
+            rounded(nanos(oracle.end_within)),
+            end.last_words()
+        )));
+    }
+    let commands = arena.server.log.commands();
+    let sent = crate::transcript::sent(&arena.proxy.log(), &commands, run.start);
+    if boundaries(&sent).is_empty() {
+        let end = run.ends.first();
+        let how = end.map(|end| format!("{}{}", end.status, end.last_words())).unwrap_or_default();
+        return Err(AttackError::NoLock(format!(
+            "your program sent nothing to its Redis: it must connect to the address in REDIS_URL (or REDIS_HOST and \
+             REDIS_PORT, with REDIS_PASSWORD). It ended with {how}"
+        )));
+    }
+    Ok(())
+}
+
+/// A run without faults, which must leave nothing to complain of.
+async fn clean(
+    arena: &mut Arena,
+    oracle: &Oracle,
+) -> Result<(CopiesRun, ProgramTrace), AttackError> {
+    arena.clear().await?;
+    let run = copies::run(arena, oracle, None, None).await?;
+    let trace = trace(arena, None, &run, None).await;
+    let answer = oracle.ask(arena, &run.room).await?;
+    let found = judge(None, &run, &trace, &answer).findings.into_iter().next();
+    let complaint = match (&answer, found) {
+        (OracleAnswer::Silent(end), _) => {
+            let within = rounded(nanos(oracle.end_within));
+            format!("the oracle did not end within {within}{}", end.last_words())
+        }
+        (OracleAnswer::Wrong(end), _) => {
+            format!("the oracle is not content ({}){}", end.status, end.last_words())
+        }
+        (OracleAnswer::Content, Some(found)) => found.summary,
+        (OracleAnswer::Content, None) => return Ok((run, trace)),
+    };
+    Err(AttackError::NoLock(format!("without any fault {complaint}")))
+}
+
+/// Carries out one plan.
+pub(crate) async fn once(
+    arena: &mut Arena,
+    known: &Known,
+    oracle: &Oracle,
+    plan: &AttackPlan,
+) -> Result<PlanReport, AttackError> {
+    if !arena.rehearsed {
+        rehearse(arena, oracle).await?;
+    }
+    arena.clear().await?;
+    // Its scripts are gone then.
+    arena.rehearsed = plan.fault.target() != Target::Server;
+    let key = (!known.lock_key.is_empty()).then_some(known.lock_key.as_slice());
+    let run = copies::run(arena, oracle, Some(plan), key).await?;
+    let trace = trace(arena, Some(plan), &run, key).await;
+    let answer = oracle.ask(arena, &run.room).await?;
+    let verdict = judge(Some(plan), &run, &trace, &answer);
+    Ok(report(plan, &run, trace, verdict, known.releases, arena.life))
+}

@@ -1,0 +1,160 @@
+//! What was seen of a run of programs that say nothing: their commands, the lock's key among them, and its history.
+//!
+//! Invariant: each creation of the lock's key begins an acquisition, at the moment at which its command was *sent*; so
+//! a command that arrives late belongs to the acquisition in which its client sent it.
+
+use std::time::{Duration, Instant};
+
+use scenarios::history::{FORMAT, Head, History, Touch, What};
+
+use crate::arena::Arena;
+use crate::board::VICTIM;
+use crate::campaign::{MARGIN, nanos, probe};
+use crate::clock::pause;
+use crate::copies::CopiesRun;
+use crate::judgement::{Tenure, tenures};
+use crate::plan::{AttackPlan, Boundary, LockStep};
+use crate::recorder::RecordedEvent;
+use crate::transcript::{self, HANDSHAKE, TracedCommand};
+
+/// So many of a name are boundaries: later ones would show the same.
+const NTH_MOST: u64 = 2;
+/// How long a message may take that was let go just before its client ended.
+const DRAIN: Duration = Duration::from_millis(20);
+/// Commands that may touch keys which they do not name.
+const CARRIERS: [&str; 4] = ["EVAL", "EVALSHA", "EXEC", "FCALL"];
+
+/// A run, as it was seen.
+pub(crate) struct ProgramTrace {
+    pub(crate) sent: Vec<TracedCommand>,
+    /// None where no command has made a key that looks like a lock's.
+    pub(crate) lock_key: Option<Vec<u8>>,
+    pub(crate) tenures: Vec<Tenure>,
+    pub(crate) history: History,
+    /// Why nothing can be said of the key, though it is known.
+    pub(crate) divergence: Option<String>,
+}
+
+/// Looks at a run that has ended. Without a key it is looked for.
+pub(crate) async fn trace(
+    arena: &Arena,
+    plan: Option<&AttackPlan>,
+    run: &CopiesRun,
+    key: Option<&[u8]>,
+) -> ProgramTrace {
+    pause(DRAIN).await;
+    let is_seen = arena.server.catch_up().await;
+    let commands = arena.server.log.commands();
+    let sent = transcript::sent(&arena.proxy.log(), &commands, run.start);
+    let lock_key = key.map(<[u8]>::to_vec).or_else(|| lock_key(&sent, &arena.attack.key));
+    if let Some(key) = &lock_key {
+        probe(arena, key, &run.stage.recorder).await;
+    }
+    let mut recorded = run.stage.recorder.take();
+    recorded.events.extend(acquisitions(
+        &sent,
+        lock_key.as_deref(),
+        arena.attack.clients,
+        run.start,
+    ));
+    let phases = transcript::phases(&recorded);
+    let name = plan.map_or_else(|| String::from("clean"), AttackPlan::to_string);
+    let lock = arena.attack.command.first().map(|it| it.to_string_lossy().into_owned());
+    let text = lock_key.as_deref().map(|key| String::from_utf8_lossy(key).into_owned());
+    let head = Head {
+        format: FORMAT.to_owned(),
+        scenario: format!("attack/{name}"),
+        lock: lock.unwrap_or_default(),
+        locks: lock_key.is_some(),
+        world: arena.server.world().to_owned(),
+        clients: arena.attack.clients,
+        lock_key: text.unwrap_or_default(),
+        ttl_ns: nanos(arena.life),
+        margin_ns: nanos(MARGIN),
+        ..Head::default()
+    };
+    let history = transcript::history(head, recorded, &sent, run.start);
+    let key = lock_key.as_deref().unwrap_or_default();
+    let tenures = tenures(&sent, &phases, key, run.end);
+    let divergence = match is_seen {
+        true => divergence(&sent, key),
+        false => Some(String::from("the witness has not seen all that the server carried out")),
+    };
+    ProgramTrace { sent, lock_key, tenures, history, divergence }
+}
+
+/// The acquisitions of all clients: one from the start, and one for each creation of the key.
+fn acquisitions(
+    sent: &[TracedCommand],
+    key: Option<&[u8]>,
+    clients: u32,
+    start: Instant,
+) -> Vec<RecordedEvent> {
+    let first = (1..=clients).map(|client| (start, client));
+    let creates = |it: &&TracedCommand| {
+        let mut changes = it.seen.iter().flat_map(|seen| &seen.changes);
+        changes.any(|it| key == Some(&it.key) && matches!(it.touch, Touch::Create(_)))
+    };
+    let others = sent.iter().filter(creates).map(|it| (it.sent, it.client));
+    let all = (1..).zip(first.chain(others));
+    let event = |(number, (at, client))| {
+        let (acquisition, op, what) = (number, number, What::Acquire);
+        RecordedEvent { at, client, acquisition, op, what }
+    };
+    all.map(event).collect()
+}
+
+/// Where the model beside the server differs from it in what may concern the lock's key.
+fn divergence(sent: &[TracedCommand], key: &[u8]) -> Option<String> {
+    let concerns = |it: &&TracedCommand| it.key == key || CARRIERS.contains(&it.name.as_str());
+    let theirs: Vec<TracedCommand> = sent.iter().filter(concerns).cloned().collect();
+    transcript::divergence(&theirs)
+}
+
+/// What client 1 has sent, in its order.
+pub(crate) fn boundaries(sent: &[TracedCommand]) -> Vec<Boundary> {
+    let mut boundaries: Vec<Boundary> = Vec::new();
+    for command in sent.iter().filter(|it| it.client == VICTIM) {
+        if HANDSHAKE.contains(&command.name.as_str()) {
+            continue;
+        }
+        let same = boundaries.iter().filter(|it| it.command == command.name);
+        let nth = same.count() as u64 + 1;
+        if nth <= NTH_MOST {
+            let step = LockStep::Run;
+            boundaries.push(Boundary { step, command: command.name.clone(), nth });
+        }
+    }
+    boundaries
+}
+
+/// The key that stands for the lock: it has a TTL or is deleted, and above all it bears the lock's name.
+fn lock_key(sent: &[TracedCommand], named: &str) -> Option<Vec<u8>> {
+    let all = || sent.iter().flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
+    let ends = |key: &[u8]| {
+        let mut of_it = all().filter(|it| it.key == key);
+        of_it.any(|it| match it.touch {
+            Touch::Create(ttl) => ttl.is_some(),
+            Touch::Extend(ns) => ns != u64::MAX,
+            touch => touch == Touch::Delete,
+        })
+    };
+    let created = all().filter(|it| matches!(it.touch, Touch::Create(_))).map(|it| &it.key);
+    let keys: Vec<&Vec<u8>> = created.filter(|key| ends(key)).collect();
+    let is_named = |key: &&&Vec<u8>| key.windows(named.len()).any(|it| it == named.as_bytes());
+    let exact = keys.iter().find(|key| **key == named.as_bytes());
+    let lives = |key: &&&Vec<u8>| life(sent, key).is_some();
+    let found = exact.or_else(|| keys.iter().find(is_named)).or_else(|| keys.iter().find(lives));
+    found.map(|key| key.to_vec())
+}
+
+/// The longest that this key was to live; none for ever.
+pub(crate) fn life(sent: &[TracedCommand], key: &[u8]) -> Option<Duration> {
+    let changes = sent.iter().flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
+    let lives = changes.filter(|it| it.key == key).filter_map(|it| match it.touch {
+        Touch::Create(ttl) | Touch::Overwrite(ttl) => ttl,
+        Touch::Extend(ns) => Some(ns).filter(|ns| *ns != u64::MAX),
+        _ => None,
+    });
+    lives.max().map(Duration::from_nanos)
+}
