@@ -18,7 +18,7 @@ ask GET counter
 counter=0
 if [[ $reply != '$-1'* ]]; then IFS= read -r -u 3 counter; fi
 counter=${counter%$'\r'}
-sleep 0.1
+sleep "${WORK_SECONDS:-0.1}"
 echo "$PICKLOCK_CLIENT" >>"$PICKLOCK_DIR/begun"
 ask SET counter "$((counter + 1))"
 echo "$PICKLOCK_CLIENT" >>"$PICKLOCK_DIR/done"

@@ -14,7 +14,6 @@ use live_world::supervisor::Supervisor;
 use picklock::env::Node;
 
 use crate::error::AttackError;
-use crate::oracle::Oracle;
 use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
 use crate::server::WatchedServer;
 use crate::worker::Worker;
@@ -41,6 +40,15 @@ pub struct Attack {
     pub answer_within: Duration,
     /// Judges programs that are no workers; none where the command is one.
     pub oracle: Option<Oracle>,
+}
+
+/// What judges programs that are no workers.
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    /// Its command line, for the shell. Its exit code is 0 where what the programs have left is right.
+    pub command: String,
+    /// How long a program may take to end, once no fault keeps it; and the oracle, too.
+    pub end_within: Duration,
 }
 
 pub(crate) struct Arena {

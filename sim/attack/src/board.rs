@@ -31,8 +31,12 @@ pub(crate) struct Board {
     /// Whether the fault is over.
     pub(crate) healed: bool,
     pub(crate) victim: VictimState,
-    /// Whether a victim that is a program has been heard of by the server.
+    /// Of a victim that is a program: whether the server has heard of it.
     pub(crate) spoken: bool,
+    /// The same: whether its key has expired since the fault struck, and another has the lock.
+    pub(crate) outlived: bool,
+    /// How many rivals that are programs have ended.
+    pub(crate) gone: usize,
     /// The rivals are to stop.
     pub(crate) stop: bool,
 }
@@ -54,6 +58,11 @@ impl Board {
     /// Whether another, who got the lock since the fault struck, is at its work.
     pub(crate) fn is_held_by_another(&self) -> bool {
         self.is_taken_over() && self.working > 0
+    }
+
+    /// Whether no rival is left who could take it.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.gone + 1 >= self.acquired.len()
     }
 
     /// Whether another has got the lock since the fault struck.
@@ -83,6 +92,16 @@ impl PlanStage {
         let mut board = self.board.subscribe();
         let found = timeout(span, board.wait_for(|board| is(board))).await;
         matches!(found, Ok(Ok(_)))
+    }
+
+    /// Waits until another, who got the lock since the fault struck, is at its work; so many TTLs at most. Programs may
+    /// come later.
+    pub(crate) async fn another(&self, ttls: u32) {
+        let span = match self.attack.oracle {
+            Some(_) => self.attack.answer_within,
+            None => self.ttl() * ttls,
+        };
+        self.until(span, |board| board.is_held_by_another() || board.is_deserted()).await;
     }
 
     pub(crate) fn ttl(&self) -> Duration {

@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use live_world::supervisor::Supervisor;
-use picklock::command::Command;
-use picklock::reply::Reply;
 use scenarios::history::{FORMAT, Head, History, What};
 use scenarios::span::rounded;
 use scenarios::verdict::{Level, Outcome};
@@ -18,28 +16,22 @@ use tokio::task::JoinSet;
 
 use crate::arena::{Arena, Attack};
 use crate::board::VICTIM;
-use crate::clock::{now, pause};
+use crate::clock::{nanos, pause};
 use crate::error::AttackError;
 use crate::judgement::{Judged, PlanEvidence, judge};
+use crate::known::{Known, LATE_MOST, LIFE_MOST, MARGIN, probe};
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
-use crate::recorder::{Claim, ClaimOf, Recorder};
+use crate::recorder::{Claim, ClaimOf};
 use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
 use crate::stage::{self, PlanRun};
 use crate::transcript::{self, Phases, TracedCommand};
 
-/// How far an expiry may be off: the grain of Redis's clock, and how late it may be noticed.
-pub(crate) const MARGIN: Duration = Duration::from_millis(2);
-/// So many times as long as asked for a key may live: some libraries count in whole seconds.
-pub(crate) const LIFE_MOST: u32 = 4;
 /// So often is a plan tried that the machine itself disturbs.
-pub(crate) const TRIES_MOST: u32 = 4;
-/// So much of a key's life may this process itself be late, and work of others last.
-pub(crate) const LATE_MOST: f64 = 0.15;
+const TRIES_MOST: u32 = 4;
+/// So much of a key's life may work of others last.
 const WORK_MOST: f64 = 0.75;
-/// How often the lock's key is looked at when everybody has done.
-const PROBE_EVERY: Duration = Duration::from_millis(10);
 
 /// Which plans are run, and how.
 pub struct Campaign {
@@ -151,15 +143,6 @@ async fn rehearse(arena: &mut Arena, promises: Promises) -> Result<(), AttackErr
     let run = stage::run(arena, None, promises.renews).await;
     arena.rehearsed = true;
     run.failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
-}
-
-/// What a run without faults has shown of a lock.
-pub(crate) struct Known {
-    /// Empty where nothing looked like one, as may be with programs that an oracle judges.
-    pub(crate) lock_key: Vec<u8>,
-    pub(crate) promises: Promises,
-    /// Whether the key is deleted before it expires.
-    pub(crate) releases: bool,
 }
 
 async fn run(
@@ -453,28 +436,4 @@ fn judged(
     let judged = judge(&shown);
     let divergence = transcript::divergence(&sent);
     (PlanTrace { history, divergence, phases, claims, sent }, judged)
-}
-
-/// Looks at the lock's key until it is gone, or should be.
-pub(crate) async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
-    let ask = Command::new("PTTL").arg(lock_key);
-    let end = now() + arena.life * 2;
-    loop {
-        let answer = arena.server.endpoint.command(&ask).await;
-        if let Ok(Reply::Int(pttl_ms)) = answer {
-            recorder.note(What::Probe(pttl_ms));
-            // It has gone, or never will.
-            if pttl_ms < 0 {
-                return;
-            }
-        }
-        if now() >= end {
-            return;
-        }
-        pause(PROBE_EVERY).await;
-    }
-}
-
-pub(crate) fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

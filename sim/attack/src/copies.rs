@@ -1,28 +1,24 @@
-//! Stages a plan for programs that are told nothing: all copies run at once, and the fault strikes client 1.
+//! Stages a plan for programs that are told nothing: copies run beside each other, and the fault strikes client 1.
 //!
-//! Invariant: client 1 comes first, so that what a run without faults has shown comes again: nothing of the others gets
-//! to the server until it has the lock's key, has met its fault or has ended, or a TTL has passed since it was heard of.
-
-#![expect(clippy::disallowed_methods, reason = "programs run in real time")]
+//! Invariant: client 1 comes first, so that what a run without faults has shown comes again. The others start as soon as
+//! it has the lock's key, has met its fault or has ended, or a TTL has passed since it was heard of; nothing else is done
+//! to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fault_proxy::{Cut, Gate, Link};
+use fault_proxy::{Gate, Link};
 use live_world::program::ProgramRoom;
-use live_world::supervisor::Signal;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Oracle};
 use crate::board::{Board, PlanStage, VICTIM, VictimState};
-use crate::clock::now;
+use crate::clock::{now, pause};
 use crate::copy::{CopyEnd, ProgramCopy};
 use crate::error::AttackError;
 use crate::key_watch::KeyWatch;
-use crate::oracle::Oracle;
 use crate::plan::{AttackPlan, LockStep};
 use crate::recorder::Recorder;
 use crate::stage::{arm, direct};
@@ -44,7 +40,7 @@ pub(crate) struct CopiesRun {
     /// How each copy has ended, by client.
     pub(crate) ends: Vec<CopyEnd>,
     /// What they have left besides what is on the server.
-    pub(crate) room: ProgramRoom,
+    pub(crate) room: Arc<ProgramRoom>,
 }
 
 /// Runs all copies to their end, with one plan or without a fault. The server is empty.
@@ -72,55 +68,52 @@ pub(crate) async fn run(
     let start = now();
     let gate = Gate::shut();
     arm(&stage, arena.proxy.rules(), &gate, LockStep::Run);
-    let rivals: Vec<Link> = arena.links.iter().skip(1).cloned().collect();
-    rivals.iter().for_each(|link| link.cut(Cut::Requests));
-    let room = ProgramRoom::new(&arena.supervisor);
     let mut helpers = JoinSet::new();
     let (log, proxy) = (arena.server.log.clone(), arena.proxy.log());
     let watch = KeyWatch::new(Arc::clone(&stage), log, proxy, key.map(<[u8]>::to_vec));
     helpers.spawn(watch.follow());
-    helpers.spawn(admit(Arc::clone(&stage), rivals.clone()));
     let beating = Arc::clone(&stage);
     helpers.spawn(async move {
         loop {
             beating.pass(BEAT).await;
         }
     });
-    let (mut copies, mut processes) = (JoinSet::new(), Vec::new());
-    for (client, link) in (VICTIM..).zip(&arena.links) {
-        let variables = arena.variables(client as usize, link.addr());
-        let command = &arena.attack.command;
-        let copy = ProgramCopy::start(&arena.supervisor, client, command, variables, &room).await?;
-        processes.push(copy.process());
-        let stage = Arc::clone(&stage);
+    let room = Arc::new(ProgramRoom::new(&arena.supervisor));
+    let supervisor = &arena.supervisor;
+    let command = &arena.attack.command;
+    let variables = |client: u32, link: &Link| arena.variables(client as usize, link.addr());
+    let theirs = variables(VICTIM, &arena.links[0]);
+    let first = ProgramCopy::start(supervisor, VICTIM, command, theirs, &room).await?;
+    let process = first.process();
+    let mut copies = JoinSet::new();
+    for (client, link) in (VICTIM + 1..).zip(&arena.links[1..]) {
+        let (stage, room, supervisor) = (Arc::clone(&stage), Arc::clone(&room), supervisor.clone());
+        let (variables, end_within) = (variables(client, link), oracle.end_within);
         copies.spawn(async move {
-            let end = copy.ended().await;
-            if client == VICTIM {
-                stage.board.send_modify(|board| board.victim = VictimState::Done);
-            }
-            end
+            first_has_come(&stage).await;
+            let command = &stage.attack.command;
+            let copy = ProgramCopy::start(&supervisor, client, command, variables, &room).await?;
+            let end = copy.ended_before(overdue(&stage, end_within)).await;
+            stage.board.send_modify(|board| board.gone += 1);
+            Ok::<_, AttackError>(end)
         });
     }
-    let not_stageable = match plan {
-        Some(_) => direct(&stage, arena, &processes[0], &gate).await,
-        None => None,
-    };
+    let (observed, end_within) = (Arc::clone(&stage), oracle.end_within);
+    copies.spawn(async move {
+        let end = first.ended_before(overdue(&observed, end_within)).await;
+        observed.board.send_modify(|board| board.victim = VictimState::Done);
+        Ok(end)
+    });
+    let not_stageable = direct(&stage, arena, &process, &gate).await;
     let taken_over = stage.board.borrow().is_taken_over();
     let mut ends = Vec::new();
-    let _ = timeout(oracle.end_within, async {
-        while let Some(end) = copies.join_next().await {
-            ends.extend(end);
+    while let Some(ended) = copies.join_next().await {
+        if let Ok(end) = ended {
+            ends.push(end?);
         }
-    })
-    .await;
-    let running = processes.iter().filter(|process| process.is_running());
-    running.for_each(|process| process.signal(Signal::Kill));
-    while let Some(end) = copies.join_next().await {
-        ends.extend(end.map(|end| CopyEnd { overdue: true, ..end }));
     }
     ends.sort_by_key(|end| end.client);
     helpers.shutdown().await;
-    rivals.iter().for_each(|link| link.cut(Cut::None));
     arena.proxy.rules().clear();
     let struck = stage.board.borrow().struck;
     Ok(CopiesRun { start, end: now(), stage, struck, taken_over, not_stageable, ends, room })
@@ -133,10 +126,15 @@ impl CopiesRun {
     }
 }
 
-/// Lets the others get to the server once client 1 has come first.
-async fn admit(stage: Arc<PlanStage>, rivals: Vec<Link>) {
+/// Returns when a program has had so long since no fault keeps it any more.
+async fn overdue(stage: &PlanStage, end_within: Duration) {
+    stage.until(Duration::MAX, |board| board.healed).await;
+    pause(end_within).await;
+}
+
+/// Returns when the others may come.
+async fn first_has_come(stage: &PlanStage) {
     let is_over = |board: &Board| board.struck.is_some() || board.victim == VictimState::Done;
     stage.until(Duration::MAX, |board| board.spoken || is_over(board)).await;
     stage.until(stage.ttl(), |board| board.acquired[0] > 0 || is_over(board)).await;
-    rivals.iter().for_each(|link| link.cut(Cut::None));
 }

@@ -2,8 +2,6 @@
 //!
 //! Invariant: to wait for it ends with its end or with the time it had, and then it is gone with all it has started.
 
-#![expect(clippy::disallowed_methods, reason = "programs run in real time")]
-
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -74,7 +72,7 @@ impl ProgramCopy {
     }
 
     /// Waits until it has ended, and all that it has printed is here.
-    pub(crate) async fn ended(mut self) -> CopyEnd {
+    async fn ended(mut self) -> CopyEnd {
         let status = self.program.ended().await;
         let at = now();
         self.program.let_go();
@@ -84,17 +82,16 @@ impl ProgramCopy {
         CopyEnd { client: self.client, at, status, overdue: false, printed }
     }
 
-    /// The same, and kills it when it has had so long.
-    pub(crate) async fn ended_within(self, span: Duration) -> CopyEnd {
+    /// The same, and kills it when this is over first.
+    pub(crate) async fn ended_before(self, limit: impl Future<Output = ()>) -> CopyEnd {
         let process = self.process();
         let mut end = std::pin::pin!(self.ended());
-        match timeout(span, &mut end).await {
-            Ok(end) => end,
-            Err(_) => {
-                process.signal(Signal::Kill);
-                CopyEnd { overdue: true, ..end.await }
-            }
+        tokio::select! {
+            biased;
+            end = &mut end => return end,
+            () = limit => process.signal(Signal::Kill),
         }
+        CopyEnd { overdue: true, ..end.await }
     }
 }
 

@@ -64,7 +64,7 @@ pub struct AttackFinding {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tenure {
     pub(crate) client: u32,
-    acquisition: u32,
+    pub(crate) acquisition: u32,
     pub(crate) from: Instant,
     pub(crate) until: Option<Instant>,
     /// Nobody ended it: its time passed.

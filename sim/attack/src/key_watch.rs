@@ -2,8 +2,6 @@
 //!
 //! Invariant: the board of a plan shows what the server has done so far, and nothing that a program may think.
 
-#![expect(clippy::disallowed_methods, reason = "programs run in real time")]
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -82,13 +80,16 @@ impl KeyWatch {
             let until = |ns: u64| seen.at.checked_add(Duration::from_nanos(ns));
             match change.touch {
                 Touch::Create(ttl) | Touch::Overwrite(ttl) => {
-                    let until = ttl.and_then(until);
-                    self.hold = Some(WatchedHold { client, from: seen.at, until });
+                    let hold = WatchedHold { client, from: seen.at, until: ttl.and_then(until) };
+                    // What was not deleted before it was created anew had expired.
+                    let before = self.hold.replace(hold).map(|hold| hold.client);
                     let place = usize::try_from(client).ok().and_then(|it| it.checked_sub(1));
                     self.stage.board.send_modify(|board| {
                         if let Some(acquired) = place.and_then(|it| board.acquired.get_mut(it)) {
                             *acquired += 1;
                         }
+                        board.outlived |=
+                            board.struck.is_some() && client != VICTIM && before == Some(VICTIM);
                     });
                 }
                 Touch::Extend(ns) => {
@@ -125,8 +126,7 @@ impl KeyWatch {
     /// Shows who has the key now, and says when that may change by itself.
     fn show(&mut self) -> Option<Instant> {
         let at = now();
-        self.hold = self.hold.filter(|hold| hold.until.is_none_or(|until| until > at));
-        let hold = self.hold;
+        let hold = self.hold.filter(|hold| hold.until.is_none_or(|until| until > at));
         let middle = self.stage.ttl().mul_f64(MIDDLE);
         let middle = hold.filter(|it| it.client == VICTIM).map(|it| it.from + middle);
         let victim = match middle {

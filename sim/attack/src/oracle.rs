@@ -3,23 +3,14 @@
 //! Invariant: it meets no fault, and is asked once the programs have ended and the lock's key is gone or should be.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use fault_proxy::Upstream;
 use live_world::program::ProgramRoom;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Oracle};
+use crate::clock::pause;
 use crate::copy::{CopyEnd, ProgramCopy, SUCCESS};
 use crate::error::AttackError;
-
-/// What judges programs that are no workers.
-#[derive(Clone, Debug)]
-pub struct Oracle {
-    /// Its command line, for the shell. Its exit code is 0 where what the programs have left is right.
-    pub command: String,
-    /// How long a program may take to end, once no fault keeps it; and the oracle, too.
-    pub end_within: Duration,
-}
 
 /// What it said.
 #[derive(Clone, Debug)]
@@ -48,7 +39,7 @@ impl Oracle {
         // It is none of the clients.
         let variables = arena.variables(0, addr);
         let asked = ProgramCopy::start(&arena.supervisor, 0, &command, variables, room).await?;
-        let end = asked.ended_within(self.end_within).await;
+        let end = asked.ended_before(pause(self.end_within)).await;
         Ok(match () {
             () if end.overdue => OracleAnswer::Silent(end),
             () if end.status == SUCCESS => OracleAnswer::Content,

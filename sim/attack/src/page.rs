@@ -50,11 +50,11 @@ pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
                     } }
                 }
             }
-            @let remarked: Vec<&PlanReport> = report.plans.iter().filter(|it| !it.remarks.is_empty()).collect();
-            @if !remarked.is_empty() {
+            @let remarks = report.remarks();
+            @if !remarks.is_empty() {
                 section {
-                    h2 { "Programs that complained" }
-                    ul { @for plan in remarked { li { (plan.plan) ": " (plan.remarks.join(", ")) } } }
+                    h2 { "What else was seen" }
+                    ul { @for (remark, plans) in remarks { li { (remark) " in " (plans.join(", ")) } } }
                 }
             }
         }

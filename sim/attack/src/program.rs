@@ -5,19 +5,22 @@
 
 use scenarios::span::rounded;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, Oracle};
 use crate::board::VICTIM;
-use crate::campaign::{Known, LIFE_MOST, TRIES_MOST, nanos};
+use crate::clock::nanos;
 use crate::copies::{self, CopiesRun};
 use crate::error::AttackError;
 use crate::key_watch::MIDDLE;
-use crate::oracle::{Oracle, OracleAnswer};
+use crate::known::{Known, LIFE_MOST};
+use crate::oracle::OracleAnswer;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program_judgement::{judge, report};
 use crate::program_trace::{ProgramTrace, boundaries, life, trace};
 use crate::protocol::Promises;
 use crate::report::PlanReport;
 
+/// So often is tried whether anything is wrong without a fault.
+const CLEAN_TRIES: u32 = 2;
 /// So many times as long as its middle takes to come a hold must last to be struck in it.
 const HOLD_LEAST: f64 = 2.0;
 
@@ -33,7 +36,7 @@ pub(crate) async fn learn(
         match clean(arena, oracle).await {
             Ok(clean) => break clean,
             // A busy machine may be less so in a moment.
-            Err(_) if tries < TRIES_MOST => tries += 1,
+            Err(_) if tries < CLEAN_TRIES => tries += 1,
             Err(error) => return Err(error),
         }
     };

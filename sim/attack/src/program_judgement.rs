@@ -10,10 +10,11 @@ use scenarios::span::rounded;
 use scenarios::verdict::{Level, Outcome, Vacuous, Verdict, WitnessStep};
 
 use crate::board::VICTIM;
-use crate::campaign::{LATE_MOST, nanos};
+use crate::clock::nanos;
 use crate::copies::CopiesRun;
 use crate::copy::{CopyEnd, SUCCESS};
-use crate::judgement::{AttackFinding, Severity, gravest};
+use crate::judgement::{AttackFinding, Severity, Tenure, gravest};
+use crate::known::LATE_MOST;
 use crate::oracle::OracleAnswer;
 use crate::plan::{AttackFault, AttackPlan, Target};
 use crate::program_trace::ProgramTrace;
@@ -28,6 +29,8 @@ pub(crate) struct ProgramVerdict {
     pub(crate) findings: Vec<AttackFinding>,
     /// Why the key level, or the oracle, says nothing.
     doubts: Vec<String>,
+    /// Why nothing can have gone wrong with the key, if so.
+    vacuous: Option<String>,
 }
 
 /// Judges a run, of one plan or without a fault.
@@ -37,8 +40,8 @@ pub(crate) fn judge(
     trace: &ProgramTrace,
     answer: &OracleAnswer,
 ) -> ProgramVerdict {
-    let mut verdict =
-        ProgramVerdict { key: Outcome::NotApplicable, findings: Vec::new(), doubts: Vec::new() };
+    let (key, findings, doubts, vacuous) = (Outcome::NotApplicable, Vec::new(), Vec::new(), None);
+    let mut verdict = ProgramVerdict { key, findings, doubts, vacuous };
     match (&trace.lock_key, &trace.divergence) {
         (None, _) => {}
         (Some(_), Some(why)) => {
@@ -90,10 +93,13 @@ impl ProgramVerdict {
                     });
                 }
                 Verdict::Inconclusive(why) => self.doubts.push(format!("{}: {why}", found.name)),
+                Verdict::Vacuous(Vacuous::KeyUntouched) => {
+                    self.vacuous = Some(Vacuous::KeyUntouched.what());
+                }
                 Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
             }
         }
-        self.key = scenarios::verdict::worst(outcomes.into_iter());
+        self.key = scenarios::verdict::worst(outcomes);
     }
 }
 
@@ -186,8 +192,9 @@ pub(crate) fn report(
     releases: bool,
     life: Duration,
 ) -> PlanReport {
-    let ProgramVerdict { key, mut findings, doubts } = verdict;
-    let disturbed = disturbed(plan, run, &trace, releases, life);
+    let ProgramVerdict { key, mut findings, doubts, vacuous } = verdict;
+    let disturbed = disturbed(plan.fault, run.late(), &trace.tenures, releases, life)
+        .filter(|_| !findings.is_empty());
     let is_clear = key != Outcome::Inconclusive && doubts.is_empty();
     let (outcome, why) = match (&run.not_stageable, findings.iter().map(|it| it.severity).max()) {
         (Some(why), _) => (PlanOutcome::NotStageable, Some(why.clone())),
@@ -200,6 +207,7 @@ pub(crate) fn report(
             (PlanOutcome::Vacuous, Some(why.to_owned()))
         }
         (None, Some(severity)) => (severity.into(), None),
+        (None, None) if vacuous.is_some() => (PlanOutcome::Vacuous, vacuous),
         (None, None) if !is_clear => (PlanOutcome::Inconclusive, Some(doubts.join("; "))),
         (None, None)
             if waits_for_another(plan.fault) && trace.lock_key.is_some() && !run.taken_over =>
@@ -244,23 +252,55 @@ fn remarks(plan: &AttackPlan, run: &CopiesRun) -> Vec<String> {
     failed.map(|it| format!("client {} ended with {}", it.client, it.status)).collect()
 }
 
-/// How a busy machine has spoilt a plan, if it has.
+/// How a busy machine may have brought about what was found, if it has: by then a hold may have outlasted its TTL
+/// without any fault.
 fn disturbed(
-    plan: &AttackPlan,
-    run: &CopiesRun,
-    trace: &ProgramTrace,
+    fault: AttackFault,
+    late: Duration,
+    tenures: &[Tenure],
     releases: bool,
     life: Duration,
 ) -> Option<String> {
-    if run.late() > life.mul_f64(LATE_MOST) {
-        let late = rounded(nanos(run.late()));
+    let is_delayed = outlasts_ttl(fault) || waits_for_another(fault);
+    if late > life.mul_f64(LATE_MOST) && !is_delayed {
+        let late = rounded(nanos(late));
         return Some(format!("the machine was too busy: picklock itself was late by {late}"));
     }
     // Only client 1 meets a fault of messages or processes: what the others do, they do as without one.
-    let spares_others = releases && plan.fault.target() != Target::Server;
-    let slow = trace.tenures.iter().find(|it| it.client > VICTIM && it.expired && spares_others)?;
+    let spares_others = releases && fault.target() != Target::Server;
+    let slow = tenures.iter().find(|it| it.client > VICTIM && it.expired && spares_others)?;
     Some(format!(
         "the machine was too busy: client {}, which meets no fault, had the lock until its key expired",
         slow.client
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+
+    #[test]
+    fn a_busy_machine_is_told_from_a_lock_that_fails() {
+        let life = Duration::from_millis(600);
+        let tenure = |client, expired| Tenure {
+            client,
+            acquisition: client,
+            from: now(),
+            until: Some(now()),
+            expired,
+        };
+        let (punctual, late) = (Duration::from_millis(90), Duration::from_millis(91));
+        let is_spoilt = |fault, late, tenure, releases| {
+            disturbed(fault, late, &[tenure], releases, life).is_some()
+        };
+        let reset = AttackFault::ResetAfter;
+        assert!(!is_spoilt(reset, punctual, tenure(2, false), true));
+        assert!(is_spoilt(reset, late, tenure(2, false), true));
+        assert!(!is_spoilt(AttackFault::Stop, late, tenure(2, false), true), "it waits anyway");
+        assert!(is_spoilt(reset, punctual, tenure(2, true), true));
+        assert!(!is_spoilt(reset, punctual, tenure(VICTIM, true), true), "it meets the fault");
+        assert!(!is_spoilt(reset, punctual, tenure(2, true), false), "it always does");
+        assert!(!is_spoilt(AttackFault::Restart, punctual, tenure(2, true), true), "all meet it");
+    }
 }

@@ -9,10 +9,10 @@ use scenarios::history::{FORMAT, Head, History, Touch, What};
 
 use crate::arena::Arena;
 use crate::board::VICTIM;
-use crate::campaign::{MARGIN, nanos, probe};
-use crate::clock::pause;
+use crate::clock::{nanos, pause};
 use crate::copies::CopiesRun;
 use crate::judgement::{Tenure, tenures};
+use crate::known::{MARGIN, probe};
 use crate::plan::{AttackPlan, Boundary, LockStep};
 use crate::recorder::RecordedEvent;
 use crate::transcript::{self, HANDSHAKE, TracedCommand};
@@ -43,7 +43,8 @@ pub(crate) async fn trace(
     key: Option<&[u8]>,
 ) -> ProgramTrace {
     pause(DRAIN).await;
-    let is_seen = arena.server.catch_up().await;
+    // A server that came back has broken the connection by which it is asked.
+    let is_seen = arena.server.catch_up().await || arena.server.catch_up().await;
     let commands = arena.server.log.commands();
     let sent = transcript::sent(&arena.proxy.log(), &commands, run.start);
     let lock_key = key.map(<[u8]>::to_vec).or_else(|| lock_key(&sent, &arena.attack.key));
@@ -157,4 +158,81 @@ pub(crate) fn life(sent: &[TracedCommand], key: &[u8]) -> Option<Duration> {
         _ => None,
     });
     lives.max().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use redis_model::witness::KeyChange;
+
+    use super::*;
+    use crate::clock::now;
+    use crate::recorder::PlanRecord;
+    use crate::seen::{CommandSeen, SeenAnswer};
+
+    /// A command of this client that did this to the key.
+    fn command(client: u32, name: &str, key: &str, touch: Touch) -> TracedCommand {
+        let (at, key) = (now(), key.as_bytes().to_vec());
+        let change = KeyChange { db: 0, key: key.clone(), touch };
+        let seen = CommandSeen {
+            at,
+            from: ([127, 0, 0, 1], 1).into(),
+            name: name.to_owned(),
+            answer: SeenAnswer::Ok,
+            changes: vec![change],
+        };
+        let (name, seen, reply) = (name.to_owned(), Some(seen), None);
+        TracedCommand { client, sent: at, name, key, lost: false, refused: None, reply, seen }
+    }
+
+    const CREATE: Touch = Touch::Create(Some(1_000_000));
+
+    #[test]
+    fn the_key_of_the_lock_bears_its_name_and_goes_again() {
+        let key = |sent: &[TracedCommand]| {
+            lock_key(sent, "lock").map(|key| String::from_utf8(key).unwrap())
+        };
+        let found =
+            |sent: &[TracedCommand], name: &str| assert_eq!(key(sent).as_deref(), Some(name));
+        let counter = command(1, "INCR", "lock:counter", Touch::Create(None));
+        let session = command(1, "SET", "session", CREATE);
+        let derived = command(1, "SET", "{lock}:mutex", CREATE);
+        let exact = command(1, "SET", "lock", CREATE);
+        let all = [counter.clone(), session.clone(), derived, exact];
+        found(&all, "lock");
+        found(&all[..3], "{lock}:mutex");
+        found(&all[..2], "session");
+        assert_eq!(key(&all[..1]), None);
+        let deleted = command(2, "DEL", "lock:counter", Touch::Delete);
+        found(&[counter, session, deleted], "lock:counter");
+    }
+
+    #[test]
+    fn boundaries_are_the_first_two_of_a_name_that_client_1_sends() {
+        let names = [(1, "AUTH"), (1, "SET"), (2, "DEL"), (1, "GET"), (1, "SET"), (1, "SET")];
+        let sent = names.map(|(client, name)| command(client, name, "k", Touch::None));
+        let found: Vec<String> = boundaries(&sent).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["run.set", "run.get", "run.set2"]);
+    }
+
+    #[test]
+    fn a_late_command_belongs_to_the_acquisition_in_which_it_was_sent() {
+        let start = now();
+        let mut sent = [
+            command(1, "SET", "k", CREATE),
+            command(1, "DEL", "k", Touch::Delete),
+            command(1, "SET", "k", CREATE),
+        ];
+        let at = |ms| start + Duration::from_millis(ms);
+        for (command, ms) in sent.iter_mut().zip([10, 20, 30]) {
+            command.sent = at(ms);
+        }
+        let mut recorded = PlanRecord::default();
+        recorded.events.extend(acquisitions(&sent, Some(b"k"), 2, start));
+        let phases = transcript::phases(&recorded);
+        let of = |client, ms| transcript::acquisition(&phases, client, at(ms));
+        assert_ne!(of(1, 5), of(1, 10), "a creation begins one");
+        assert_eq!(of(1, 10), of(1, 20));
+        assert_ne!(of(1, 20), of(1, 30));
+        assert!(of(2, 30) > 0 && of(2, 30) != of(1, 5), "everybody has one");
+    }
 }

@@ -1,5 +1,7 @@
 //! What an attack has found, as data.
 
+use std::collections::BTreeMap;
+
 use scenarios::history::History;
 use scenarios::verdict::Outcome;
 use schemars::JsonSchema;
@@ -185,6 +187,17 @@ impl AttackReport {
             None => String::from("no key that looks like a lock's: nothing is said of it"),
         };
         format!("{clients} {who}, TTL {ttl_ms} ms, {server}, {key}")
+    }
+
+    /// What else was seen, and in which plans.
+    pub(crate) fn remarks(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut remarks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for plan in &self.plans {
+            for remark in &plan.remarks {
+                remarks.entry(remark).or_default().push(&plan.plan);
+            }
+        }
+        remarks
     }
 
     /// How many of its plans have this outcome.

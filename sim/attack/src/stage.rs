@@ -166,22 +166,22 @@ pub(crate) async fn direct(
     let goes_on = stage.board.borrow().victim != VictimState::Done;
     match fault {
         Some(AttackFault::LateRequest | AttackFault::LateReply) => {
-            sleep(ttl.mul_f64(1.1)).await;
-            stage.until(ttl * 2, Board::is_held_by_another).await;
+            stage.until(ttl.mul_f64(1.1), |board| board.outlived).await;
+            stage.another(2).await;
         }
         Some(AttackFault::Stop) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             // The answer is there when the process goes on.
             gate.open();
-            stage.until(ttl * 4, Board::is_held_by_another).await;
+            stage.another(4).await;
             process.signal(Signal::Cont);
         }
         Some(AttackFault::HolderStop) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             stage.strike(VICTIM, Fault::Pause);
-            stage.until(ttl * 4, Board::is_held_by_another).await;
+            stage.another(4).await;
             process.signal(Signal::Cont);
         }
         Some(AttackFault::Kill) => {

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use crate::judgement::{AttackFinding, Severity};
 use crate::report::{AttackReport, PlanReport};
 
+/// So many plans are named where something else was seen.
+const NAMED_MOST: usize = 4;
+
 /// A row for each fault, and a column for each place at which it can strike.
 pub(crate) struct Grid<'a> {
     pub(crate) places: Vec<String>,
@@ -82,9 +85,11 @@ pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
             let _ = writeln!(text, "{:<4}{}: {why}", plan.outcome.word(), plan.plan);
         }
     }
-    for plan in report.plans.iter().filter(|plan| !plan.remarks.is_empty()) {
-        let (word, remarks) = (plan.outcome.word(), plan.remarks.join(", "));
-        let _ = writeln!(text, "{word:<4}{}: {remarks}", plan.plan);
+    for (remark, plans) in report.remarks() {
+        let _ = match plans.len() {
+            1..=NAMED_MOST => writeln!(text, "{remark} in {}", plans.join(", ")),
+            many => writeln!(text, "{remark} in {many} plans"),
+        };
     }
     text + &report.sentence() + "\n"
 }

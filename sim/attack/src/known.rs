@@ -1,0 +1,50 @@
+//! What a run without faults shows of a lock, and how exactly its key is looked at.
+
+use std::time::Duration;
+
+use picklock::command::Command;
+use picklock::reply::Reply;
+use scenarios::history::What;
+
+use crate::arena::Arena;
+use crate::clock::{now, pause};
+use crate::protocol::Promises;
+use crate::recorder::Recorder;
+
+/// How far an expiry may be off: the grain of Redis's clock, and how late it may be noticed.
+pub(crate) const MARGIN: Duration = Duration::from_millis(2);
+/// So many times as long as asked for a key may live: some libraries count in whole seconds.
+pub(crate) const LIFE_MOST: u32 = 4;
+/// So much of a key's life may this process itself be late.
+pub(crate) const LATE_MOST: f64 = 0.15;
+/// How often the lock's key is looked at when everybody has done.
+const PROBE_EVERY: Duration = Duration::from_millis(10);
+
+/// What a run without faults has shown of a lock.
+pub(crate) struct Known {
+    /// Empty where nothing looked like one, as may be with programs that an oracle judges.
+    pub(crate) lock_key: Vec<u8>,
+    pub(crate) promises: Promises,
+    /// Whether the key is deleted before it expires.
+    pub(crate) releases: bool,
+}
+
+/// Looks at the lock's key until it is gone, or should be.
+pub(crate) async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
+    let ask = Command::new("PTTL").arg(lock_key);
+    let end = now() + arena.life * 2;
+    loop {
+        let answer = arena.server.endpoint.command(&ask).await;
+        if let Ok(Reply::Int(pttl_ms)) = answer {
+            recorder.note(What::Probe(pttl_ms));
+            // It has gone, or never will.
+            if pttl_ms < 0 {
+                return;
+            }
+        }
+        if now() >= end {
+            return;
+        }
+        pause(PROBE_EVERY).await;
+    }
+}
