@@ -178,6 +178,28 @@ fn programs_and_oracles_that_are_of_no_use_are_told_of_in_one_message() {
 }
 
 #[test]
+fn whatever_a_program_prints_or_starts_is_gone_with_it() {
+    let room = Room::new();
+    // It prints megabytes, lives on after SIGTERM, and leaves children in sessions of their own.
+    let first = "trap '' TERM\nhead -c 5000000 /dev/zero | tr '\\0' 'x'\necho\nhead -c 5000000 /dev/zero >&2\n\
+                 setsid sleep 600 > /dev/null 2>&1 &\nsleep 600 &\n";
+    let noisy = room.program("noisy", &format!("{first}exec {}", example("job.sh")));
+    let options = "--world embedded --only run.get.busy,run.del.kill";
+    attack(&room, options, &example("job_oracle.sh"), &noisy).ended(0);
+    room.is_left_clean();
+}
+
+#[test]
+fn the_history_of_a_program_is_judged_alike_by_check() {
+    let room = Room::new().with("WORK_SECONDS", "0.3");
+    let options = "--world embedded --only run.del.late-request";
+    attack(&room, options, &example("job_oracle.sh"), &example("job.sh")).ended(1);
+    let history = room.only_run().join("run.del.late-request.jsonl");
+    let said = room.run(&["check", history.to_str().unwrap()]).ended(1);
+    assert!(said.stdout.contains("deleted the lock's key with DEL"), "{}", said.stdout);
+}
+
+#[test]
 fn an_interrupted_attack_on_programs_leaves_nothing() {
     for (world, signal, code) in [
         ("embedded", Signal::SIGINT, Some(130)),

@@ -51,6 +51,8 @@ pub(crate) async fn run(
     key: Option<&[u8]>,
 ) -> Result<CopiesRun, AttackError> {
     arena.proxy.rules().clear();
+    // Of what programs before may have left behind nothing is to be seen.
+    arena.links.iter().for_each(Link::reset_connections);
     arena.proxy.log().take();
     arena.server.log.clear();
     let clients = arena.attack.clients as usize;
