@@ -43,6 +43,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
     let attack = Arc::new(Attack {
         command: args.command.clone(),
         server: choice,
+        nodes: args.nodes,
         clients: args.clients,
         ttl: args.ttl.0,
         key: args.key.clone(),
@@ -152,6 +153,10 @@ fn again(args: &AttackArgs, plan: &str) -> String {
     let line =
         Line::new().word("attack").option("--only", plan).option("--ttl", &args.ttl.to_string());
     let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
+    let line = match args.nodes {
+        1 => line,
+        nodes => line.option("--nodes", &nodes.to_string()),
+    };
     let line = line.option("--world", args.world.name()).server(&args.server, true).word("--");
     let words = args.command.iter().map(|it| quoted(&it.to_string_lossy()));
     words.fold(line, |line, word| line.word(&word)).text()

@@ -102,9 +102,10 @@ impl PlanStage {
         self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
     }
 
-    pub(crate) fn strike(&self, client: u32, fault: Fault) {
+    /// A fault strikes a client, or with client 0 this server.
+    pub(crate) fn strike(&self, client: u32, node: Option<u16>, fault: Fault) {
         let in_hold = self.board.borrow().victim == VictimState::Holding;
-        self.recorder.fault(client, fault, in_hold);
+        self.recorder.fault(client, node, fault, in_hold);
         self.board.send_modify(|board| {
             board.struck.get_or_insert_with(now);
             board.rivals_at_strike = board.rivals();

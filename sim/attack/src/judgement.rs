@@ -3,7 +3,7 @@
 //! Invariant: a *bug* breaks what every lock promises under a fault that a lock is made for. What only a fence could have
 //! prevented is an *assumption*, and an answer that misleads without harming anybody is a matter of the *API*.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use scenarios::checker;
@@ -19,8 +19,8 @@ use crate::recorder::{Claim, ClaimOf, ValidityClaim};
 use crate::transcript::{Phases, TracedCommand, acquisition};
 use crate::worker::WorkerError;
 
-/// Workers count in milliseconds, and their answers take some time.
-const VALIDITY_GRAIN: Duration = Duration::from_millis(20);
+/// Workers count in milliseconds, and their answers are read some time later: so much of a key's life may that be.
+const VALIDITY_GRAIN: f64 = 0.15;
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -60,15 +60,18 @@ pub struct AttackFinding {
     pub story: Vec<WitnessStep>,
 }
 
-/// A time in which one acquisition had the lock's key.
+/// A time in which one acquisition had the lock's key on a server.
 #[derive(Clone, Copy, Debug)]
 struct Tenure {
+    node: u16,
     client: u32,
     acquisition: u32,
     from: Instant,
     until: Option<Instant>,
     /// Nobody ended it: its time passed.
     expired: bool,
+    /// The acquisition of the same client that ended it.
+    ended_by: Option<u32>,
 }
 
 /// Who had the key and when, by the effects of commands alone.
@@ -80,19 +83,30 @@ fn tenures(sent: &[TracedCommand], phases: &[Phases], key: &[u8], end: Instant) 
     for (at, command) in commands {
         let changes = command.seen.iter().flat_map(|it| &it.changes);
         for change in changes.filter(|it| it.key == key) {
-            let last = all.last_mut().filter(|it| it.until.is_none_or(|until| until > at));
+            let node = command.node;
+            let last = all.iter_mut().rfind(|it| it.node == node);
+            let last = last.filter(|it| it.until.is_none_or(|until| until > at));
             let life = |ns: Option<u64>| ns.and_then(|ns| at.checked_add(Duration::from_nanos(ns)));
+            let by = acquisition(phases, command.client, command.sent);
+            let end = |it: &mut Tenure| {
+                (it.until, it.expired) = (Some(at), false);
+                it.ended_by = (it.client == command.client).then_some(by);
+            };
             match (change.touch, last) {
                 (Touch::Create(ttl) | Touch::Overwrite(ttl), last) => {
-                    if let Some(last) = last {
-                        (last.until, last.expired) = (Some(at), false);
-                    }
-                    let acquisition = acquisition(phases, command.client, command.sent);
-                    let (client, until) = (command.client, life(ttl));
-                    all.push(Tenure { client, acquisition, from: at, until, expired: true });
+                    last.into_iter().for_each(end);
+                    all.push(Tenure {
+                        node,
+                        client: command.client,
+                        acquisition: by,
+                        from: at,
+                        until: life(ttl),
+                        expired: true,
+                        ended_by: None,
+                    });
                 }
                 (Touch::Extend(ns), Some(last)) => last.until = life(Some(ns)),
-                (Touch::Delete, Some(last)) => (last.until, last.expired) = (Some(at), false),
+                (Touch::Delete, Some(last)) => end(last),
                 _ => {}
             }
         }
@@ -103,9 +117,19 @@ fn tenures(sent: &[TracedCommand], phases: &[Phases], key: &[u8], end: Instant) 
     all
 }
 
+/// Whether at some moment of this span as many of these tenures lasted at once as make a lock.
+fn are_enough(tenures: &[Tenure], quorum: usize, (from, to): (Instant, Instant)) -> bool {
+    let lasts =
+        |it: &&Tenure, at: Instant| it.from <= at && it.until.is_none_or(|until| until >= at);
+    let begins = tenures.iter().map(|it| it.from.max(from)).filter(|at| *at <= to);
+    begins.into_iter().any(|at| tenures.iter().filter(|it| lasts(it, at)).count() >= quorum)
+}
+
 /// What is judged.
 pub(crate) struct PlanEvidence<'a> {
     pub(crate) plan: Option<&'a AttackPlan>,
+    /// On so many servers a client has the key that has the lock.
+    pub(crate) quorum: usize,
     pub(crate) promises: Promises,
     pub(crate) history: &'a History,
     pub(crate) sent: &'a [TracedCommand],
@@ -128,6 +152,11 @@ pub(crate) struct Judged {
 pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     let mut findings = Vec::new();
     let (mut levels, mut doubts) = (Vec::new(), Vec::new());
+    let key = shown.history.head.lock_key.as_bytes();
+    let tenures = tenures(shown.sent, shown.phases, key, shown.end);
+    // That of a client's attempts a later one tidies up behind an earlier one harms nobody.
+    let is_harmful = |it: &Tenure| it.ended_by.is_some_and(|by| by < it.acquisition);
+    let harms_itself = tenures.iter().any(is_harmful);
     let fault = shown.plan.map(|plan| plan.fault);
     let assumed = fault.is_some_and(AttackFault::is_assumed_away);
     for found in checker::check(shown.history, true) {
@@ -136,9 +165,12 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
             Verdict::Violated(witness) => {
                 // Another's key is never a client's to touch; what overlaps because one stood still is.
                 let is_assumed = assumed && matches!(found.level, Level::Belief | Level::Effect);
-                // A client that touches what its own earlier attempt has left harms nobody.
+                // Another client is not harmed by it.
                 let is_own = found.level == Level::Key
                     && witness.clients.windows(2).all(|it| it[0] == it[1]);
+                if is_own && !harms_itself {
+                    continue;
+                }
                 let severity = match () {
                     () if is_assumed => Severity::Assumption,
                     () if is_own => Severity::Api,
@@ -156,10 +188,8 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
             Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
         }
     }
-    let key = shown.history.head.lock_key.as_bytes();
-    let tenures = tenures(shown.sent, shown.phases, key, shown.end);
     // Only a server that forgets can take a lock away without anybody being able to tell.
-    let forgets = fault == Some(AttackFault::Restart);
+    let forgets = fault.is_some_and(AttackFault::forgets);
     for claim in shown.claims {
         findings.extend(dishonest(shown, &tenures, claim, forgets));
     }
@@ -191,9 +221,20 @@ fn overlong(
     tenures: &[Tenure],
     (told, client, _, until): ValidityClaim,
 ) -> Option<AttackFinding> {
-    let got = tenures.iter().rfind(|it| it.client == client && it.from <= told)?;
-    let end = got.from + Duration::from_nanos(shown.history.head.ttl_ns);
-    let too_long = until.checked_duration_since(end).filter(|it| *it > VALIDITY_GRAIN)?;
+    // When it got the key of each server last.
+    let mut got: BTreeMap<u16, Instant> = BTreeMap::new();
+    for tenure in tenures.iter().filter(|it| it.client == client && it.from <= told) {
+        got.insert(tenure.node, tenure.from);
+    }
+    // Once one key less than this is left, the lock is nobody's.
+    let mut got: Vec<Instant> = got.into_values().collect();
+    got.sort_unstable_by_key(|at| std::cmp::Reverse(*at));
+    let got = *got.get(shown.quorum - 1)?;
+    let life = Duration::from_nanos(shown.history.head.ttl_ns);
+    let too_long = until.checked_duration_since(got + life)?;
+    if too_long < life.mul_f64(VALIDITY_GRAIN) {
+        return None;
+    }
     let too_long = rounded(u64::try_from(too_long.as_nanos()).unwrap_or(u64::MAX));
     let step =
         |at, text: &str| WitnessStep { at_ns: ns(at, shown.start), client, text: text.to_owned() };
@@ -204,10 +245,7 @@ fn overlong(
         summary: format!(
             "client {client} was told to rely on the lock for {too_long} longer than its key lives"
         ),
-        story: vec![
-            step(got.from, "gets the lock's key"),
-            step(told, "answers ok with its valid_ms"),
-        ],
+        story: vec![step(got, "gets the lock's key"), step(told, "answers ok with its valid_ms")],
     })
 }
 
@@ -240,10 +278,9 @@ fn dishonest(
 ) -> Option<AttackFinding> {
     let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
     // What an earlier attempt of the same client has left is its own, too: a lock may be taken twice by one holder.
-    let owned = tenures
-        .iter()
-        .filter(|it| it.client == claim.client)
-        .any(|it| it.from <= claim.answered && it.until.is_none_or(|until| until >= claim.asked));
+    let of_client: Vec<Tenure> =
+        tenures.iter().filter(|it| it.client == claim.client).copied().collect();
+    let owned = are_enough(&of_client, shown.quorum, (claim.asked, claim.answered));
     let client = claim.client;
     let (severity, invariant, level, summary) = match claim.of {
         ClaimOf::Acquired if !owned => (
@@ -269,8 +306,9 @@ fn dishonest(
             ),
         ),
         ClaimOf::NotAcquired => {
-            let left =
-                theirs().find(|it| it.expired && it.until.is_some_and(|it| it > claim.answered))?;
+            let left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > claim.answered);
+            // What is left on fewer servers keeps nobody from the lock.
+            let left = theirs().filter(left).nth(shown.quorum - 1)?;
             let span = left.until?.saturating_duration_since(left.from.max(claim.answered));
             let span = rounded(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
             (
@@ -359,7 +397,18 @@ mod tests {
             let (name, key) = (String::from("SET"), b"k".to_vec());
             let (lost, refused, reply, seen) = (false, None, None, Some(seen));
             let sent = self.at(sent_ms);
-            self.sent.push(TracedCommand { client, sent, name, key, lost, refused, reply, seen });
+            let node = 0;
+            self.sent.push(TracedCommand {
+                client,
+                node,
+                sent,
+                name,
+                key,
+                lost,
+                refused,
+                reply,
+                seen,
+            });
             self
         }
 
@@ -374,6 +423,7 @@ mod tests {
             let history = History::default();
             let shown = PlanEvidence {
                 plan: None,
+                quorum: 1,
                 promises: Promises { renews: false, checks: true, reports: true },
                 history: &history,
                 sent: &self.sent,
