@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::arena::Attack;
 use crate::clock::now;
-use crate::plan::AttackPlan;
+use crate::plan::{AttackPlan, LockStep};
 use crate::recorder::Recorder;
 
 /// The client that a plan strikes.
@@ -81,6 +81,12 @@ impl PlanStage {
         let mut board = self.board.subscribe();
         let found = timeout(span, board.wait_for(|board| is(board))).await;
         matches!(found, Ok(Ok(_)))
+    }
+
+    /// Whether the plan strikes a command of this step.
+    pub(crate) fn strikes_at(&self, step: LockStep) -> bool {
+        let boundary = self.plan.as_ref().and_then(|plan| plan.boundary.as_ref());
+        boundary.is_some_and(|boundary| boundary.step == step)
     }
 
     pub(crate) fn ttl(&self) -> Duration {

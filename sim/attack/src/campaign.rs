@@ -21,7 +21,7 @@ use crate::board::VICTIM;
 use crate::clock::{now, pause};
 use crate::error::AttackError;
 use crate::judgement::{Judged, PlanEvidence, judge};
-use crate::plan::{AttackPlan, Target, plans};
+use crate::plan::{AttackPlan, LockStep, Target, plans};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, Recorder};
 use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
@@ -354,7 +354,15 @@ fn disturbed(
         let late = rounded(nanos(staged.late));
         return Some(format!("the machine was too busy: picklock itself was late by {late}"));
     }
-    for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired && it.client != VICTIM) {
+    // The victim's acquiring is struck only where the plan says so.
+    let at_acquire = plan.boundary.as_ref().is_some_and(|it| it.step == LockStep::Acquire);
+    let is_spared = |it: &&Claim| it.client != VICTIM || !at_acquire;
+    if let Some(first) = claims.iter().find(|it| it.client == VICTIM).filter(is_spared)
+        && first.of == ClaimOf::NotAcquired
+    {
+        return Some(String::from("client 1 did not get a free lock, before anything struck it"));
+    }
+    for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired).filter(is_spared) {
         let took = sent.iter().filter(|it| it.client == claim.client);
         let took = took.filter_map(|it| Some((it.seen.as_ref()?.at, &it.seen.as_ref()?.changes)));
         let created = took.filter(|(at, changes)| !changes.is_empty() && *at <= claim.answered);

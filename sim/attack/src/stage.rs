@@ -127,6 +127,9 @@ fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: Lo
         AttackFault::LateRequest => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Delay)),
         AttackFault::LateReply => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Delay)),
         AttackFault::ResetBefore => (Action::Reset(Side::Request), Some(Fault::Reset)),
+        AttackFault::ResetAfter if step == LockStep::Release => {
+            (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Reset))
+        }
         AttackFault::ResetAfter => (Action::Reset(Side::Reply), Some(Fault::Reset)),
         AttackFault::Stop => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause)),
         AttackFault::Kill => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Crash)),
@@ -181,6 +184,14 @@ async fn direct(
         Some(AttackFault::LateRequest | AttackFault::LateReply) => {
             sleep(ttl.mul_f64(1.1)).await;
             stage.until(ttl * 2, Board::is_held_by_another).await;
+        }
+        Some(AttackFault::ResetAfter) if stage.strikes_at(LockStep::Release) => {
+            // The lock is free: whoever releases again is to meet the next holder.
+            stage.until(ttl / 4, Board::is_held_by_another).await;
+            let servers = stage.plan.as_ref().map_or(1, |plan| plan.servers);
+            for links in arena.links.iter().take(servers.into()) {
+                links[0].reset_connections();
+            }
         }
         Some(AttackFault::Stop) if goes_on => {
             process.signal(Signal::Stop);
@@ -332,6 +343,11 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
             stage.board.send_modify(|board| board.working -= 1);
             worked?;
             release(stage, &attempt, &mut worker).await?;
+            // Whoever comes back at once may get it again and again, and the others never.
+            let before = stage.board.borrow().acquired[client as usize - 1];
+            let others = |board: &Board| board.acquired.iter().sum::<u32>() - before;
+            let then = others(&stage.board.borrow());
+            stage.until(stage.ttl() / 2, |board| board.stop || others(board) > then).await;
         }
         sleep(RETRY).await;
     }
