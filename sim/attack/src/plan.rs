@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use scenarios::fault::Fault;
 use serde::Serialize;
 
 /// How far clocks jump.
@@ -66,7 +67,7 @@ pub enum Target {
 
 /// A row is a fault: its name, what it strikes, and what it does in a few words.
 macro_rules! attack_faults {
-    ($($kind:ident $name:literal $target:ident $does:literal,)+) => {
+    ($($kind:ident $name:tt $target:ident $does:literal,)+) => {
         /// A fault of a plan.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "each says what it does")]
@@ -114,9 +115,9 @@ attack_faults! {
     HolderKill "kill" Holder "the holder is killed",
     ScriptFlush "flush-scripts" Server "the server forgets its scripts",
     Restart "restart" Server "the server dies and comes back with its keys",
-    PowerLoss "power-loss" Server "the server loses power, and with it the lock that was not on its disk yet",
-    Failover "failover" Server "the server dies, and a replica takes over that the lock had not reached yet",
-    Evict "evict" Server "the lock's key is evicted, or somebody deletes it",
+    PowerLoss { Fault::PowerLoss.name() } Server "the server loses power, and with it the lock that was not on its disk yet",
+    Failover { Fault::Failover.name() } Server "the server dies, and a replica takes over that the lock had not reached yet",
+    Evict { Fault::Evict.name() } Server "the lock's key is evicted, or somebody deletes it",
     ServerClock "server-clock" Server "the server's clock jumps an hour ahead",
 }
 
