@@ -1,5 +1,5 @@
-//! The Redis model: what one command costs, without sockets, and parsing requests, one at a time and sixteen in one
-//! read.
+//! The Redis model: what one command costs, without sockets; what it costs to look with the effects witness after each;
+//! and parsing requests, one at a time and sixteen in one read.
 
 use std::hint::black_box;
 
@@ -8,6 +8,7 @@ use picklock::scripts::COMPARE_AND_DELETE;
 use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model};
 use redis_model::options::ModelOptions;
+use redis_model::witness::KeyWitness;
 use resp::{Parsed, Reply, RequestParser};
 
 const NOW: WallTime = WallTime::from_unix_ns(1_700_000_000_000_000_000);
@@ -59,6 +60,34 @@ fn commands(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// An acquisition and a release beside so many keys, which the witness looks at after each.
+fn witnessed(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("witness");
+    group.throughput(Throughput::Elements(2));
+    for keys in [1, 10, 1_000] {
+        let mut bench = Bench::new();
+        for key in 1..keys {
+            assert!(!bench.run(&[b"SET", format!("key:{key}").as_bytes(), b"value"]).is_error());
+        }
+        let mut witness = KeyWitness::default();
+        witness.look(&bench.model, NOW);
+        let mut see = |bench: &mut Bench, args: &[&[u8]]| {
+            black_box(bench.run(args));
+            black_box(witness.look(&bench.model, NOW)).len()
+        };
+        let set: [&[u8]; 6] = [b"SET", b"lock", b"0123456789abcdef", b"NX", b"PX", b"1000"];
+        assert_eq!(see(&mut bench, &set) + see(&mut bench, &[b"DEL", b"lock"]), 2, "both are seen");
+        group.bench_with_input(
+            BenchmarkId::new("SET NX PX, then DEL", keys),
+            &set,
+            |bencher, set| {
+                bencher.iter(|| see(&mut bench, set) + see(&mut bench, &[b"DEL", b"lock"]));
+            },
+        );
+    }
+    group.finish();
+}
+
 const SET: &[u8] = b"*6\r\n$3\r\nSET\r\n$4\r\nlock\r\n$16\r\n0123456789abcdef\r\n$2\r\nNX\r\n$2\r\nPX\r\n$4\r\n1000\r\n";
 
 /// Parses everything, and counts arguments.
@@ -87,5 +116,5 @@ fn requests(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, commands, requests);
+criterion_group!(benches, commands, witnessed, requests);
 criterion_main!(benches);

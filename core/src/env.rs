@@ -108,7 +108,7 @@ pub trait Subscription: Send + 'static {
 /// Why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The command surely never left: no connection could be made.
+    /// The command surely never left: no connection could be made, or it was known to be closed.
     #[error("not sent: {0}")]
     NotSent(Box<str>),
     /// The server answered with an error and carried nothing out.

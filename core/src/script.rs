@@ -15,7 +15,8 @@ pub enum Meaning {
     /// in milliseconds.
     Extends,
     /// The key was not there and is the caller's now; the last argument is its TTL in milliseconds.
-    /// The answer is a list, whose first element is the 1.
+    /// The answer is a list, whose first element is the 1. A 2 there means that the key was the caller's
+    /// already and lives for the TTL from now.
     Creates,
     /// The key was the caller's or missing, and may have been handed over to another. The answers -1 and 2
     /// mean that the key was not changed; other answers say nothing about it.

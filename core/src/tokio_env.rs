@@ -1,8 +1,8 @@
 //! The environment of a service: tokio's timers and tasks, and Redis through redis-rs.
 //!
-//! Invariant: a call is *not sent* only where no connection could be made, or where every server that
-//! received it has redirected it; *refused* only where a server answered an error; every other failure
-//! after a command was handed over is *indeterminate*. There are no retries, no reconnecting in mid-command
+//! Invariant: a call is *not sent* only where no connection could be made, where that was known to be closed,
+//! or where every server that received it has redirected it; *refused* only where a server answered an error;
+//! every other failure after a command was handed over is *indeterminate*. There are no retries, no reconnecting in mid-command
 //! and no timeout for replies: the lock decides on those, and a client that did so by itself would repeat
 //! commands that must not be repeated.
 

@@ -22,12 +22,21 @@ pub(crate) enum Strikes {
     Client,
     /// A message between a client and a server: staged on the client.
     Message,
-    /// A server, which goes on.
+    /// A server, which goes on with its keys.
     Server,
+    /// A server, which goes on without the lock's key.
+    ServerKeys,
     /// A server, which may have lost keys by it that it had granted.
     ServerEnds,
     /// Whosever clock it is.
     Either,
+}
+
+impl Strikes {
+    /// Whether it is certainly a server.
+    pub(crate) const fn is_server(self) -> bool {
+        matches!(self, Self::Server | Self::ServerKeys | Self::ServerEnds)
+    }
 }
 
 /// Whether a fault of a scenario says something.
@@ -97,6 +106,8 @@ faults! {
     ClockStep "clock-step" Either                [No No Needs No No No May],
     /// The server forgot its scripts.
     ScriptFlush "script-flush" Server            [No No No No No No No],
+    /// The lock's key was evicted, or somebody deleted it.
+    Evict "evict" ServerKeys                     [No No No No No No No],
     /// The primary died, and a replica took its place with what it had.
     Failover "failover" ServerEnds               [Needs No No No No May May],
     /// A server was without power: of its file, what had not been synced is gone.
@@ -108,7 +119,7 @@ faults! {
 impl Fault {
     /// Whether a server may have lost keys by it that it had granted.
     pub fn loses_keys(self) -> bool {
-        self.strikes() == Strikes::ServerEnds
+        matches!(self.strikes(), Strikes::ServerKeys | Strikes::ServerEnds)
     }
 
     /// Whether it happens to a message on its way.
@@ -144,6 +155,7 @@ impl Fault {
             }
             Self::ClockStep => format!("has its clock jump{}", lasts("by")),
             Self::ScriptFlush => "makes the server forget its scripts".to_owned(),
+            Self::Evict => "evicts the lock's key".to_owned(),
             Self::Failover => "kills the primary, and a replica takes over".to_owned(),
             Self::PowerLoss => format!("cuts the server's power{}", lasts("for")),
             Self::ServerCrash => format!("kills the server{}", lasts("for")),

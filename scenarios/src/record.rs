@@ -18,7 +18,7 @@ use picklock::reply::Reply;
 use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
-use crate::history::{Content, Intent, Journal, KeyDigest, Texts, What};
+use crate::history::{Content, Intent, Journal, KeyDigest, Texts, Touch, What};
 use crate::recipe::{About, KeyValue};
 
 use command_semantics::{CommandSemantics, Writes};
@@ -65,6 +65,14 @@ impl Dialect {
     pub fn intent<'a>(&self, command: &'a Command) -> (&'a [u8], Intent) {
         let semantics = command_semantics::semantics(command, self, || WallTime::from_unix_ns(0));
         (semantics.key, semantics.intent)
+    }
+
+    /// What a history says that the command has done to its first key, where it was answered so.
+    pub fn touch(&self, command: &Command, answer: &Reply) -> Touch {
+        let CommandSemantics { intent, gives_old, .. } =
+            command_semantics::semantics(command, self, || WallTime::from_unix_ns(0));
+        let sent = SentCommand { op: 0, intent, gives_old, place: None, content: None };
+        command_semantics::touch(sent, answer)
     }
 }
 

@@ -35,6 +35,12 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
             "use --world embedded, or --world redis with a redis-server that picklock starts",
         ));
     }
+    if args.oracle.is_some() && args.nodes > 1 {
+        return Err(Failure::usage_text(
+            "programs that an oracle judges are attacked on one server",
+            "leave --nodes away, or write a worker: see docs/attack.md",
+        ));
+    }
     refuse_several(&args.server)?;
     let Chosen { choice, why, .. } = choose(args.world, &args.server)?;
     if !terminal.options.quiet {
@@ -45,6 +51,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
     let attack = Arc::new(Attack {
         command: args.command.clone(),
         server: choice,
+        nodes: args.nodes,
         clients: args.clients,
         ttl: args.ttl.0,
         key: args.key.clone(),
@@ -156,6 +163,10 @@ fn again(args: &AttackArgs, plan: &str) -> String {
     let line =
         Line::new().word("attack").option("--only", plan).option("--ttl", &args.ttl.to_string());
     let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
+    let line = match args.nodes {
+        1 => line,
+        nodes => line.option("--nodes", &nodes.to_string()),
+    };
     let mut line = line.option("--world", args.world.name()).server(&args.server, true);
     if let Some(oracle) = &args.oracle {
         line = line.option("--oracle", oracle).option("--end-within", &args.end_within.to_string());

@@ -10,7 +10,11 @@ use nix::sys::signal::Signal;
 
 /// A lock of a few lines: SET NX PX, and DEL.
 fn naive() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/attack/shell/naive.sh");
+    example("naive.sh")
+}
+
+fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/attack/shell").join(name);
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
@@ -50,6 +54,55 @@ fn a_naive_lock_is_picked_in_both_worlds() {
         assert!(!levels[0]["story"].as_array().unwrap().is_empty());
         room.is_left_clean();
     }
+}
+
+#[test]
+fn what_strikes_servers_is_staged_in_both_worlds() {
+    // It deletes no key but its own; its servers may be one.
+    let lock = example("redlock.sh");
+    let only = "restart,failover,server-clock,evict,power-loss";
+    for (world, failover) in [("embedded", "not-stageable"), ("redis", "assumption")] {
+        let room = Room::new();
+        let args = ["attack", "--world", world, "--only", only, "--format", "json", "--", &lock];
+        let said = room.run(&args).ended(0);
+        let found: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        let plans = found["plans"].as_array().unwrap().iter();
+        let came: Vec<_> = plans.map(|it| (&it["plan"], &it["outcome"])).collect();
+        let expected = [
+            ("hold.restart", "held"),
+            ("hold.power-loss", "assumption"),
+            ("hold.failover", failover),
+            ("hold.evict", "assumption"),
+            ("hold.server-clock", failover),
+        ];
+        assert_eq!(came.len(), expected.len(), "{world}: {came:?}");
+        for ((plan, outcome), expected) in came.iter().zip(expected) {
+            assert_eq!((plan.as_str(), outcome.as_str()), (Some(expected.0), Some(expected.1)));
+        }
+        room.is_left_clean();
+    }
+}
+
+#[test]
+fn a_lock_on_several_servers_survives_what_strikes_one_of_them() {
+    let redlock = example("redlock.sh");
+    let room = Room::new();
+    let only = "acquire.set.most.lose-reply,hold.power-loss,hold.most.power-loss";
+    let args = ["attack", "--world", "redis", "--nodes", "3", "--only", only, "--", &redlock];
+    let said = room.run(&args).ended(0);
+    for says in [
+        "3 x redis",
+        "  lose-reply                 ok",
+        "cuts the server's power at server 1",
+        "--nodes 3",
+        "3 plans: 1 with an assumption, 2 held",
+    ] {
+        assert!(said.stdout.contains(says), "no {says:?} in {}", said.stdout);
+    }
+    let args = ["attack", "--world", "embedded", "--nodes", "2", "--", &naive()];
+    let said = room.run(&args).ended(2).message();
+    assert!(said.contains("sent nothing to server 1") && said.contains("REDIS_URLS"), "{said}");
+    room.is_left_clean();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use live_world::endpoint::Choice;
 use scenarios::fault::Fault;
 
 /// Which pairs, and the fault that each stages; none where it stages none.
-const PAIRS: [(&str, &str, Option<Fault>); 19] = [
+const PAIRS: [(&str, &str, Option<Fault>); 20] = [
     ("check-then-create", "exists-then-set", Some(Fault::Pause)),
     ("check-then-create", "single", Some(Fault::Pause)),
     ("clock-skew", "getset-timestamp", Some(Fault::ClockStep)),
@@ -19,6 +19,7 @@ const PAIRS: [(&str, &str, Option<Fault>); 19] = [
     ("expiry-race", "get-del-release", Some(Fault::Pause)),
     ("expiry-race", "single", Some(Fault::Pause)),
     ("gc-pause", "del-release", Some(Fault::Pause)),
+    ("gc-pause", "redlock", Some(Fault::Pause)),
     ("gc-pause", "no-ttl", Some(Fault::Pause)),
     ("gc-pause", "single", Some(Fault::Pause)),
     ("holder-cut-off", "polling", Some(Fault::Partition)),

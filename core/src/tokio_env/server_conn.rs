@@ -1,7 +1,7 @@
 //! One multiplexed connection to one server.
 //!
 //! Invariant: an error that the server answered is *refused*, and every other failure after a command was
-//! handed over is *indeterminate*. Commands are written in the order of their first polls. A broken
+//! handed over is *indeterminate*. To a connection that is known to be closed none is handed over. Commands are written in the order of their first polls. A broken
 //! connection stays broken: [`Host`](super::host::Host) makes another.
 
 use std::future::{Future, poll_fn};
@@ -25,7 +25,8 @@ use crate::time::{Instant, span_ns};
 /// vanished without closing is otherwise noticed only after minutes.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A connection that has been idle for this long is checked before it is used again.
+/// A connection that has been idle for this long is checked before it is used again. Now and then the PING of a
+/// check is sent, so those that are in use, perhaps in the midst of a transaction, are not checked.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// How connections are made.
@@ -56,6 +57,8 @@ pub(super) struct ServerConn {
 #[derive(Default)]
 pub(super) struct Health {
     pub(super) broken: AtomicBool,
+    /// It takes no more commands.
+    closed: AtomicBool,
     /// When the first call was made since which nothing was received.
     waiting_since_ns: AtomicU64,
     received_ns: AtomicU64,
@@ -82,8 +85,14 @@ impl Health {
         waiting_since_ns != 0 && monotonic().since(Instant::from_ns(waiting_since_ns)) >= span
     }
 
+    fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.broken.store(true, Ordering::Relaxed);
+    }
+
     fn is_idle(&self) -> bool {
-        monotonic().since(Instant::from_ns(self.received_ns.load(Ordering::Relaxed))) >= IDLE
+        let received_ns = self.received_ns.load(Ordering::Relaxed);
+        received_ns == 0 || monotonic().since(Instant::from_ns(received_ns)) >= IDLE
     }
 }
 
@@ -124,6 +133,18 @@ impl ServerConn {
         .await
     }
 
+    /// Refuses to send on a connection that is known to be closed. redis-rs has one error for that and for a
+    /// connection that breaks behind a command, so it has to be known before: of one that was in use a moment ago
+    /// it is not. This never waits: the command is handed over in the first poll of its call.
+    async fn check_open(&self) -> Result<(), CallError> {
+        let health = &self.health;
+        if !health.closed.load(Ordering::Relaxed) && (!health.is_idle() || self.is_open().await) {
+            return Ok(());
+        }
+        health.close();
+        Err(CallError::NotSent("the connection is closed".into()))
+    }
+
     /// See [`Conn::gave_up`](crate::env::Conn::gave_up).
     pub(super) fn gave_up(&self, silence: Duration) -> bool {
         let given_up = self.health.is_silent_for(silence);
@@ -134,6 +155,7 @@ impl ServerConn {
     }
 
     pub(super) async fn call(&self, command: &Command) -> Result<Reply, CallError> {
+        self.check_open().await?;
         let packed = packed(command);
         let mut inner = self.inner.clone();
         self.health.sent();
@@ -144,6 +166,7 @@ impl ServerConn {
     /// Sends a command for a key that is being migrated to this node. ASKING applies to the next command of its
     /// connection, and others share this one, so both are written at once.
     pub(super) async fn call_asking(&self, command: &Command) -> Result<Reply, CallError> {
+        self.check_open().await?;
         let mut both = Pipeline::with_capacity(2);
         both.add_command(redis::cmd("ASKING")).add_command(packed(command));
         let mut inner = self.inner.clone();
@@ -160,7 +183,7 @@ impl ServerConn {
                 None => {
                     // A timeout of redis-rs says nothing about the connection.
                     if !error.is_timeout() {
-                        self.health.broken.store(true, Ordering::Relaxed);
+                        self.health.close();
                     }
                     return Err(CallError::Indeterminate(error.to_string().into()));
                 }
@@ -254,7 +277,69 @@ pub(super) fn connect_error(error: RedisError) -> CallError {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
     use super::*;
+
+    /// A server that accepts the greeting of redis-rs, reads so many commands more and closes the connection; and
+    /// a connection to it.
+    async fn closing(commands: usize) -> (ServerConn, JoinHandle<usize>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            let (mut request, mut read) = ([0; 4096], 0);
+            let mut greetings = 0;
+            while greetings < 2 || read < commands {
+                let len = peer.read(&mut request).unwrap();
+                let words = String::from_utf8_lossy(&request[..len]).into_owned();
+                greetings += words.matches("SETINFO").count();
+                read += words.matches("DEL").count();
+                let answers = "+OK\r\n".repeat(words.matches("SETINFO").count());
+                peer.write_all(answers.as_bytes()).unwrap();
+            }
+            read
+        });
+        let client = Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
+        (ServerConn::open(&client, TokioOptions::default()).await.unwrap(), server)
+    }
+
+    fn block_on(work: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(work);
+    }
+
+    #[test]
+    fn nothing_is_sent_behind_a_command_whose_connection_broke() {
+        block_on(async {
+            let (conn, server) = closing(1).await;
+            let delete = Command::new("DEL").arg("k");
+            let first = conn.call(&delete).await;
+            assert!(matches!(first, Err(CallError::Indeterminate(_))), "{first:?}");
+            assert_eq!(server.join().unwrap(), 1);
+            for call in [conn.call(&delete).await, conn.call_asking(&delete).await] {
+                assert!(matches!(call, Err(CallError::NotSent(_))), "{call:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn nothing_is_sent_on_a_connection_that_was_closed_while_idle() {
+        block_on(async {
+            let (conn, server) = closing(0).await;
+            server.join().unwrap();
+            // Until the task behind the connection has heard of it.
+            while conn.is_open().await {
+                tokio::task::yield_now().await;
+            }
+            conn.health.received_ns.store(0, Ordering::Relaxed);
+            let call = conn.call(&Command::new("DEL").arg("k")).await;
+            assert!(matches!(call, Err(CallError::NotSent(_))), "{call:?}");
+            assert!(conn.is_broken());
+        });
+    }
 
     #[test]
     fn replies_of_both_protocols_are_alike() {

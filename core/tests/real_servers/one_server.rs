@@ -155,6 +155,20 @@ async fn a_connection_that_was_closed_while_idle_costs_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_was_lost_with_its_connection_is_not_said_to_be_released() {
+    let server = RedisServer::start(&[]);
+    let (env, observer) = (server.env(), server.env());
+    let guard = lock(env.clone(), options(LONG)).try_acquire().await.unwrap();
+    // As a server does that is started again without a file.
+    call(&observer, &["FLUSHALL"]).await;
+    call(&observer, &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+    let idle_from = env.now();
+    eventually(&env, || async { env.now() > idle_from.after(Duration::from_secs(1)) }).await;
+    // The first deletion was never sent, so it is not what has deleted the key.
+    assert_eq!(guard.release().await, Released::AlreadyExpired);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_that_says_nothing_is_asked_on_a_new_connection() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

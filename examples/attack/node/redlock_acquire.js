@@ -1,12 +1,12 @@
-// node-redlock's `acquire` and `release`, on one server.
+// node-redlock's `acquire` and `release`, on one server or several.
 "use strict";
 
 const Redis = require("ioredis");
 const { default: Redlock, ExecutionError } = require("redlock");
 
-const { KEY, TTL_MS, URL, serve } = require("./worker");
+const { KEY, TTL_MS, URLS, serve } = require("./worker");
 
-const redlock = new Redlock([new Redis(URL)]);
+const redlock = new Redlock(URLS.map((url) => new Redis(url)));
 let lock;
 
 serve(

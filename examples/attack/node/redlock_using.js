@@ -1,12 +1,12 @@
-// node-redlock's `using`: a routine within a lock that extends itself, on one server.
+// node-redlock's `using`: a routine within a lock that extends itself, on one server or several.
 "use strict";
 
 const Redis = require("ioredis");
 const { default: Redlock, ExecutionError } = require("redlock");
 
-const { KEY, TTL_MS, URL, say, serve } = require("./worker");
+const { KEY, TTL_MS, URLS, say, serve } = require("./worker");
 
-const redlock = new Redlock([new Redis(URL)]);
+const redlock = new Redlock(URLS.map((url) => new Redis(url)));
 let signal, end, ended;
 
 // Resolves when the routine begins; the routine then lasts until `end` is called.

@@ -22,6 +22,8 @@ async function serve({ acquire, check, release }, promises = "") {
 
 module.exports = {
   URL: process.env.REDIS_URL,
+  // Each server, where the lock is on several.
+  URLS: (process.env.REDIS_URLS ?? process.env.REDIS_URL).split(","),
   KEY: process.env.PICKLOCK_KEY,
   TTL_MS: Number(process.env.PICKLOCK_TTL_MS),
   say,

@@ -1,16 +1,16 @@
-"""pottery's Redlock, on one server."""
+"""pottery's Redlock, on one server or several."""
 from pottery import ReleaseUnlockedLock, Redlock
 
-from worker import KEY, TTL_MS, connect, serve
+from worker import KEY, TTL_MS, connect_all, serve
 
-server = connect()
+masters = set(connect_all())
 lock = None
 
 
 def acquire():
     global lock
     # A new one for each acquisition is safest, says its documentation.
-    lock = Redlock(key=KEY, masters={server}, auto_release_time=TTL_MS / 1000)
+    lock = Redlock(key=KEY, masters=masters, auto_release_time=TTL_MS / 1000)
     return lock.acquire(blocking=False)
 
 

@@ -55,6 +55,8 @@ pub struct StoryWriter<'a> {
     unheard: FxHashMap<u32, (Moment, StoryStep)>,
     /// Acquisitions that have tried in vain.
     tried: FxHashSet<u32>,
+    /// Whether the lock's key is kept on several servers.
+    several: bool,
     sent: FxHashMap<u32, Event>,
     seen: u64,
 }
@@ -77,6 +79,7 @@ impl<'a> StoryWriter<'a> {
             accused,
             unheard: FxHashMap::default(),
             tried: FxHashSet::default(),
+            several: false,
             sent: FxHashMap::default(),
             seen: 0,
         }
@@ -90,11 +93,12 @@ impl<'a> StoryWriter<'a> {
     /// Shows it the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.seen += 1;
-        if let What::Fault { fault, for_ns, .. } = event.what {
+        if let What::Fault { fault, for_ns, node: server, .. } = event.what {
             if let Some(text) = fault.story(event.client, for_ns) {
                 let part = if fault == Fault::Crash { StepKind::Death } else { StepKind::Fault };
                 let until_ns = event.at_ns.saturating_add(for_ns);
-                self.faults.push(((event.at_ns, self.seen), until_ns, step(event, text, part)));
+                let step = StoryStep { server, ..step(event, text, part) };
+                self.faults.push(((event.at_ns, self.seen), until_ns, step));
             }
             return;
         }
@@ -127,7 +131,10 @@ impl<'a> StoryWriter<'a> {
         let failed_try = || failed_try(self.head, texts, event, invoked?);
         let failed_try = || failed_try().filter(|_| self.tried.insert(event.acquisition));
         if let Some((text, part)) = told.or_else(failed_try) {
-            steps.push(((event.at_ns, self.seen), step(event, text, part)));
+            let server = invoked.and_then(|it| server_of_lock(self.head, texts, it.what));
+            self.several |= server.is_some_and(|server| server > 0);
+            let step = StoryStep { server, ..step(event, text, part) };
+            steps.push(((event.at_ns, self.seen), step));
         }
     }
 
@@ -157,7 +164,12 @@ impl<'a> StoryWriter<'a> {
             let concern = self.faults.iter().filter(concerns);
             steps.extend(concern.map(|(at, _, step)| (*at, step.clone())));
             steps.sort_by_key(|(at, _)| *at);
-            let steps: Vec<StoryStep> = steps.into_iter().map(|(_, step)| step).collect();
+            let told = |(_, step): (Moment, StoryStep)| {
+                let server = step.server.filter(|_| self.several);
+                let text = step.step.text + &short::at(server);
+                StoryStep { server, step: WitnessStep { text, ..step.step }, ..step }
+            };
+            let steps: Vec<StoryStep> = steps.into_iter().map(told).collect();
             witness.story = short::shorten(finding.level, witness, &steps);
             witness.steps = steps.into_iter().map(|it| it.step).collect();
         }
@@ -171,7 +183,16 @@ fn has_story(witness: &Witness) -> bool {
 
 fn step(event: &Event, text: String, part: StepKind) -> StoryStep {
     let Event { at_ns, client, acquisition, op, .. } = *event;
-    StoryStep { step: WitnessStep { at_ns, client, text }, part, acquisition, op }
+    let step = WitnessStep { at_ns, client, text };
+    StoryStep { step, part, acquisition, op, server: None }
+}
+
+/// The server that a command on the lock's key was sent to.
+fn server_of_lock(head: &Head, texts: &Texts, invoked: What) -> Option<u16> {
+    match invoked {
+        What::Command { node, key, .. } if texts.get(key) == head.lock_key => Some(node),
+        _ => None,
+    }
 }
 
 /// A try of the lock that did not succeed, in words.

@@ -126,7 +126,7 @@ impl Staged {
     /// Whom it strikes: where nothing is said, any client, or for what happens to servers the
     /// primary.
     pub fn whom(&self) -> Whom {
-        let of_server = matches!(self.kind.strikes(), Strikes::Server | Strikes::ServerEnds);
+        let of_server = self.kind.strikes().is_server();
         self.on.unwrap_or(if of_server { Whom::Primary } else { Whom::Any })
     }
 

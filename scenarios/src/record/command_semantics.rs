@@ -249,6 +249,11 @@ pub(super) fn touch(sent: SentCommand, reply: &Reply) -> Touch {
         Touch::Unknown => return Touch::Unknown,
         // With GET it answers what kept it from writing.
         Touch::Create(_) if gives_old => *reply == Reply::Nil,
+        // A script that found the caller's own key has given it a whole TTL again.
+        Touch::Create(Some(ttl_ns)) if matches!(reply, Reply::Array(list) if list.first() == Some(&Reply::Int(2))) =>
+        {
+            return Touch::Extend(ttl_ns);
+        }
         // SET says OK where it wrote and nothing where it did not; SETNX says 1 or 0; a script says so
         // in the first place of a list.
         Touch::Create(_) => match reply {

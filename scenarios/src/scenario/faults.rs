@@ -222,7 +222,7 @@ impl Check<'_> {
             let why = format!("a {name} strikes a client, and {whom} is a server");
             return self.wrong("on", why, "write on = \"holder\", \"any\" or \"client 1\"");
         }
-        if matches!(struck, Strikes::Server | Strikes::ServerEnds) && whom.is_client() {
+        if struck.is_server() && whom.is_client() {
             let why = format!("a {name} strikes a server, and {whom} is a client");
             return self.wrong("on", why, "write on = \"primary\" or \"server 0\"");
         }

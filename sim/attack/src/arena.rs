@@ -1,4 +1,4 @@
-//! An arena: a server, the proxy's links to it, and workers that contend for one lock.
+//! An arena: one or several servers, the proxy's links to them, and workers that contend for one lock.
 //!
 //! Invariant: plans follow each other in an arena, and none inherits anything from another: keys and rules are gone, and
 //! a worker is used again only if it got, and released, a free lock just before.
@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use fault_proxy::{ClientId, Detail, Link, Proxy};
 use live_world::endpoint::Choice;
+use live_world::server::Password;
 use live_world::supervisor::Supervisor;
 use picklock::env::Node;
 
 use crate::error::AttackError;
 use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
+use crate::seen::CommandSeen;
 use crate::server::WatchedServer;
 use crate::worker::Worker;
 
@@ -28,6 +30,8 @@ pub struct Attack {
     pub command: Vec<OsString>,
     /// The server they lock on.
     pub server: Choice,
+    /// How many servers the lock is kept on.
+    pub nodes: u16,
     /// How many workers contend; at least two.
     pub clients: u32,
     /// The TTL that workers are told.
@@ -55,9 +59,10 @@ pub(crate) struct Arena {
     pub(crate) attack: Arc<Attack>,
     pub(crate) supervisor: Supervisor,
     // Dropped in this order: links before what they lead to.
-    pub(crate) links: Vec<Link>,
+    /// By server, and by client from client 1.
+    pub(crate) links: Vec<Vec<Link>>,
     pub(crate) proxy: Proxy,
-    pub(crate) server: WatchedServer,
+    pub(crate) servers: Vec<WatchedServer>,
     /// How long the lock's key lives without renewal, as far as is known.
     pub(crate) life: Duration,
     /// Whether the lock has run here without faults, with the scripts that the server has now.
@@ -67,26 +72,30 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Starts a server and its links, and no worker yet.
+    /// Starts the servers and the links to them, and no worker yet.
     pub(crate) async fn open(
         attack: &Arc<Attack>,
         supervisor: &Supervisor,
         run: &str,
     ) -> Result<Self, AttackError> {
-        let server = WatchedServer::open(&attack.server, run).await?;
         let proxy = Proxy::start(Detail::Replies)?;
         // What is lost is silent for some time, as on a network, and then the connection breaks, so that a client
         // without time-outs does not wait for ever.
         let plan = fault_proxy::Plan { grace: Some(attack.ttl * 2), ..Default::default() };
-        let links = (1..=attack.clients)
-            .map(|client| {
+        let password = Password::draw();
+        let (mut servers, mut links) = (Vec::new(), Vec::new());
+        for node in 0..attack.nodes {
+            let server = WatchedServer::open(&attack.server, &password, run).await?;
+            let link = |client| {
                 let upstream = server.endpoint.upstream();
-                proxy.listen(ClientId(client), Node(0), upstream, plan.clone())
-            })
-            .collect::<Result<_, _>>()?;
+                proxy.listen(ClientId(client), Node(node), upstream, plan.clone())
+            };
+            links.push((1..=attack.clients).map(link).collect::<Result<_, _>>()?);
+            servers.push(server);
+        }
         let workers = (0..attack.clients).map(|_| None).collect();
         let (attack, supervisor, life) = (Arc::clone(attack), supervisor.clone(), attack.ttl);
-        Ok(Self { attack, supervisor, links, proxy, server, life, rehearsed: false, workers })
+        Ok(Self { attack, supervisor, links, proxy, servers, life, rehearsed: false, workers })
     }
 
     /// Makes everything as new: no key, and each worker proven to lock and unlock.
@@ -121,24 +130,60 @@ impl Arena {
         }
     }
 
-    /// Empties the server.
+    /// Empties the servers.
     pub(crate) async fn clear(&self) -> Result<(), AttackError> {
-        self.server.command(&["FLUSHALL"]).await
+        for server in &self.servers {
+            server.command(&["FLUSHALL"]).await?;
+        }
+        Ok(())
+    }
+
+    /// What answers, such as `3 x redis 7.0.15`.
+    pub(crate) fn server_name(&self) -> String {
+        let name = self.servers[0].name();
+        if self.attack.nodes > 1 { format!("{} x {name}", self.attack.nodes) } else { name }
+    }
+
+    /// What the servers have carried out, by server.
+    pub(crate) fn commands(&self) -> Vec<Vec<CommandSeen>> {
+        self.servers.iter().map(|it| it.log.commands()).collect()
+    }
+
+    /// Returns once the witnesses have seen all that the servers had carried out; whether they have.
+    pub(crate) async fn catch_up(&self) -> bool {
+        let mut all = true;
+        for server in &self.servers {
+            all &= server.catch_up().await;
+        }
+        all
+    }
+
+    /// Ends the workers and the servers, and waits until the servers are gone.
+    pub(crate) async fn close(mut self) {
+        self.workers.clear();
+        for server in self.servers {
+            server.close().await;
+        }
     }
 
     async fn start(&self, place: usize) -> Result<Worker, AttackError> {
         let Attack { command, start_within, .. } = &*self.attack;
-        let mut variables = self.variables(place + 1, self.links[place].addr());
+        let addrs: Vec<SocketAddr> = self.links.iter().map(|links| links[place].addr()).collect();
+        let mut variables = self.variables(place + 1, &addrs);
         variables.push((String::from("PICKLOCK_PROTOCOL"), PROTOCOL.to_string()));
         Ok(Worker::start(&self.supervisor, command, variables, true, *start_within).await?)
     }
 
-    /// What a program of this client is told, whose way to the server begins there.
-    pub(crate) fn variables(&self, client: usize, addr: SocketAddr) -> Vec<(String, String)> {
+    /// What a program of this client is told, whose ways to the servers begin there.
+    pub(crate) fn variables(&self, client: usize, addrs: &[SocketAddr]) -> Vec<(String, String)> {
         let Attack { ttl, key, .. } = &*self.attack;
-        let password = self.server.endpoint.password().unwrap_or_default();
+        let password = self.servers[0].endpoint.password().unwrap_or_default();
+        let urls: Vec<String> =
+            addrs.iter().map(|addr| format!("redis://:{password}@{addr}/0")).collect();
+        let addr = addrs[0];
         let variables = [
-            ("REDIS_URL", format!("redis://:{password}@{addr}/0")),
+            ("REDIS_URL", urls[0].clone()),
+            ("REDIS_URLS", urls.join(",")),
             ("REDIS_HOST", addr.ip().to_string()),
             ("REDIS_PORT", addr.port().to_string()),
             ("REDIS_PASSWORD", password.to_owned()),

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::arena::Attack;
 use crate::clock::now;
-use crate::plan::AttackPlan;
+use crate::plan::{AttackPlan, LockStep};
 use crate::recorder::Recorder;
 
 /// The client that a plan strikes.
@@ -104,6 +104,12 @@ impl PlanStage {
         self.until(span, |board| board.is_held_by_another() || board.is_deserted()).await;
     }
 
+    /// Whether the plan strikes a command of this step.
+    pub(crate) fn strikes_at(&self, step: LockStep) -> bool {
+        let boundary = self.plan.as_ref().and_then(|plan| plan.boundary.as_ref());
+        boundary.is_some_and(|boundary| boundary.step == step)
+    }
+
     pub(crate) fn ttl(&self) -> Duration {
         self.life
     }
@@ -123,9 +129,10 @@ impl PlanStage {
         self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
     }
 
-    pub(crate) fn strike(&self, client: u32, fault: Fault) {
+    /// A fault strikes a client, or with client 0 this server.
+    pub(crate) fn strike(&self, client: u32, node: Option<u16>, fault: Fault) {
         let in_hold = self.board.borrow().victim == VictimState::Holding;
-        self.recorder.fault(client, fault, in_hold);
+        self.recorder.fault(client, node, fault, in_hold);
         self.board.send_modify(|board| {
             board.struck.get_or_insert_with(now);
             board.rivals_at_strike = board.rivals();

@@ -20,7 +20,7 @@ use crate::clock::{nanos, pause};
 use crate::error::AttackError;
 use crate::judgement::{Judged, PlanEvidence, judge};
 use crate::known::{Known, LATE_MOST, LIFE_MOST, MARGIN, probe};
-use crate::plan::{AttackPlan, Target, plans};
+use crate::plan::{AttackPlan, LockStep, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf};
@@ -104,14 +104,21 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     if let Some((_, error)) = failures.into_iter().next() {
         return Err(error.into());
     }
-    arena.server.catch_up().await;
-    let commands = arena.server.log.commands();
-    let sent = transcript::sent(&arena.proxy.log(), &commands, start);
+    arena.catch_up().await;
+    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), start);
     let recorded = recorder.take();
     if sent.is_empty() {
         return Err(AttackError::NoLock(String::from(
             "your worker sent nothing to its Redis: it must connect to the address in REDIS_URL (or REDIS_HOST and \
              REDIS_PORT, with REDIS_PASSWORD)",
+        )));
+    }
+    let is_silent = |node: &u16| sent.iter().all(|it| it.node != *node);
+    if let Some(silent) = (0..attack.nodes).find(is_silent) {
+        return Err(AttackError::NoLock(format!(
+            "your worker sent nothing to server {silent}: a lock on {} servers finds their addresses in REDIS_URLS, \
+             with commas between them",
+            attack.nodes,
         )));
     }
     let (boundaries, keys) = transcript::learn(&sent, &recorded);
@@ -134,8 +141,9 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
         arena.life = life.max(attack.ttl);
     }
     let attack = Arc::clone(attack);
+    let plans = plans(&boundaries, arena.attack.nodes);
     let known = Known { lock_key, promises, releases: true };
-    Ok(Learnt { attack, plans: plans(&boundaries), known, arena })
+    Ok(Learnt { attack, plans, known, arena })
 }
 
 /// Runs the lock without faults, so that whatever is cached is.
@@ -159,7 +167,7 @@ async fn run(
     let queue = Arc::new(Mutex::new(queue));
     let again = campaign.again;
     let life = arena.life;
-    let (server, world) = (arena.server.name(), arena.server.world());
+    let (server, world) = (arena.server_name(), arena.servers[0].world());
     let mut tasks = JoinSet::new();
     let mut first = Some(arena);
     for job in 1..=campaign.jobs.clamp(1, total.max(1)) {
@@ -191,8 +199,7 @@ async fn run(
                 reports.push((place, report));
                 done.fetch_add(1, Ordering::Relaxed);
             }
-            arena.workers.clear();
-            arena.server.close().await;
+            arena.close().await;
             Ok::<_, AttackError>(reports)
         });
     }
@@ -209,6 +216,7 @@ async fn run(
         command: attack.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
         world: world.to_owned(),
         server,
+        nodes: attack.nodes,
         clients: attack.clients,
         ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
         lock_key: (!known.lock_key.is_empty())
@@ -276,9 +284,12 @@ async fn once(
     }
     // Its scripts are gone then.
     arena.rehearsed = plan.fault.target() != Target::Server;
-    let staged = stage::run(arena, Some(plan), known.promises.renews).await;
+    for server in arena.servers.iter_mut().take(plan.servers.into()) {
+        server.get_ready(plan.fault).await?;
+    }
+    let staged = stage::run(arena, Some((plan, &known.lock_key)), known.promises.renews).await;
     probe(arena, &known.lock_key, &staged.recorder).await;
-    let is_seen = arena.server.catch_up().await;
+    let is_seen = arena.catch_up().await;
     let (trace, judged) = judged(arena, known, plan, &staged);
     let PlanTrace { history, divergence, phases, claims, sent } = trace;
     let Judged { mut levels, mut findings, mut doubts } = judged;
@@ -340,7 +351,15 @@ fn disturbed(
         let late = rounded(nanos(staged.late));
         return Some(format!("the machine was too busy: picklock itself was late by {late}"));
     }
-    for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired && it.client != VICTIM) {
+    // The victim's acquiring is struck only where the plan says so.
+    let at_acquire = plan.boundary.as_ref().is_some_and(|it| it.step == LockStep::Acquire);
+    let is_spared = |it: &&Claim| it.client != VICTIM || !at_acquire;
+    if let Some(first) = claims.iter().find(|it| it.client == VICTIM).filter(is_spared)
+        && first.of == ClaimOf::NotAcquired
+    {
+        return Some(String::from("client 1 did not get a free lock, before anything struck it"));
+    }
+    for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired).filter(is_spared) {
         let took = sent.iter().filter(|it| it.client == claim.client);
         let took = took.filter_map(|it| Some((it.seen.as_ref()?.at, &it.seen.as_ref()?.changes)));
         let created = took.filter(|(at, changes)| !changes.is_empty() && *at <= claim.answered);
@@ -352,11 +371,12 @@ fn disturbed(
             ));
         }
     }
-    // A server that is away delays everybody, and a lock that renews may be held for longer.
-    if known.promises.renews || plan.fault.target() == Target::Server {
+    // A lock that renews may be held for longer, and what a server has forgotten nobody holds.
+    if known.promises.renews || plan.fault.forgets() {
         return None;
     }
-    let worked = |it: &&Phases| it.client != VICTIM;
+    // The victim stands still in some plans. Where a server is to come back at once, it must.
+    let worked = |it: &&Phases| it.client != VICTIM || plan.fault.target() == Target::Server;
     let spans = phases
         .iter()
         .filter(worked)
@@ -384,8 +404,7 @@ fn judged(
     plan: &AttackPlan,
     staged: &PlanRun,
 ) -> (PlanTrace, Judged) {
-    let commands = arena.server.log.commands();
-    let sent: Vec<TracedCommand> = transcript::sent(&arena.proxy.log(), &commands, staged.start);
+    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
     let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
@@ -402,7 +421,7 @@ fn judged(
         // Only where every hold has one does a belief end with it.
         tracked: granted > 0 && recorded.validities.len() == granted,
         locks: true,
-        world: arena.server.world().to_owned(),
+        world: arena.servers[0].world().to_owned(),
         clients: arena.attack.clients,
         lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
         ttl_ns: nanos(arena.life),
@@ -423,6 +442,7 @@ fn judged(
     }
     let shown = PlanEvidence {
         plan: Some(plan),
+        quorum: usize::from(arena.attack.nodes / 2 + 1),
         promises: known.promises,
         history: &history,
         sent: &sent,

@@ -19,7 +19,7 @@ use crate::clock::{now, pause};
 use crate::copy::{CopyEnd, ProgramCopy};
 use crate::error::AttackError;
 use crate::key_watch::KeyWatch;
-use crate::plan::{AttackPlan, LockStep};
+use crate::plan::{AttackFault, AttackPlan, LockStep};
 use crate::recorder::Recorder;
 use crate::stage::{arm, direct};
 
@@ -52,9 +52,9 @@ pub(crate) async fn run(
 ) -> Result<CopiesRun, AttackError> {
     arena.proxy.rules().clear();
     // Of what programs before may have left behind nothing is to be seen.
-    arena.links.iter().for_each(Link::reset_connections);
+    arena.links.iter().flatten().for_each(Link::reset_connections);
     arena.proxy.log().take();
-    arena.server.log.clear();
+    arena.servers[0].log.clear();
     let clients = arena.attack.clients as usize;
     let board = Board { acquired: vec![0; clients], ..Board::default() };
     let stage = Arc::new(PlanStage {
@@ -71,7 +71,7 @@ pub(crate) async fn run(
     let gate = Gate::shut();
     arm(&stage, arena.proxy.rules(), &gate, LockStep::Run);
     let mut helpers = JoinSet::new();
-    let (log, proxy) = (arena.server.log.clone(), arena.proxy.log());
+    let (log, proxy) = (arena.servers[0].log.clone(), arena.proxy.log());
     let watch = KeyWatch::new(Arc::clone(&stage), log, proxy, key.map(<[u8]>::to_vec));
     helpers.spawn(watch.follow());
     let beating = Arc::clone(&stage);
@@ -83,12 +83,12 @@ pub(crate) async fn run(
     let room = Arc::new(ProgramRoom::new(&arena.supervisor));
     let supervisor = &arena.supervisor;
     let command = &arena.attack.command;
-    let variables = |client: u32, link: &Link| arena.variables(client as usize, link.addr());
-    let theirs = variables(VICTIM, &arena.links[0]);
+    let variables = |client: u32, link: &Link| arena.variables(client as usize, &[link.addr()]);
+    let theirs = variables(VICTIM, &arena.links[0][0]);
     let first = ProgramCopy::start(supervisor, VICTIM, command, theirs, &room).await?;
     let process = first.process();
     let mut copies = JoinSet::new();
-    for (client, link) in (VICTIM + 1..).zip(&arena.links[1..]) {
+    for (client, link) in (VICTIM + 1..).zip(&arena.links[0][1..]) {
         let (stage, room, supervisor) = (Arc::clone(&stage), Arc::clone(&room), supervisor.clone());
         let (variables, end_within) = (variables(client, link), oracle.end_within);
         copies.spawn(async move {
@@ -106,7 +106,7 @@ pub(crate) async fn run(
         observed.board.send_modify(|board| board.victim = VictimState::Done);
         Ok(end)
     });
-    let not_stageable = direct(&stage, arena, &process, &gate).await;
+    let not_stageable = direct(&stage, arena, key.unwrap_or_default(), &process, &gate).await;
     let taken_over = stage.board.borrow().is_taken_over();
     let mut ends = Vec::new();
     while let Some(ended) = copies.join_next().await {
@@ -117,6 +117,9 @@ pub(crate) async fn run(
     ends.sort_by_key(|end| end.client);
     helpers.shutdown().await;
     arena.proxy.rules().clear();
+    if plan.is_some_and(|plan| plan.fault == AttackFault::ServerClock) {
+        arena.servers[0].set_clock_right().await;
+    }
     let struck = stage.board.borrow().struck;
     Ok(CopiesRun { start, end: now(), stage, struck, taken_over, not_stageable, ends, room })
 }

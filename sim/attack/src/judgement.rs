@@ -3,11 +3,11 @@
 //! Invariant: a *bug* breaks what every lock promises under a fault that a lock is made for. What only a fence could have
 //! prevented is an *assumption*, and an answer that misleads without harming anybody is a matter of the *API*.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use scenarios::checker;
-use scenarios::history::{History, Touch};
+use scenarios::history::History;
 use scenarios::span::rounded;
 use scenarios::verdict::{Level, Outcome, Verdict, WitnessStep};
 use schemars::JsonSchema;
@@ -16,11 +16,12 @@ use serde::Serialize;
 use crate::plan::{AttackFault, AttackPlan};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
-use crate::transcript::{Phases, TracedCommand, acquisition};
+use crate::tenure::{Tenure, are_enough, tenures};
+use crate::transcript::{Phases, TracedCommand};
 use crate::worker::WorkerError;
 
-/// Workers count in milliseconds, and their answers take some time.
-const VALIDITY_GRAIN: Duration = Duration::from_millis(20);
+/// Workers count in milliseconds, and their answers are read some time later: so much of a key's life may that be.
+const VALIDITY_GRAIN: f64 = 0.15;
 
 /// How much a finding weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -60,57 +61,11 @@ pub struct AttackFinding {
     pub story: Vec<WitnessStep>,
 }
 
-/// A time in which one acquisition had the lock's key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tenure {
-    pub(crate) client: u32,
-    pub(crate) acquisition: u32,
-    pub(crate) from: Instant,
-    pub(crate) until: Option<Instant>,
-    /// Nobody ended it: its time passed.
-    pub(crate) expired: bool,
-}
-
-/// Who had the key and when, by the effects of commands alone.
-pub(crate) fn tenures(
-    sent: &[TracedCommand],
-    phases: &[Phases],
-    key: &[u8],
-    end: Instant,
-) -> Vec<Tenure> {
-    let mut commands: Vec<_> =
-        sent.iter().filter_map(|it| it.seen.as_ref().map(|seen| (seen.at, it))).collect();
-    commands.sort_by_key(|(at, _)| *at);
-    let mut all: Vec<Tenure> = Vec::new();
-    for (at, command) in commands {
-        let changes = command.seen.iter().flat_map(|it| &it.changes);
-        for change in changes.filter(|it| it.key == key) {
-            let last = all.last_mut().filter(|it| it.until.is_none_or(|until| until > at));
-            let life = |ns: Option<u64>| ns.and_then(|ns| at.checked_add(Duration::from_nanos(ns)));
-            match (change.touch, last) {
-                (Touch::Create(ttl) | Touch::Overwrite(ttl), last) => {
-                    if let Some(last) = last {
-                        (last.until, last.expired) = (Some(at), false);
-                    }
-                    let acquisition = acquisition(phases, command.client, command.sent);
-                    let (client, until) = (command.client, life(ttl));
-                    all.push(Tenure { client, acquisition, from: at, until, expired: true });
-                }
-                (Touch::Extend(ns), Some(last)) => last.until = life(Some(ns)),
-                (Touch::Delete, Some(last)) => (last.until, last.expired) = (Some(at), false),
-                _ => {}
-            }
-        }
-    }
-    for tenure in &mut all {
-        tenure.expired &= tenure.until.is_some_and(|until| until <= end);
-    }
-    all
-}
-
 /// What is judged.
 pub(crate) struct PlanEvidence<'a> {
     pub(crate) plan: Option<&'a AttackPlan>,
+    /// On so many servers a client has the key that has the lock.
+    pub(crate) quorum: usize,
     pub(crate) promises: Promises,
     pub(crate) history: &'a History,
     pub(crate) sent: &'a [TracedCommand],
@@ -133,6 +88,11 @@ pub(crate) struct Judged {
 pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     let mut findings = Vec::new();
     let (mut levels, mut doubts) = (Vec::new(), Vec::new());
+    let key = shown.history.head.lock_key.as_bytes();
+    let tenures = tenures(shown.sent, shown.phases, key, shown.end);
+    // That of a client's attempts a later one tidies up behind an earlier one harms nobody.
+    let is_harmful = |it: &Tenure| it.ended_by.is_some_and(|by| by < it.acquisition);
+    let harms_itself = tenures.iter().any(is_harmful);
     let fault = shown.plan.map(|plan| plan.fault);
     let assumed = fault.is_some_and(AttackFault::is_assumed_away);
     for found in checker::check(shown.history, true) {
@@ -141,9 +101,12 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
             Verdict::Violated(witness) => {
                 // Another's key is never a client's to touch; what overlaps because one stood still is.
                 let is_assumed = assumed && matches!(found.level, Level::Belief | Level::Effect);
-                // A client that touches what its own earlier attempt has left harms nobody.
+                // Another client is not harmed by it.
                 let is_own = found.level == Level::Key
                     && witness.clients.windows(2).all(|it| it[0] == it[1]);
+                if is_own && !harms_itself {
+                    continue;
+                }
                 let severity = match () {
                     () if is_assumed => Severity::Assumption,
                     () if is_own => Severity::Api,
@@ -161,10 +124,8 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
             Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
         }
     }
-    let key = shown.history.head.lock_key.as_bytes();
-    let tenures = tenures(shown.sent, shown.phases, key, shown.end);
     // Only a server that forgets can take a lock away without anybody being able to tell.
-    let forgets = fault == Some(AttackFault::Restart);
+    let forgets = fault.is_some_and(AttackFault::forgets);
     for claim in shown.claims {
         findings.extend(dishonest(shown, &tenures, claim, forgets));
     }
@@ -196,9 +157,20 @@ fn overlong(
     tenures: &[Tenure],
     (told, client, _, until): ValidityClaim,
 ) -> Option<AttackFinding> {
-    let got = tenures.iter().rfind(|it| it.client == client && it.from <= told)?;
-    let end = got.from + Duration::from_nanos(shown.history.head.ttl_ns);
-    let too_long = until.checked_duration_since(end).filter(|it| *it > VALIDITY_GRAIN)?;
+    // When it got the key of each server last.
+    let mut got: BTreeMap<u16, Instant> = BTreeMap::new();
+    for tenure in tenures.iter().filter(|it| it.client == client && it.from <= told) {
+        got.insert(tenure.node, tenure.from);
+    }
+    // Once one key less than this is left, the lock is nobody's.
+    let mut got: Vec<Instant> = got.into_values().collect();
+    got.sort_unstable_by_key(|at| std::cmp::Reverse(*at));
+    let got = *got.get(shown.quorum - 1)?;
+    let life = Duration::from_nanos(shown.history.head.ttl_ns);
+    let too_long = until.checked_duration_since(got + life)?;
+    if too_long < life.mul_f64(VALIDITY_GRAIN) {
+        return None;
+    }
     let too_long = rounded(u64::try_from(too_long.as_nanos()).unwrap_or(u64::MAX));
     let step =
         |at, text: &str| WitnessStep { at_ns: ns(at, shown.start), client, text: text.to_owned() };
@@ -209,10 +181,7 @@ fn overlong(
         summary: format!(
             "client {client} was told to rely on the lock for {too_long} longer than its key lives"
         ),
-        story: vec![
-            step(got.from, "gets the lock's key"),
-            step(told, "answers ok with its valid_ms"),
-        ],
+        story: vec![step(got, "gets the lock's key"), step(told, "answers ok with its valid_ms")],
     })
 }
 
@@ -245,10 +214,9 @@ fn dishonest(
 ) -> Option<AttackFinding> {
     let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
     // What an earlier attempt of the same client has left is its own, too: a lock may be taken twice by one holder.
-    let owned = tenures
-        .iter()
-        .filter(|it| it.client == claim.client)
-        .any(|it| it.from <= claim.answered && it.until.is_none_or(|until| until >= claim.asked));
+    let of_client: Vec<Tenure> =
+        tenures.iter().filter(|it| it.client == claim.client).copied().collect();
+    let owned = are_enough(&of_client, shown.quorum, (claim.asked, claim.answered));
     let client = claim.client;
     let (severity, invariant, level, summary) = match claim.of {
         ClaimOf::Acquired if !owned => (
@@ -274,8 +242,9 @@ fn dishonest(
             ),
         ),
         ClaimOf::NotAcquired => {
-            let left =
-                theirs().find(|it| it.expired && it.until.is_some_and(|it| it > claim.answered))?;
+            let left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > claim.answered);
+            // What is left on fewer servers keeps nobody from the lock.
+            let left = theirs().filter(left).nth(shown.quorum - 1)?;
             let span = left.until?.saturating_duration_since(left.from.max(claim.answered));
             let span = rounded(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
             (
@@ -320,6 +289,7 @@ fn ns(at: Instant, start: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use redis_model::witness::KeyChange;
+    use scenarios::history::Touch;
 
     use super::*;
     use crate::seen::{CommandSeen, SeenAnswer};
@@ -364,7 +334,18 @@ mod tests {
             let (name, key) = (String::from("SET"), b"k".to_vec());
             let (lost, refused, reply, seen) = (false, None, None, Some(seen));
             let sent = self.at(sent_ms);
-            self.sent.push(TracedCommand { client, sent, name, key, lost, refused, reply, seen });
+            let node = 0;
+            self.sent.push(TracedCommand {
+                client,
+                node,
+                sent,
+                name,
+                key,
+                lost,
+                refused,
+                reply,
+                seen,
+            });
             self
         }
 
@@ -379,6 +360,7 @@ mod tests {
             let history = History::default();
             let shown = PlanEvidence {
                 plan: None,
+                quorum: 1,
                 promises: Promises { renews: false, checks: true, reports: true },
                 history: &history,
                 sent: &self.sent,

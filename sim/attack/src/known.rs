@@ -29,22 +29,23 @@ pub(crate) struct Known {
     pub(crate) releases: bool,
 }
 
-/// Looks at the lock's key until it is gone, or should be.
+/// Looks at the lock's key until it is gone from every server, or should be.
 pub(crate) async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
     let ask = Command::new("PTTL").arg(lock_key);
     let end = now() + arena.life * 2;
-    loop {
-        let answer = arena.server.endpoint.command(&ask).await;
-        if let Ok(Reply::Int(pttl_ms)) = answer {
-            recorder.note(What::Probe(pttl_ms));
+    for server in &arena.servers {
+        loop {
+            let answer = server.endpoint.command(&ask).await;
+            let pttl_ms = match answer {
+                Ok(Reply::Int(pttl_ms)) => Some(pttl_ms),
+                _ => None,
+            };
+            pttl_ms.into_iter().for_each(|pttl_ms| recorder.note(What::Probe(pttl_ms)));
             // It has gone, or never will.
-            if pttl_ms < 0 {
-                return;
+            if pttl_ms.is_some_and(|pttl_ms| pttl_ms < 0) || now() >= end {
+                break;
             }
+            pause(PROBE_EVERY).await;
         }
-        if now() >= end {
-            return;
-        }
-        pause(PROBE_EVERY).await;
     }
 }

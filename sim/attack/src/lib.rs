@@ -26,6 +26,7 @@ mod seen;
 mod server;
 mod stage;
 mod table;
+mod tenure;
 mod transcript;
 mod worker;
 

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,13 +24,21 @@ const MARKER: &str = "picklock:marker:";
 /// How long the server may take to answer MONITOR.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// A connection that is shown every command of a server.
+/// A connection that is shown every command of a server, and the model that carries them out.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     stream: TcpStream,
+    feeds: Option<Sender<Feed>>,
     /// The last marker that came by.
     passed: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// A connection to follow.
+struct Feed {
+    lines: BufReader<TcpStream>,
+    /// Whether the server begins without keys.
+    empty: bool,
 }
 
 impl Monitor {
@@ -39,29 +48,29 @@ impl Monitor {
         password: Option<&str>,
         log: &ServerLog,
     ) -> io::Result<Self> {
-        let mut stream = TcpStream::connect(addr)?;
-        stream.set_read_timeout(Some(ANSWER_WITHIN))?;
-        let mut lines = BufReader::new(stream.try_clone()?);
-        let mut ask = |line: String| -> io::Result<()> {
-            stream.write_all(line.as_bytes())?;
-            let mut answer = String::new();
-            lines.read_line(&mut answer)?;
-            match answer.trim_end() {
-                "+OK" => Ok(()),
-                refused => Err(io::Error::other(format!("MONITOR is refused: {refused}"))),
-            }
-        };
-        if let Some(password) = password {
-            ask(format!("AUTH {password}\r\n"))?;
-        }
-        ask(String::from("MONITOR\r\n"))?;
-        stream.set_read_timeout(None)?;
+        let (stream, lines) = connect(addr, password)?;
         let passed = Arc::new(AtomicU64::new(0));
-        let (theirs, tap) = (Arc::clone(&passed), log.tap());
+        let (feeds, received) = mpsc::channel();
+        let _ = feeds.send(Feed { lines, empty: true });
+        let (theirs, log) = (Arc::clone(&passed), log.clone());
         let thread = std::thread::Builder::new()
             .name("monitor".to_owned())
-            .spawn(move || follow(lines, tap, &theirs))?;
-        Ok(Self { stream, passed, thread: Some(thread) })
+            .spawn(move || follow(&received, &log, &theirs))?;
+        Ok(Self { stream, feeds: Some(feeds), passed, thread: Some(thread) })
+    }
+
+    /// Follows a server that has been started anew or has taken the other's place, and is `empty` or has its keys.
+    pub(crate) fn follow_on(
+        &mut self,
+        addr: SocketAddr,
+        password: Option<&str>,
+        empty: bool,
+    ) -> io::Result<()> {
+        let _ = self.stream.shutdown(Shutdown::Both);
+        let (stream, lines) = connect(addr, password)?;
+        self.stream = stream;
+        let _ = self.feeds.as_ref().map(|feeds| feeds.send(Feed { lines, empty }));
+        Ok(())
     }
 
     /// What to send to the server so that [`has_passed`](Self::has_passed) shows that all before it was seen.
@@ -77,12 +86,38 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // The thread reads the end then.
+        // The thread reads the end then, and no further connection comes.
         let _ = self.stream.shutdown(Shutdown::Both);
+        self.feeds = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
+}
+
+/// A connection on which the server shows its commands.
+fn connect(
+    addr: SocketAddr,
+    password: Option<&str>,
+) -> io::Result<(TcpStream, BufReader<TcpStream>)> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_read_timeout(Some(ANSWER_WITHIN))?;
+    let mut lines = BufReader::new(stream.try_clone()?);
+    let mut ask = |line: String| -> io::Result<()> {
+        stream.write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        lines.read_line(&mut answer)?;
+        match answer.trim_end() {
+            "+OK" => Ok(()),
+            refused => Err(io::Error::other(format!("MONITOR is refused: {refused}"))),
+        }
+    };
+    if let Some(password) = password {
+        ask(format!("AUTH {password}\r\n"))?;
+    }
+    ask(String::from("MONITOR\r\n"))?;
+    stream.set_read_timeout(None)?;
+    Ok((stream, lines))
 }
 
 /// A command as MONITOR shows it.
@@ -94,39 +129,56 @@ struct MonitorLine {
     args: Vec<Vec<u8>>,
 }
 
-/// Has a model of the server carry out what it carries out, until the connection ends.
-fn follow(mut lines: BufReader<TcpStream>, mut tap: Box<dyn Tap>, passed: &AtomicU64) {
+/// Has a model of the server carry out what each connection shows until it ends.
+fn follow(feeds: &Receiver<Feed>, log: &ServerLog, passed: &AtomicU64) {
+    // The model is not Send, so it is made where it lives.
     let mut model = Model::new(ModelOptions::default());
-    let mut clients: BTreeMap<SocketAddr, ConnectionId> = BTreeMap::new();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if !matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
-            return;
+    let mut tap = log.tap();
+    for Feed { mut lines, empty } in feeds {
+        let mut clients: BTreeMap<SocketAddr, ConnectionId> = BTreeMap::new();
+        if empty {
+            model.reset();
+            tap = log.tap();
         }
-        let Some(MonitorLine { at, from: Some(from), args }) = shown(&line) else { continue };
-        let marker =
-            args.get(1).and_then(|arg| std::str::from_utf8(arg).ok()?.strip_prefix(MARKER));
-        if let Some(number) = marker.and_then(|number| number.parse().ok()) {
-            passed.store(number, Ordering::Release);
-            continue;
+        let mut line = Vec::new();
+        while matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
+            if let Some(shown) = shown(&line) {
+                carry_out(&mut model, &mut *tap, &mut clients, passed, &shown);
+            }
+            line.clear();
         }
-        // Logging in is between the server and its client, and its password is not shown.
-        if args.first().is_some_and(|name| is_login(name)) {
-            continue;
-        }
-        model.unblock_due(at);
-        let client = *clients.entry(from).or_insert_with(|| model.connect(at, &from.to_string()));
-        if model.is_blocked(client) {
-            // The server has let it go on: it waited for something that is not modelled.
-            model.disconnect(client);
-            clients.insert(from, model.connect(at, &from.to_string()));
-        }
-        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-        let outcome = model.submit(at, clients[&from], &args);
-        model.drain_outbox(|_, _| {});
-        tap.carried_out(&model, at, from, &args, &outcome);
+        clients.into_values().for_each(|client| model.disconnect(client));
     }
+}
+
+/// Has the model do what the server has done.
+fn carry_out(
+    model: &mut Model,
+    tap: &mut dyn Tap,
+    clients: &mut BTreeMap<SocketAddr, ConnectionId>,
+    passed: &AtomicU64,
+    shown: &MonitorLine,
+) {
+    let MonitorLine { at, from: Some(from), ref args } = *shown else { return };
+    let marker = args.get(1).and_then(|arg| std::str::from_utf8(arg).ok()?.strip_prefix(MARKER));
+    if let Some(number) = marker.and_then(|number| number.parse().ok()) {
+        return passed.store(number, Ordering::Release);
+    }
+    // Logging in is between the server and its client, and its password is not shown.
+    if args.first().is_some_and(|name| is_login(name)) {
+        return;
+    }
+    model.unblock_due(at);
+    let client = *clients.entry(from).or_insert_with(|| model.connect(at, &from.to_string()));
+    if model.is_blocked(client) {
+        // The server has let it go on: it waited for something that is not modelled.
+        model.disconnect(client);
+        clients.insert(from, model.connect(at, &from.to_string()));
+    }
+    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    let outcome = model.submit(at, clients[&from], &args);
+    model.drain_outbox(|_, _| {});
+    tap.carried_out(model, at, from, &args, &outcome);
 }
 
 fn is_login(name: &[u8]) -> bool {

@@ -30,14 +30,14 @@ impl Oracle {
         arena: &Arena,
         room: &ProgramRoom,
     ) -> Result<OracleAnswer, AttackError> {
-        let Upstream::Tcp(addr) = arena.server.endpoint.upstream() else {
+        let Upstream::Tcp(addr) = arena.servers[0].endpoint.upstream() else {
             return Err(AttackError::NoLock(String::from(
                 "the oracle cannot reach a server on TLS",
             )));
         };
         let command = ["sh", "-c", &self.command].map(OsString::from);
         // It is none of the clients.
-        let variables = arena.variables(0, addr);
+        let variables = arena.variables(0, &[addr]);
         let asked = ProgramCopy::start(&arena.supervisor, 0, &command, variables, room).await?;
         let end = asked.ended_before(pause(self.end_within)).await;
         Ok(match () {

@@ -6,7 +6,11 @@
 use std::fmt;
 
 use redis_model::command_flags::{may_take_memory, may_write};
+use scenarios::fault::Fault;
 use serde::Serialize;
+
+/// How far clocks jump.
+pub(crate) const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// Where in the life of a lock something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
@@ -61,13 +65,13 @@ pub enum Target {
     Process,
     /// The victim's process, in the middle of its hold.
     Holder,
-    /// The server, in the middle of the victim's hold.
+    /// A server, in the middle of the victim's hold.
     Server,
 }
 
 /// A row is a fault: its name, what it strikes, and what it does in a few words.
 macro_rules! attack_faults {
-    ($($kind:ident $name:literal $target:ident $does:literal,)+) => {
+    ($($kind:ident $name:tt $target:ident $does:literal,)+) => {
         /// A fault of a plan.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[expect(missing_docs, reason = "each says what it does")]
@@ -114,7 +118,11 @@ attack_faults! {
     HolderStop "stop" Holder "the holder stands still until another has the lock",
     HolderKill "kill" Holder "the holder is killed",
     ScriptFlush "flush-scripts" Server "the server forgets its scripts",
-    Restart "restart" Server "the server dies and comes back empty",
+    Restart "restart" Server "the server dies and comes back with its keys",
+    PowerLoss { Fault::PowerLoss.name() } Server "the server loses power, and with it the lock that was not on its disk yet",
+    Failover { Fault::Failover.name() } Server "the server dies, and a replica takes over that the lock had not reached yet",
+    Evict { Fault::Evict.name() } Server "the lock's key is evicted, or somebody deletes it",
+    ServerClock "server-clock" Server "the server's clock jumps an hour ahead",
 }
 
 impl AttackFault {
@@ -151,9 +159,14 @@ impl AttackFault {
         }
     }
 
+    /// Whether a server forgets a lock that it has granted.
+    pub const fn forgets(self) -> bool {
+        matches!(self, Self::PowerLoss | Self::Failover | Self::Evict | Self::ServerClock)
+    }
+
     /// Whether no lock with a TTL can survive it without a fence, or without a server that remembers.
     pub const fn is_assumed_away(self) -> bool {
-        matches!(self, Self::Stop | Self::HolderStop | Self::Restart)
+        matches!(self, Self::Stop | Self::HolderStop) || self.forgets()
     }
 }
 
@@ -164,30 +177,49 @@ pub struct AttackPlan {
     pub boundary: Option<Boundary>,
     /// Which fault.
     pub fault: AttackFault,
+    /// At how many servers, from the first: one, or just so many as make a majority of several.
+    pub servers: u16,
+}
+
+impl AttackPlan {
+    /// Where it strikes, as in its name.
+    pub fn place(&self) -> String {
+        let place = self.boundary.as_ref().map_or(String::from("hold"), Boundary::to_string);
+        if self.servers > 1 { place + ".most" } else { place }
+    }
 }
 
 impl fmt::Display for AttackPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.boundary {
-            Some(boundary) => write!(f, "{boundary}.{}", self.fault.name()),
-            None => write!(f, "hold.{}", self.fault.name()),
-        }
+        write!(f, "{}.{}", self.place(), self.fault.name())
     }
 }
 
-/// Every plan for a lock that sends these commands, in the order in which it sends them.
-pub(crate) fn plans(boundaries: &[Boundary]) -> Vec<AttackPlan> {
-    let at_commands = boundaries.iter().flat_map(|boundary| {
-        let at_command = |fault: &&AttackFault| {
-            matches!(fault.target(), Target::Message | Target::Process) && fault.suits(boundary)
+/// Every plan for a lock on so many servers that sends these commands to each, in the order in which it sends them.
+pub(crate) fn plans(boundaries: &[Boundary], nodes: u16) -> Vec<AttackPlan> {
+    let mut plans = Vec::new();
+    for boundary in boundaries.iter().map(Some).chain([None]) {
+        let strikes = |fault: &&AttackFault| match (fault.target(), boundary) {
+            (Target::Message | Target::Process, Some(boundary)) => fault.suits(boundary),
+            (Target::Holder | Target::Server, None) => true,
+            _ => false,
         };
-        let plan =
-            |fault: &AttackFault| AttackPlan { boundary: Some(boundary.clone()), fault: *fault };
-        AttackFault::ALL.iter().filter(at_command).map(plan).collect::<Vec<_>>()
-    });
-    let in_hold = |fault: &&AttackFault| matches!(fault.target(), Target::Holder | Target::Server);
-    let plan = |fault: &AttackFault| AttackPlan { boundary: None, fault: *fault };
-    at_commands.chain(AttackFault::ALL.iter().filter(in_hold).map(plan)).collect()
+        let most = nodes / 2 + 1;
+        for servers in if nodes > 1 { vec![1, most] } else { vec![1] } {
+            // A process is one, however many servers it talks to.
+            let is_meant = |fault: &&AttackFault| {
+                servers == 1 || matches!(fault.target(), Target::Message | Target::Server)
+            };
+            let faults = AttackFault::ALL.iter().filter(strikes).filter(is_meant);
+            let plan = |fault: &AttackFault| AttackPlan {
+                boundary: boundary.cloned(),
+                fault: *fault,
+                servers,
+            };
+            plans.extend(faults.map(plan));
+        }
+    }
+    plans
 }
 
 #[cfg(test)]
@@ -204,14 +236,15 @@ mod tests {
     fn every_boundary_meets_every_fault_that_it_can_meet() {
         let boundaries =
             [boundary(LockStep::Acquire, "SET", 1), boundary(LockStep::Release, "EVALSHA", 2)];
-        let all = plans(&boundaries);
+        let all = plans(&boundaries, 1);
         let names: BTreeSet<String> = all.iter().map(AttackPlan::to_string).collect();
         assert_eq!(names.len(), all.len(), "a name means one plan");
         for name in ["acquire.set.oom", "release.evalsha2.noscript", "hold.stop", "hold.restart"] {
             assert!(names.contains(name), "{name}: {names:?}");
         }
         assert!(!names.contains("acquire.set.noscript"));
-        let run = plans(&[boundary(LockStep::Run, "GET", 1), boundary(LockStep::Run, "INCR", 2)]);
+        let run =
+            plans(&[boundary(LockStep::Run, "GET", 1), boundary(LockStep::Run, "INCR", 2)], 1);
         let names: BTreeSet<String> = run.iter().map(AttackPlan::to_string).collect();
         for (name, is_one) in [
             ("run.get.loading", true),
@@ -222,7 +255,16 @@ mod tests {
         ] {
             assert_eq!(names.contains(name), is_one, "{name}: {names:?}");
         }
-        // Fourteen faults at SET; at EVALSHA one more, but no lack of memory; four in the hold.
-        assert_eq!(all.len(), 14 + 14 + 4);
+        // Fourteen faults at SET; at EVALSHA one more, but no lack of memory; eight in the hold.
+        assert_eq!(all.len(), 14 + 14 + 8);
+    }
+
+    #[test]
+    fn of_several_servers_one_is_struck_or_most() {
+        let all = plans(&[boundary(LockStep::Acquire, "SET", 1)], 5);
+        let most: Vec<&AttackPlan> = all.iter().filter(|it| it.servers == 3).collect();
+        // The four of a process at SET, and the two of a holder, are not multiplied.
+        assert_eq!((all.len(), most.len()), (14 + 8 + 10 + 6, 10 + 6));
+        assert_eq!(most[0].to_string(), "acquire.set.most.lose-request");
     }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn learn(
         .iter()
         .find(|it| it.client == VICTIM)
         .is_some_and(|it| it.until.unwrap_or(run.end).saturating_duration_since(it.from) > middle);
-    let mut plans = plans(&boundaries(&sent));
+    let mut plans = plans(&boundaries(&sent), arena.attack.nodes);
     plans.retain(|plan| plan.boundary.is_some() || is_long);
     let releases = tenures.iter().all(|it| !it.expired && it.until.is_some_and(|at| at <= run.end));
     let lock_key = lock_key.unwrap_or_default();
@@ -79,7 +79,7 @@ async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError>
             end.last_words()
         )));
     }
-    let commands = arena.server.log.commands();
+    let commands = arena.commands();
     let sent = crate::transcript::sent(&arena.proxy.log(), &commands, run.start);
     if boundaries(&sent).is_empty() {
         let end = run.ends.first();

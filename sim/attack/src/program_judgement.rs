@@ -13,12 +13,13 @@ use crate::board::VICTIM;
 use crate::clock::nanos;
 use crate::copies::CopiesRun;
 use crate::copy::{CopyEnd, SUCCESS};
-use crate::judgement::{AttackFinding, Severity, Tenure, gravest};
+use crate::judgement::{AttackFinding, Severity, gravest};
 use crate::known::LATE_MOST;
 use crate::oracle::OracleAnswer;
 use crate::plan::{AttackFault, AttackPlan, Target};
 use crate::program_trace::ProgramTrace;
 use crate::report::{PlanOutcome, PlanReport};
+use crate::tenure::Tenure;
 
 /// So many changes of the lock's key are told in the story of an oracle.
 const TOLD_MOST: usize = 4;
@@ -284,6 +285,8 @@ mod tests {
     fn a_busy_machine_is_told_from_a_lock_that_fails() {
         let life = Duration::from_millis(600);
         let tenure = |client, expired| Tenure {
+            node: 0,
+            ended_by: None,
             client,
             acquisition: client,
             from: now(),

@@ -11,10 +11,10 @@ use crate::arena::Arena;
 use crate::board::VICTIM;
 use crate::clock::{nanos, pause};
 use crate::copies::CopiesRun;
-use crate::judgement::{Tenure, tenures};
 use crate::known::{MARGIN, probe};
 use crate::plan::{AttackPlan, Boundary, LockStep};
 use crate::recorder::RecordedEvent;
+use crate::tenure::{Tenure, tenures};
 use crate::transcript::{self, HANDSHAKE, TracedCommand};
 
 /// So many of a name are boundaries: later ones would show the same.
@@ -44,8 +44,8 @@ pub(crate) async fn trace(
 ) -> ProgramTrace {
     pause(DRAIN).await;
     // A server that came back has broken the connection by which it is asked.
-    let is_seen = arena.server.catch_up().await || arena.server.catch_up().await;
-    let commands = arena.server.log.commands();
+    let is_seen = arena.catch_up().await || arena.catch_up().await;
+    let commands = arena.commands();
     let sent = transcript::sent(&arena.proxy.log(), &commands, run.start);
     let lock_key = key.map(<[u8]>::to_vec).or_else(|| lock_key(&sent, &arena.attack.key));
     if let Some(key) = &lock_key {
@@ -67,7 +67,7 @@ pub(crate) async fn trace(
         scenario: format!("attack/{name}"),
         lock: lock.unwrap_or_default(),
         locks: lock_key.is_some(),
-        world: arena.server.world().to_owned(),
+        world: arena.servers[0].world().to_owned(),
         clients: arena.attack.clients,
         lock_key: text.unwrap_or_default(),
         ttl_ns: nanos(arena.life),
@@ -180,8 +180,9 @@ mod tests {
             answer: SeenAnswer::Ok,
             changes: vec![change],
         };
-        let (name, seen, reply) = (name.to_owned(), Some(seen), None);
-        TracedCommand { client, sent: at, name, key, lost: false, refused: None, reply, seen }
+        let (node, name, seen, reply) = (0, name.to_owned(), Some(seen), None);
+        let (lost, refused) = (false, None);
+        TracedCommand { client, node, sent: at, name, key, lost, refused, reply, seen }
     }
 
     const CREATE: Touch = Touch::Create(Some(1_000_000));

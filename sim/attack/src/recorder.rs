@@ -83,9 +83,8 @@ impl Recorder {
         Attempt { recorder: self, client, acquisition: inner.acquisitions }
     }
 
-    /// A fault strikes a client, or with client 0 the server, which may lose its keys.
-    pub(crate) fn fault(&self, client: u32, fault: Fault, in_hold: bool) {
-        let node = (client == 0).then_some(0);
+    /// A fault strikes a client, or with client 0 this server.
+    pub(crate) fn fault(&self, client: u32, node: Option<u16>, fault: Fault, in_hold: bool) {
         let what = What::Fault { fault, node, for_ns: 0, in_hold, staged: None };
         let event = RecordedEvent { at: now(), client, acquisition: 0, op: 0, what };
         self.lock().events.push(event);

@@ -25,6 +25,8 @@ pub struct AttackReport {
     pub world: String,
     /// What served it, such as `picklock model 7.0`.
     pub server: String,
+    /// How many servers the lock was kept on.
+    pub nodes: u16,
     /// How many workers contended.
     pub clients: u32,
     /// The TTL they were told, in milliseconds.
@@ -52,6 +54,8 @@ pub struct PlanReport {
     pub command: Option<String>,
     /// The fault.
     pub fault: String,
+    /// How many servers it struck.
+    pub servers: u16,
     /// What the fault does.
     pub does: String,
     /// What it came to.
@@ -88,6 +92,7 @@ impl PlanReport {
             step: plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step),
             command,
             fault: plan.fault.name().to_owned(),
+            servers: plan.servers,
             does: plan.fault.does().to_owned(),
             outcome: PlanOutcome::Inconclusive,
             key: Outcome::Inconclusive,
@@ -103,10 +108,11 @@ impl PlanReport {
 
     /// Where its fault strikes, as a column of a table.
     pub(crate) fn place(&self) -> String {
-        match &self.command {
+        let place = match &self.command {
             Some(command) => format!("{} {command}", self.step.name()),
             None => String::from("while held"),
-        }
+        };
+        if self.servers > 1 { place + ", most" } else { place }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the server carried out: each request with where it came from, its answer, and what it did to which key.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -41,6 +42,8 @@ pub(crate) struct ServerLog {
     inner: Arc<Mutex<Vec<CommandSeen>>>,
     /// For the one who follows it.
     news: Arc<Notify>,
+    /// How far the server's wall clock is ahead of ours, in nanoseconds.
+    ahead_ns: Arc<AtomicI64>,
 }
 
 impl ServerLog {
@@ -66,6 +69,11 @@ impl ServerLog {
     /// Forgets all of it.
     pub(crate) fn clear(&self) {
         self.lock().clear();
+    }
+
+    /// The server's wall clock is so far ahead from now on.
+    pub(crate) fn set_ahead(&self, by_ns: i64) {
+        self.ahead_ns.store(by_ns, Ordering::Relaxed);
     }
 
     /// A tap that writes here.
@@ -95,7 +103,9 @@ impl Tap for LogTap {
             Submitted::Blocked => SeenAnswer::Nil,
         };
         let changes = self.witness.look(model, wall);
-        self.log.lock().push(CommandSeen { at: instant(wall), from, name, answer, changes });
+        let ahead_ns = self.log.ahead_ns.load(Ordering::Relaxed);
+        let ours = WallTime::from_unix_ns(wall.as_unix_ns().saturating_add_signed(-ahead_ns));
+        self.log.lock().push(CommandSeen { at: instant(ours), from, name, answer, changes });
         self.log.news.notify_one();
     }
 }

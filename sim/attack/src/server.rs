@@ -1,52 +1,70 @@
-//! The server of an arena, and the witness that says what its commands do to keys.
+//! A server of an arena, what strikes it, and the witness that says what its commands do to keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fault_proxy::{Cut, Link, Upstream};
 use live_world::endpoint::{Choice, Endpoint, KeySpace, Settings};
+use live_world::server::{Password, ServerBinary, ServerSpec};
 use picklock::command::Command;
 use picklock::env::CallError;
+use picklock::reply::Reply;
 
 use crate::clock::pause;
 use crate::error::AttackError;
 use crate::monitor::Monitor;
+use crate::plan::{AttackFault, HOUR_NS};
 use crate::seen::ServerLog;
 
 /// How long the witness may be behind.
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long a replica may take to follow.
+const FOLLOWS_WITHIN: Duration = Duration::from_secs(10);
+/// What SAVE writes.
+const SNAPSHOT: &str = "dump.rdb";
 
 pub(crate) struct WatchedServer {
     pub(crate) endpoint: Endpoint,
     pub(crate) log: ServerLog,
-    /// Of a real server.
+    run: String,
+    /// Of a real server: its executable, and what every server of this arena is logged in to with.
+    binary: Option<(ServerBinary, Password)>,
     monitor: Option<Monitor>,
+    /// A replica that has followed for a while.
+    standby: Option<Endpoint>,
     markers: AtomicU64,
 }
 
 impl WatchedServer {
-    pub(crate) async fn open(choice: &Choice, run: &str) -> Result<Self, AttackError> {
+    pub(crate) async fn open(
+        choice: &Choice,
+        password: &Password,
+        run: &str,
+    ) -> Result<Self, AttackError> {
         let log = ServerLog::default();
-        let (keys, settings) = (KeySpace::of_run(run), Settings::default());
-        let endpoint = match choice {
-            Choice::Embedded => Endpoint::open_embedded(keys, &settings, Some(log.tap())).await?,
-            real => Endpoint::open(real.clone(), keys, &settings).await?,
+        let (binary, endpoint) = match choice {
+            Choice::Started(binary) => {
+                let binary = (binary.clone(), password.clone());
+                let endpoint = start(&binary, run).await?;
+                (Some(binary), endpoint)
+            }
+            _ => {
+                let (keys, settings) = (KeySpace::of_run(run), Settings::default());
+                let tap = Some(log.tap());
+                let password = password.clone();
+                (None, Endpoint::open_embedded(keys, &settings, password, tap).await?)
+            }
         };
-        let mut server = Self { endpoint, log, monitor: None, markers: AtomicU64::new(0) };
-        server.watch()?;
-        Ok(server)
-    }
-
-    /// Has a real server show its commands.
-    fn watch(&mut self) -> Result<(), AttackError> {
-        if !self.endpoint.is_embedded()
-            && let Upstream::Tcp(addr) = self.endpoint.upstream()
-        {
-            let monitor = Monitor::start(addr, self.endpoint.password(), &self.log);
-            self.monitor = Some(monitor.map_err(|error| AttackError::Monitor(error.to_string()))?);
-        }
-        Ok(())
+        let monitor = match endpoint.upstream() {
+            Upstream::Tcp(addr) if binary.is_some() => {
+                let monitor = Monitor::start(addr, endpoint.password(), &log);
+                Some(monitor.map_err(|error| AttackError::Monitor(error.to_string()))?)
+            }
+            _ => None,
+        };
+        let (run, standby, markers) = (run.to_owned(), None, AtomicU64::new(0));
+        Ok(Self { endpoint, log, run, binary, monitor, standby, markers })
     }
 
     /// What answers, such as `redis 7.0.15`.
@@ -61,15 +79,15 @@ impl WatchedServer {
     }
 
     pub(crate) async fn command(&self, line: &[&str]) -> Result<(), AttackError> {
-        let (name, args) = line.split_first().expect("a command has a name");
-        let command = args.iter().fold(Command::new(name), |command, arg| command.arg(arg));
-        self.endpoint.command(&command).await.map(drop).map_err(AttackError::Clear)
+        ask(&self.endpoint, line).await.map(drop).map_err(AttackError::Clear)
     }
 
     /// Ends what was started, and waits until it is gone.
     pub(crate) async fn close(self) {
         drop(self.monitor);
-        self.endpoint.close().await;
+        for endpoint in self.standby.into_iter().chain([self.endpoint]) {
+            endpoint.close().await;
+        }
     }
 
     /// Returns once the witness has seen all that the server had carried out; whether it has.
@@ -89,33 +107,144 @@ impl WatchedServer {
         false
     }
 
-    /// The server dies and comes back without keys or scripts; its clients' connections break.
-    pub(crate) async fn restart(&mut self, links: &[Link]) -> Result<(), AttackError> {
-        // Nobody gets to it before it is empty, and the witness there.
-        links.iter().for_each(|link| link.cut(Cut::Both));
-        let ended = self.restart_unseen().await;
-        links.iter().for_each(|link| {
-            link.reset_connections();
-            link.cut(Cut::None);
-        });
-        ended
+    /// What this fault needs before anybody takes the lock. What it cannot have, [`strike`](Self::strike) says.
+    pub(crate) async fn get_ready(&mut self, fault: AttackFault) -> Result<(), AttackError> {
+        if let (AttackFault::Failover, Some(binary)) = (fault, &self.binary) {
+            let replica = start(binary, &self.run).await?;
+            follow_once(&replica, &self.endpoint).await.map_err(AttackError::Clear)?;
+            self.standby = Some(replica);
+        }
+        Ok(())
     }
 
-    async fn restart_unseen(&mut self) -> Result<(), AttackError> {
-        if self.endpoint.is_embedded() {
-            // What clients see of it is all there is.
-            self.command(&["SCRIPT", "FLUSH"]).await?;
-            return self.command(&["FLUSHALL"]).await;
+    /// A fault of servers strikes; an error says why it cannot.
+    pub(crate) async fn strike(
+        &mut self,
+        fault: AttackFault,
+        lock_key: &[u8],
+        links: &[Link],
+    ) -> Result<(), String> {
+        let told = |error: AttackError| error.to_string();
+        match fault {
+            AttackFault::ScriptFlush => {
+                return self.command(&["SCRIPT", "FLUSH"]).await.map_err(told);
+            }
+            AttackFault::Evict => {
+                let gone = self.endpoint.command(&Command::new("DEL").arg(lock_key)).await;
+                return gone.map(drop).map_err(|error| error.to_string());
+            }
+            _ => {}
         }
-        self.monitor = None;
-        let restarted = async {
-            let mut process =
-                self.endpoint.process().await.ok_or("it was not started by picklock")?;
-            process.kill().await.map_err(|error| error.to_string())?;
-            process.restart().await.map_err(|error| error.to_string())
+        // Nobody gets to it meanwhile, and the witness misses nothing.
+        links.iter().for_each(|link| link.cut(Cut::Both));
+        self.catch_up().await;
+        let struck = match fault {
+            AttackFault::ServerClock => self.step_clock(HOUR_NS).await,
+            AttackFault::Failover => self.fail_over(links).await,
+            fault => self.restart(fault == AttackFault::Restart).await,
         };
-        let restarted: Result<(), String> = restarted.await;
-        restarted.map_err(|why| AttackError::Clear(CallError::NotSent(why.into())))?;
-        self.watch()
+        for link in links {
+            // Its clients see nothing of a clock that jumps.
+            if fault != AttackFault::ServerClock {
+                link.reset_connections();
+            }
+            link.cut(Cut::None);
+        }
+        struck
     }
+
+    /// Its clock is right again.
+    pub(crate) async fn set_clock_right(&self) {
+        if self.step_clock(-HOUR_NS).await.is_ok() {
+            self.log.set_ahead(0);
+        }
+    }
+
+    async fn step_clock(&self, by_ns: i64) -> Result<(), String> {
+        match self.endpoint.step_wall(by_ns).await {
+            Some(true) => {
+                self.log.set_ahead(by_ns);
+                Ok(())
+            }
+            _ => Err(String::from("the server's clock cannot be changed here")),
+        }
+    }
+
+    /// The server dies and comes back, with its keys or without.
+    async fn restart(&mut self, with_keys: bool) -> Result<(), String> {
+        if self.binary.is_none() {
+            // What clients see of it is all there is.
+            let lost: &[&[&str]] = if with_keys { &[] } else { &[&["FLUSHALL"]] };
+            for line in [&["SCRIPT", "FLUSH"][..]].iter().chain(lost) {
+                self.command(line).await.map_err(|error| error.to_string())?;
+            }
+            return Ok(());
+        }
+        if with_keys {
+            self.command(&["SAVE"]).await.map_err(|error| error.to_string())?;
+        }
+        {
+            let process = self.endpoint.process().await;
+            let mut process = process.ok_or("picklock has not started this server")?;
+            process.kill().await.map_err(|error| error.to_string())?;
+            process.restart().await.map_err(|error| error.to_string())?;
+            // What dies next without a snapshot has none.
+            let _ = std::fs::remove_file(process.dir().join(SNAPSHOT));
+        }
+        self.watch_again(!with_keys).await
+    }
+
+    /// The primary dies, and its replica takes its place.
+    async fn fail_over(&mut self, links: &[Link]) -> Result<(), String> {
+        let replica =
+            self.standby.take().ok_or("the embedded server has no replica: use --world redis")?;
+        let upstream = replica.upstream();
+        std::mem::replace(&mut self.endpoint, replica).close().await;
+        links.iter().for_each(|link| link.set_upstream(upstream.clone()));
+        self.watch_again(true).await
+    }
+
+    async fn watch_again(&mut self, empty: bool) -> Result<(), String> {
+        if let (Some(monitor), Upstream::Tcp(addr)) = (&mut self.monitor, self.endpoint.upstream())
+        {
+            let followed = monitor.follow_on(addr, self.endpoint.password(), empty);
+            followed.map_err(|error| error.to_string())?;
+        }
+        // The control connection is broken, which only using it shows.
+        let _ = self.command(&["PING"]).await;
+        // The server has forgotten its scripts; this tells the witness.
+        self.command(&["SCRIPT", "FLUSH"]).await.map_err(|error| error.to_string())
+    }
+}
+
+async fn start(
+    (binary, password): &(ServerBinary, Password),
+    run: &str,
+) -> Result<Endpoint, AttackError> {
+    // By default a primary waits for more replicas before it sends its data.
+    let args = ["--repl-diskless-sync-delay", "0"].map(str::to_owned).to_vec();
+    let password = Some(password.clone());
+    let spec = ServerSpec { args, password, paged: true, ..ServerSpec::new(&binary.path) };
+    Ok(Endpoint::start(binary, spec, KeySpace::of_run(run), &Settings::default()).await?)
+}
+
+/// A replica gets what its primary has, and nothing of what that is sent afterwards: it is all on its way yet.
+async fn follow_once(replica: &Endpoint, primary: &Endpoint) -> Result<(), CallError> {
+    let port = primary.addr().port().to_string();
+    ask(replica, &["REPLICAOF", "127.0.0.1", &port]).await?;
+    let looks = FOLLOWS_WITHIN.as_micros() / LOOK_EVERY.as_micros();
+    for _ in 0..looks {
+        let info = ask(replica, &["INFO", "replication"]).await?;
+        let info = String::from_utf8_lossy(info.as_bytes().unwrap_or_default()).into_owned();
+        if info.contains("master_link_status:up") {
+            return ask(replica, &["REPLICAOF", "NO", "ONE"]).await.map(drop);
+        }
+        pause(LOOK_EVERY).await;
+    }
+    Err(CallError::NotSent("the replica does not follow its primary".into()))
+}
+
+async fn ask(endpoint: &Endpoint, line: &[&str]) -> Result<Reply, CallError> {
+    let (name, args) = line.split_first().expect("a command has a name");
+    endpoint.command(&args.iter().fold(Command::new(name), |command, arg| command.arg(arg))).await
 }

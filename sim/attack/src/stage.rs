@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
 use live_world::program::Program;
 use live_world::supervisor::Signal;
+use picklock::env::Node;
 use scenarios::fault::Fault;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -21,13 +22,12 @@ use crate::arena::Arena;
 use crate::board::{Board, PlanStage, VICTIM, VictimState};
 use crate::client::{acquire, release, work};
 use crate::clock::now;
-use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
+use crate::plan::{AttackFault, AttackPlan, Boundary, HOUR_NS, LockStep, Target};
 use crate::recorder::Recorder;
 use crate::worker::{Worker, WorkerError};
 
 /// How long a client waits between two attempts.
 const RETRY: Duration = Duration::from_millis(8);
-const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// What came of a plan, before it is judged.
 pub(crate) struct PlanRun {
@@ -45,8 +45,13 @@ pub(crate) struct PlanRun {
     pub(crate) failures: Vec<(u32, WorkerError)>,
 }
 
-/// Runs one plan, or without one the same without a fault.
-pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bool) -> PlanRun {
+/// Runs one plan against the lock of this key, or without one the same without a fault.
+pub(crate) async fn run(
+    arena: &mut Arena,
+    plan: Option<(&AttackPlan, &[u8])>,
+    renews: bool,
+) -> PlanRun {
+    let (plan, lock_key) = plan.unzip();
     let clients = arena.attack.clients;
     let board = Board { acquired: vec![0; clients as usize], ..Board::default() };
     let stage = Arc::new(PlanStage {
@@ -79,7 +84,8 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
         stage.board.send_modify(|board| board.victim = VictimState::Done);
         (VICTIM, left)
     });
-    let not_stageable = direct(&stage, arena, &process, &gate).await;
+    let lock_key = lock_key.unwrap_or_default();
+    let not_stageable = direct(&stage, arena, lock_key, &process, &gate).await;
     wind_down(&stage).await;
     let mut failures = Vec::new();
     while let Some(done) = tasks.join_next().await {
@@ -90,6 +96,11 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
         }
     }
     arena.proxy.rules().clear();
+    if plan.is_some_and(|plan| plan.fault == AttackFault::ServerClock) {
+        for server in &arena.servers {
+            server.set_clock_right().await;
+        }
+    }
     let is_changed =
         plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
     // Its clocks, or what it has missed, are not those of a new one; and what it does not know it may still be about.
@@ -106,7 +117,7 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
 
 /// Puts the rule of a plan in force, as the victim comes to this step.
 pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
-    let Some(AttackPlan { boundary: Some(boundary), fault }) = &stage.plan else { return };
+    let Some(AttackPlan { boundary: Some(boundary), fault, servers }) = &stage.plan else { return };
     if boundary.step != step {
         return;
     }
@@ -117,6 +128,9 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
         AttackFault::LateRequest => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Delay)),
         AttackFault::LateReply => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Delay)),
         AttackFault::ResetBefore => (Action::Reset(Side::Request), Some(Fault::Reset)),
+        AttackFault::ResetAfter if step == LockStep::Release => {
+            (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Reset))
+        }
         AttackFault::ResetAfter => (Action::Reset(Side::Reply), Some(Fault::Reset)),
         AttackFault::Stop => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause)),
         AttackFault::Kill => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Crash)),
@@ -128,23 +142,26 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
             None => return,
         },
     };
-    let observed = Arc::clone(stage);
-    let rule = Rule::new(action).client(ClientId(VICTIM)).command(command);
-    let rule = rule.when(Occurrence::Nth(*nth)).tell(move || match told {
-        Some(told) => observed.strike(VICTIM, told),
-        // The refusal itself is in the history.
-        None => observed.board.send_modify(|board| {
-            board.struck.get_or_insert_with(now);
-            board.rivals_at_strike = board.rivals();
-        }),
-    });
-    let _: RuleHandle = rules.add(rule);
+    for node in 0..*servers {
+        let observed = Arc::clone(stage);
+        let rule = Rule::new(action.clone()).client(ClientId(VICTIM)).node(Node(node));
+        let rule = rule.command(command).when(Occurrence::Nth(*nth)).tell(move || match told {
+            Some(told) => observed.strike(VICTIM, None, told),
+            // The refusal itself is in the history.
+            None => observed.board.send_modify(|board| {
+                board.struck.get_or_insert_with(now);
+                board.rivals_at_strike = board.rivals();
+            }),
+        });
+        let _: RuleHandle = rules.add(rule);
+    }
 }
 
 /// Carries out the parts of a fault that are no rule, and ends it; says why it cannot be staged.
 pub(crate) async fn direct(
     stage: &Arc<PlanStage>,
     arena: &mut Arena,
+    lock_key: &[u8],
     process: &Arc<Program>,
     gate: &Gate,
 ) -> Option<String> {
@@ -169,6 +186,14 @@ pub(crate) async fn direct(
             stage.until(ttl.mul_f64(1.1), |board| board.outlived).await;
             stage.another(2).await;
         }
+        Some(AttackFault::ResetAfter) if stage.strikes_at(LockStep::Release) => {
+            // The lock is free: whoever releases again is to meet the next holder.
+            stage.until(ttl / 4, Board::is_held_by_another).await;
+            let servers = stage.plan.as_ref().map_or(1, |plan| plan.servers);
+            for links in arena.links.iter().take(servers.into()) {
+                links[0].reset_connections();
+            }
+        }
         Some(AttackFault::Stop) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
@@ -180,7 +205,7 @@ pub(crate) async fn direct(
         Some(AttackFault::HolderStop) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
-            stage.strike(VICTIM, Fault::Pause);
+            stage.strike(VICTIM, None, Fault::Pause);
             stage.another(4).await;
             process.signal(Signal::Cont);
         }
@@ -189,20 +214,14 @@ pub(crate) async fn direct(
             process.ended().await;
         }
         Some(AttackFault::HolderKill) if goes_on => {
-            stage.strike(VICTIM, Fault::Crash);
+            stage.strike(VICTIM, None, Fault::Crash);
             process.signal(Signal::Kill);
             process.ended().await;
         }
         Some(AttackFault::ClockForward) => problem = step(process, HOUR_NS),
         Some(AttackFault::ClockBack) => problem = step(process, -HOUR_NS),
-        Some(AttackFault::ScriptFlush) if goes_on => {
-            let done = arena.server.command(&["SCRIPT", "FLUSH"]).await;
-            problem = done.err().map(|error| error.to_string());
-            stage.strike(0, Fault::ScriptFlush);
-        }
-        Some(AttackFault::Restart) if goes_on => {
-            stage.strike(0, Fault::ServerCrash);
-            problem = arena.server.restart(&arena.links).await.err().map(|error| error.to_string());
+        Some(fault) if goes_on && fault.target() == Target::Server => {
+            problem = strike_servers(stage, arena, fault, lock_key).await;
         }
         _ => {}
     }
@@ -223,6 +242,32 @@ async fn wind_down(stage: &PlanStage) {
     };
     stage.until(ttl * 2, each_again).await;
     stage.board.send_modify(|board| board.stop = true);
+}
+
+/// A fault of servers strikes as many as the plan says; says why it cannot.
+async fn strike_servers(
+    stage: &PlanStage,
+    arena: &mut Arena,
+    fault: AttackFault,
+    lock_key: &[u8],
+) -> Option<String> {
+    let told = match fault {
+        AttackFault::ScriptFlush => Fault::ScriptFlush,
+        AttackFault::PowerLoss => Fault::PowerLoss,
+        AttackFault::Failover => Fault::Failover,
+        AttackFault::Evict => Fault::Evict,
+        AttackFault::ServerClock => Fault::ClockStep,
+        _ => Fault::ServerCrash,
+    };
+    let count = stage.plan.as_ref().map_or(1, |plan| plan.servers);
+    let struck = (0..count).zip(arena.servers.iter_mut().zip(&arena.links));
+    for (node, (server, links)) in struck {
+        stage.strike(0, Some(node), told);
+        if let Err(why) = server.strike(fault, lock_key, links).await {
+            return Some(why);
+        }
+    }
+    None
 }
 
 fn step(process: &Program, by_ns: i64) -> Option<String> {
@@ -272,9 +317,8 @@ async fn keep(stage: &PlanStage) {
     match () {
         () if in_hold => {
             stage.until(ttl * 6, |board| board.healed).await;
-            let loses_keys =
-                matches!(&stage.plan, Some(plan) if plan.fault.target() == Target::Server);
-            if loses_keys {
+            let forgets = stage.plan.as_ref().is_some_and(|plan| plan.fault.forgets());
+            if forgets || stage.renews {
                 // As long as another may come and get the lock.
                 stage.until(ttl / 2, Board::is_taken_over).await;
             }
@@ -306,6 +350,11 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
             stage.board.send_modify(|board| board.working -= 1);
             worked?;
             release(stage, &attempt, &mut worker).await?;
+            // Whoever comes back at once may get it again and again, and the others never.
+            let before = stage.board.borrow().acquired[client as usize - 1];
+            let others = |board: &Board| board.acquired.iter().sum::<u32>() - before;
+            let then = others(&stage.board.borrow());
+            stage.until(stage.ttl() / 2, |board| board.stop || others(board) > then).await;
         }
         sleep(RETRY).await;
     }

@@ -31,6 +31,7 @@ const CLOCKS_MS: u64 = 50;
 #[derive(Clone, Debug)]
 pub(crate) struct TracedCommand {
     pub(crate) client: u32,
+    pub(crate) node: u16,
     pub(crate) sent: Instant,
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,
@@ -43,25 +44,37 @@ pub(crate) struct TracedCommand {
     pub(crate) seen: Option<CommandSeen>,
 }
 
-/// The requests of all clients since `start`, in the order of their sending.
-pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> Vec<TracedCommand> {
+/// A connection: the server's number, the client, and which of its connections.
+type Place = (u16, u32, u64);
+
+/// The requests of all clients since `start`, in the order of their sending. `commands` is what each server has
+/// carried out.
+pub(crate) fn sent(
+    log: &ProxyLog,
+    commands: &[Vec<CommandSeen>],
+    start: Instant,
+) -> Vec<TracedCommand> {
     // From where each connection comes, from when, and until when no other comes from there.
-    let mut from: BTreeMap<(u32, u64), (SocketAddr, Instant, Option<Instant>)> = BTreeMap::new();
-    let mut sent: BTreeMap<(u32, u64), BTreeMap<u64, TracedCommand>> = BTreeMap::new();
+    let mut from: BTreeMap<Place, (SocketAddr, Instant, Option<Instant>)> = BTreeMap::new();
+    let mut sent: BTreeMap<Place, BTreeMap<u64, TracedCommand>> = BTreeMap::new();
     for record in log.records() {
-        let place = (record.client.0, record.connection);
+        let place = (record.node.0, record.client.0, record.connection);
         let command = sent.entry(place).or_default();
         match record.event {
             ProxyEvent::Connected(addr) => {
                 let at = log.start() + record.at;
-                let earlier = from.values_mut().filter(|it| it.0 == addr && it.2.is_none());
-                earlier.for_each(|it| it.2 = Some(at));
+                // The same address may be used towards another server at the same time.
+                let earlier = from.iter_mut().filter(|(it, (theirs, _, until))| {
+                    it.0 == place.0 && *theirs == addr && until.is_none()
+                });
+                earlier.for_each(|(_, it)| it.2 = Some(at));
                 from.insert(place, (addr, at, None));
             }
             ProxyEvent::Request | ProxyEvent::Fault(..) => {
                 let name = record.command.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
                 let command = command.entry(record.frame).or_insert_with(|| TracedCommand {
                     client: record.client.0,
+                    node: record.node.0,
                     sent: log.start() + record.at,
                     name: String::from_utf8_lossy(&name).into_owned(),
                     key: record.key.clone().unwrap_or_default(),
@@ -100,7 +113,8 @@ pub(crate) fn sent(log: &ProxyLog, commands: &[CommandSeen], start: Instant) -> 
         let is_theirs = |it: &&CommandSeen| {
             it.from == *addr && it.at + CLOCKS >= *began && ended.is_none_or(|ended| it.at < ended)
         };
-        for seen in commands.iter().filter(is_theirs) {
+        let of_server = commands.get(usize::from(place.0)).into_iter().flatten();
+        for seen in of_server.filter(is_theirs) {
             let place = theirs[next..].iter().position(|it| it.is_shown_as(&seen.name));
             if let Some(place) = place {
                 theirs[next + place].seen = Some(seen.clone());
@@ -196,11 +210,12 @@ pub(crate) fn acquisition(phases: &[Phases], client: u32, at: Instant) -> u32 {
     theirs.max_by_key(|it| it.begun).map_or(0, |it| it.acquisition)
 }
 
-/// How long this key lived when the victim had acquired the lock; none for ever.
+/// How long this key lived on the first server when the victim had acquired the lock; none for ever.
 pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) -> Option<Duration> {
     let phases = phases(recorded);
     let acquired = phases.iter().find(|it| it.client == VICTIM)?.acquired?;
-    let theirs = sent.iter().filter(|it| it.client == VICTIM && it.sent < acquired);
+    let is_theirs = |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent < acquired;
+    let theirs = sent.iter().filter(is_theirs);
     let mut changes = theirs.flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
     match changes.rfind(|it| it.key == key)?.touch {
         Touch::Create(ns) | Touch::Overwrite(ns) => ns.map(Duration::from_nanos),
@@ -209,7 +224,7 @@ pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) ->
     }
 }
 
-/// What the victim of a run without faults has sent, step by step, and the keys it created and deleted.
+/// What the victim of a run without faults has sent to the first server, step by step, and the keys it created and deleted.
 pub(crate) fn learn(
     sent: &[TracedCommand],
     recorded: &PlanRecord,
@@ -220,7 +235,9 @@ pub(crate) fn learn(
     };
     let mut boundaries: Vec<Boundary> = Vec::new();
     let (mut created, mut deleted) = (Vec::new(), Vec::new());
-    for command in sent.iter().filter(|it| it.client == VICTIM && it.sent >= held.begun) {
+    let is_theirs =
+        |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent >= held.begun;
+    for command in sent.iter().filter(is_theirs) {
         // Whether the lock is still held is asked by the harness, as no user of a lock would.
         let is_look = |(client, from, to): &(u32, Instant, Instant)| {
             *client == VICTIM && (*from..=*to).contains(&command.sent)
@@ -317,7 +334,7 @@ fn told(
     let name = texts.intern(&command.name);
     let touch = touch.unwrap_or(Touch::None);
     let intent = Intent { touch, compares: false };
-    let begin = What::Command { node: 0, name, key, intent };
+    let begin = What::Command { node: command.node, name, key, intent };
     if let Some(error) = &command.refused {
         let at = command.seen.as_ref().map_or(command.sent, |seen| seen.at);
         return (at, begin, Some(What::Refused(texts.intern(error))));

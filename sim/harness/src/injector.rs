@@ -59,6 +59,8 @@ pub trait Injector {
 pub enum ServerFault {
     /// It forgets its scripts.
     FlushScripts,
+    /// The lock's key is gone, as after an eviction.
+    Evict,
     /// Its wall clock jumps by so many nanoseconds.
     StepClock(i64),
     /// From now on its clocks run faster by so many parts per million, or slower.
@@ -207,6 +209,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
             by_ns => world.step_clock(client, by_ns),
         },
         Fault::ScriptFlush => world.strike_server(server, ServerFault::FlushScripts),
+        Fault::Evict => world.strike_server(server, ServerFault::Evict),
         Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
             let to = match staged.to {
                 Some(Whom::Server(to)) => Some(to),

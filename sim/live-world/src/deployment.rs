@@ -113,10 +113,15 @@ impl Deployment {
             Choice::Url(url) if servers > 1 => {
                 return Err(DeploymentError::OnlyOne { place: url.to_string(), topology });
             }
-            Choice::Url(_) | Choice::Embedded => {
+            Choice::Url(_) => vec![Endpoint::open(choice, keys, settings).await?],
+            Choice::Embedded => {
+                // One for all of them, for clients log in to all alike.
+                let password = Password::draw();
                 let mut endpoints = Vec::new();
                 for _ in 0..servers {
-                    endpoints.push(Endpoint::open(choice.clone(), keys.clone(), settings).await?);
+                    let (keys, password) = (keys.clone(), password.clone());
+                    let endpoint = Endpoint::open_embedded(keys, settings, password, None).await?;
+                    endpoints.push(endpoint);
                 }
                 endpoints
             }
@@ -239,6 +244,15 @@ impl Deployment {
     async fn write_probe(&self, server: usize) -> Result<(), CallError> {
         let probe = String::from_utf8_lossy(&self.first().keys().key("probe")).into_owned();
         self.command(server, &["SET", &probe, "x", "PX", "10"]).await.map(drop)
+    }
+
+    /// Deletes the lock's key, as an eviction does.
+    pub(crate) async fn evict(&self, server: usize) -> Result<(), CallError> {
+        self.command(server, &["DEL", &self.lock_key()]).await.map(drop)
+    }
+
+    fn lock_key(&self) -> String {
+        String::from_utf8_lossy(&self.first().keys().key("lock")).into_owned()
     }
 
     /// Sends a command on the server's control connection.

@@ -6,6 +6,7 @@
 //! Invariant: an endpoint that has been opened was written to, read from and cleaned up with the very login and
 //! database that the run's clients will use. What picklock has started ends with it, closed or dropped.
 
+mod clock;
 mod control;
 mod info;
 mod keys;

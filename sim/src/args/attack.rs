@@ -22,6 +22,9 @@ pub(crate) struct AttackArgs {
     /// The server.
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// Servers that the lock is kept on: your worker finds them in `REDIS_URLS`
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=7), env = "PICKLOCK_NODES")]
+    pub(crate) nodes: u16,
     /// Workers that contend for the lock
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=16), env = "PICKLOCK_CLIENTS")]
     pub(crate) clients: u32,

@@ -25,3 +25,4 @@ pub use choices::Choices;
 pub use contract::VirtualWorld;
 pub use env::{VirtualConn, VirtualEnv, VirtualSubscription};
 pub use run::{Runner, Schedule, WORLD};
+pub use simulation::WitnessedCommand;

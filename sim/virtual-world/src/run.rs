@@ -20,7 +20,7 @@ use super::driver::{close, drive, spawn};
 use super::env::VirtualEnv;
 use super::latency::LinkLatencies;
 use super::network::Purpose;
-use super::simulation::{Simulation, with};
+use super::simulation::{ServersWitness, Simulation, WitnessedCommand, with};
 use super::time::now_ns;
 
 /// The prefix of all keys. Every schedule has servers of its own, so it needs no seed.
@@ -94,6 +94,18 @@ impl Runner {
         let schedule = self.run_phases(clients);
         close();
         schedule
+    }
+
+    /// Runs one schedule to its end; beside it, what the servers carried out, in that order.
+    pub fn run_witnessed(
+        &mut self,
+        seed: u64,
+        choices: Choices,
+    ) -> (Schedule, Vec<WitnessedCommand>) {
+        with(|sim| sim.witness = Some(ServersWitness::default()));
+        let schedule = self.run(seed, choices);
+        let witness = with(|sim| sim.witness.take());
+        (schedule, witness.map(|it| it.commands).unwrap_or_default())
     }
 
     /// Sets up, lets the clients work while faults strike, heals, waits for what is left, and looks back.

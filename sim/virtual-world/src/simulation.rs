@@ -10,6 +10,7 @@ mod delivery;
 mod faults;
 mod injector;
 mod plans;
+mod witnessed;
 
 use std::cell::RefCell;
 
@@ -25,6 +26,8 @@ use super::servers::VirtualServers;
 use super::tasks::TaskFuture;
 use super::time::{BUDGET_PER_INSTANT, VirtualTime};
 use super::timers::SleepTimers;
+pub(super) use witnessed::ServersWitness;
+pub use witnessed::WitnessedCommand;
 
 thread_local! {
     static SIMULATION: RefCell<Simulation> = RefCell::new(Simulation::default());
@@ -70,6 +73,8 @@ pub(super) struct Simulation {
     pub(super) pubsub: Pubsub,
     pub(super) servers: VirtualServers,
     pub(super) nemesis: VirtualNemesis,
+    /// Where what servers carry out is written down.
+    pub(super) witness: Option<ServersWitness>,
 }
 
 impl Simulation {

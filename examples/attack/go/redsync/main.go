@@ -1,4 +1,4 @@
-// redsync, on one server.
+// redsync, on one server or several.
 package main
 
 import (
@@ -6,14 +6,18 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 
 	"picklock/attack/worker"
 )
 
 func main() {
-	pool := goredis.NewPool(worker.Client())
-	mutex := redsync.New(pool).NewMutex(worker.Key(), redsync.WithExpiry(worker.TTL()))
+	var pools []redis.Pool
+	for _, client := range worker.Clients() {
+		pools = append(pools, goredis.NewPool(client))
+	}
+	mutex := redsync.New(pools...).NewMutex(worker.Key(), redsync.WithExpiry(worker.TTL()))
 
 	acquire := func() (string, error) {
 		err := mutex.TryLock()

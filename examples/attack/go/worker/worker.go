@@ -3,6 +3,7 @@ package worker
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -28,7 +29,21 @@ func TTL() time.Duration {
 
 // Client is a client of the server, with the defaults of go-redis.
 func Client() *redis.Client {
-	options, err := redis.ParseURL(os.Getenv("REDIS_URL"))
+	return client(os.Getenv("REDIS_URL"))
+}
+
+// Clients is a client for each server, where the lock is on several.
+func Clients() []*redis.Client {
+	urls := cmp.Or(os.Getenv("REDIS_URLS"), os.Getenv("REDIS_URL"))
+	var clients []*redis.Client
+	for _, url := range strings.Split(urls, ",") {
+		clients = append(clients, client(url))
+	}
+	return clients
+}
+
+func client(url string) *redis.Client {
+	options, err := redis.ParseURL(url)
 	if err != nil {
 		panic(err)
 	}

@@ -4,6 +4,8 @@
 //! key a command harmed is said only of the one that a checker blames. That one is in every story, and
 //! so is what a checker has said itself.
 
+use std::collections::BTreeMap;
+
 use crate::history::{Head, Intent, Texts, Touch, What};
 use crate::span::rounded;
 use crate::verdict::{Level, Witness, WitnessStep};
@@ -113,12 +115,14 @@ pub(super) struct StoryStep {
     pub(super) acquisition: u32,
     /// Which operation ends with it, or 0.
     pub(super) op: u32,
+    /// The server of the lock's key, where it is a command to one of several.
+    pub(super) server: Option<u16>,
 }
 
 impl StoryStep {
     /// What a checker has said itself.
     pub(super) fn of_checker(step: WitnessStep) -> Self {
-        Self { step, part: StepKind::Told, acquisition: 0, op: 0 }
+        Self { step, part: StepKind::Told, acquisition: 0, op: 0, server: None }
     }
 
     fn is_accused(&self, witness: &Witness) -> bool {
@@ -135,8 +139,9 @@ struct StoryLine {
     step: WitnessStep,
 }
 
-/// The lock's key, as those concerned have seen it.
+/// The lock's key on a server, as those concerned have seen it.
 struct KeyLife {
+    server: Option<u16>,
     acquisition: u32,
     client: u32,
     ttl_ns: Option<u64>,
@@ -148,7 +153,7 @@ struct KeyLife {
 /// The short story of these steps, which stand in order.
 pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> Vec<WitnessStep> {
     let mut lines: Vec<StoryLine> = Vec::new();
-    let mut key: Option<KeyLife> = None;
+    let mut keys: BTreeMap<Option<u16>, KeyLife> = BTreeMap::new();
     let cause = cause(level, witness, steps);
     for (place, it) in steps.iter().enumerate() {
         let StoryStep { step, part, acquisition, .. } = it;
@@ -158,38 +163,45 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
         let mut line = StoryLine { rank, must, step: step.clone() };
         let until = |ttl_ns: Option<u64>| ttl_ns.map(|ttl_ns| step.at_ns.saturating_add(ttl_ns));
         if let StepKind::Made(_) = part {
-            let goes = key.take().map(|gone| goes(&gone, step.at_ns));
+            let goes = keys.remove(&it.server).map(|gone| goes(&gone, step.at_ns));
             lines.extend(goes.map(|step| StoryLine { rank: 0, must: false, step }));
         }
         match *part {
             StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => {
                 let (acquisition, client) = (*acquisition, step.client);
                 let (until_ns, line) = (until(ttl_ns), lines.len());
-                key = Some(KeyLife { acquisition, client, ttl_ns, until_ns, line });
+                let server = it.server;
+                let key = KeyLife { server, acquisition, client, ttl_ns, until_ns, line };
+                keys.insert(server, key);
             }
             StepKind::Has => {
-                if let Some(key) = key.as_ref().filter(|it| it.acquisition == *acquisition) {
-                    line.step.text += &lives(key.ttl_ns);
-                    // That it was made need not be said apart from this.
+                let mut own = keys.values().filter(|it| it.acquisition == *acquisition).peekable();
+                line.step.text += &own.peek().map_or(String::new(), |key| lives(key.ttl_ns));
+                // That it was made need not be said apart from this.
+                for key in own {
                     let made = &mut lines[key.line];
                     made.rank = if made.must { 0 } else { StepKind::Detail.rank(level) };
                 }
             }
             StepKind::Extended(ttl_ns) => {
-                if let Some(key) = &mut key {
+                if let Some(key) = keys.get_mut(&it.server) {
                     key.until_ns = until(Some(ttl_ns));
                 }
             }
-            StepKind::Deleted => key = None,
+            StepKind::Deleted => {
+                keys.remove(&it.server);
+            }
             _ => {}
         }
         if let (true, Level::Key, [victim, ..], [_]) =
             (accused, level, &witness.clients[..], &witness.accused[..])
         {
-            line.step.text = harms(it, *victim);
+            line.step.text = harms(it, *victim) + &at(it.server);
         }
         lines.push(line);
     }
+    // That a key has expired shows only when the next one is made.
+    lines.sort_by_key(|line| line.step.at_ns);
     fit(lines)
 }
 
@@ -242,7 +254,13 @@ fn goes(key: &KeyLife, made_ns: u64) -> WitnessStep {
         // Its server has lost it, or has another time.
         _ => (made_ns, "is gone"),
     };
-    WitnessStep { at_ns, client: key.client, text: format!("its key {how}") }
+    let text = format!("its key{} {how}", at(key.server));
+    WitnessStep { at_ns, client: key.client, text }
+}
+
+/// At which of several servers.
+pub(super) fn at(server: Option<u16>) -> String {
+    server.map_or(String::new(), |server| format!(" at server {server}"))
 }
 
 /// As many lines as a story may have: those that it can do without are left out.

@@ -190,7 +190,8 @@ fn scripts_that_acquire_or_hand_over_say_what_they_did_in_their_answers() {
     assert_eq!(of(format!("EVALSHA {} 3 k l b t", LEAVE.sha1())), hands_over);
     let list = |code| Reply::Array(vec![Reply::Int(code), Reply::bulk(b"17")]);
     assert_eq!(touch(sent(creates), &list(1)), creates.touch);
-    for code in [0, 2, -1] {
+    assert_eq!(touch(sent(creates), &list(2)), Touch::Extend(9 * NS_PER_MS));
+    for code in [0, -1] {
         assert_eq!(touch(sent(creates), &list(code)), Touch::None, "{code}");
     }
     for (code, left_alone) in [(1, false), (0, false), (2, true), (-1, true)] {

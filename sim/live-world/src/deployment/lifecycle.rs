@@ -7,7 +7,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use picklock::reply::Reply;
 use scenarios::topology::Topology;
 use tokio::time::{Instant, sleep};
 
@@ -19,8 +18,6 @@ use crate::server::{CutAt, PrivateServerError};
 const SYNCED_WITHIN: Duration = Duration::from_secs(20);
 /// How far a clock is stepped to find out whether the server uses its page.
 const TRIAL_STEP_NS: i64 = 100_000_000_000;
-/// How long a server may take to report the new time.
-const STEPPED_WITHIN: Duration = Duration::from_secs(2);
 /// How often to check whether something is on a disk.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How early in a second a run begins whose servers sync once a second.
@@ -92,48 +89,10 @@ impl Deployment {
             }
             // Backwards first: a server that syncs its file while its clock is ahead does not sync again before
             // that time.
-            let there = self.step_and_confirm(server, -TRIAL_STEP_NS).await == Some(true);
-            let back = self.step_and_confirm(server, TRIAL_STEP_NS).await == Some(true);
+            let there = self.endpoints[server].step_wall(-TRIAL_STEP_NS).await == Some(true);
+            let back = self.endpoints[server].step_wall(TRIAL_STEP_NS).await == Some(true);
             self.state().paged[server] = there && back;
         }
-    }
-
-    /// Steps the wall clock of a server and waits until it reports the new time; whether it has in time, and none if
-    /// its clock cannot be stepped. Some servers read the machine's clock only ten times a second, and extrapolate in
-    /// between: Valkey 9.1 does.
-    async fn step_and_confirm(&self, server: usize, by_ns: i64) -> Option<bool> {
-        let before_us = self.time_us(server).await;
-        let begun = Instant::now();
-        if !self.step_wall(server, by_ns).await {
-            return None;
-        }
-        let Some(before_us) = before_us else { return Some(false) };
-        let by_us = by_ns / 1_000;
-        while begun.elapsed() < STEPPED_WITHIN {
-            let Some(now_us) = self.time_us(server).await else { return Some(false) };
-            let passed_us = i64::try_from(begun.elapsed().as_micros()).unwrap_or(i64::MAX);
-            // Nearer to the new time than to the old one.
-            if (now_us - before_us - passed_us - by_us).abs() < by_us.abs() / 2 {
-                return Some(true);
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        Some(false)
-    }
-
-    /// The time by a server's clock, in microseconds.
-    async fn time_us(&self, server: usize) -> Option<i64> {
-        let Ok(Reply::Array(time)) = self.command(server, &["TIME"]).await else { return None };
-        let number = |part: &Reply| std::str::from_utf8(part.as_bytes()?).ok()?.parse::<i64>().ok();
-        let [seconds, rest_us] = &time[..] else { return None };
-        Some(number(seconds)? * 1_000_000 + number(rest_us)?)
-    }
-
-    async fn step_wall(&self, server: usize, by_ns: i64) -> bool {
-        let process = self.endpoints[server].process().await;
-        process.is_some_and(|mut it| {
-            it.page.as_mut().is_some_and(|page| page.step_wall(by_ns).is_ok())
-        })
     }
 
     /// Starts a server that has ended, with what its file has. Its replication is restored by
@@ -152,7 +111,7 @@ impl Deployment {
     /// Steps a server's wall clock; whether that is possible.
     pub(crate) async fn step_clock(&self, server: usize, by_ns: i64) -> bool {
         // A server that uses its page sees this step, too, even if its answer does not come.
-        self.is_paged(server) && self.step_and_confirm(server, by_ns).await.is_some()
+        self.is_paged(server) && self.endpoints[server].step_wall(by_ns).await.is_some()
     }
 
     /// From now on a server's clocks drift; whether that is possible.

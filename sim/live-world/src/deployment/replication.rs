@@ -127,9 +127,8 @@ impl Deployment {
     /// Whether the server that is to be the next primary has the lock's key, so that a failover takes it from no
     /// client. Only meaningful once nothing more reaches that server.
     pub(crate) async fn candidate_has_key(&self, to: Option<usize>) -> bool {
-        let key = String::from_utf8_lossy(&self.first().keys().key("lock")).into_owned();
         let Some(candidate) = self.candidate(to).await else { return false };
-        matches!(self.command(candidate, &["EXISTS", &key]).await, Ok(Reply::Int(1)))
+        matches!(self.command(candidate, &["EXISTS", &self.lock_key()]).await, Ok(Reply::Int(1)))
     }
 
     /// Which replica takes the primary's place: the one that is named, or the one that has received most.

@@ -103,18 +103,31 @@ impl Endpoint {
         settings: &Settings,
     ) -> Result<Self, EndpointError> {
         match choice {
-            Choice::Embedded => Self::open_embedded(keys, settings, None).await,
+            Choice::Embedded => Self::open_embedded(keys, settings, Password::draw(), None).await,
             Choice::Started(binary) => {
-                let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
                 let password = Some(Password::draw());
                 let spec = ServerSpec { password, ..ServerSpec::new(&binary.path) };
-                let mut endpoint =
-                    Self::start_unverified(&binary, spec, &supervisor, keys, settings).await?;
-                endpoint.verify(settings).await?;
-                Ok(endpoint)
+                Self::start(&binary, spec, keys, settings).await
             }
             Choice::Url(url) => Self::open_url(&url, keys, settings).await,
         }
+    }
+
+    /// Starts a server of this executable, as the spec says, and tries it out.
+    ///
+    /// # Errors
+    /// [`EndpointError`], which says what to do. What had been started is ended.
+    pub async fn start(
+        binary: &ServerBinary,
+        spec: ServerSpec,
+        keys: KeySpace,
+        settings: &Settings,
+    ) -> Result<Self, EndpointError> {
+        let supervisor = Supervisor::spawn(settings.supervisor.as_deref())?;
+        let mut endpoint =
+            Self::start_unverified(binary, spec, &supervisor, keys, settings).await?;
+        endpoint.verify(settings).await?;
+        Ok(endpoint)
     }
 
     /// Starts a server of this executable, as the spec says. It is to be [verified](Self::verify), unless it is a
@@ -156,9 +169,9 @@ impl Endpoint {
     pub async fn open_embedded(
         keys: KeySpace,
         settings: &Settings,
+        password: Password,
         tap: Option<Box<dyn Tap>>,
     ) -> Result<Self, EndpointError> {
-        let password = Password::draw();
         let options = ModelOptions {
             software: settings.software,
             password: Some(password.reveal().to_owned()),

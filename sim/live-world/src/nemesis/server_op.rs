@@ -87,6 +87,11 @@ impl LiveNemesis {
                     return Ok(());
                 }
             }
+            ServerFault::Evict => {
+                if !deployment.is_up(server) || deployment.evict(server).await.is_err() {
+                    return Ok(());
+                }
+            }
             ServerFault::StepClock(by_ns) if deployment.step_clock(server, by_ns).await => {}
             ServerFault::Drift(ppm) if deployment.set_drift(server, ppm).await => {}
             ServerFault::StepClock(_) | ServerFault::Drift(_) => {

@@ -96,7 +96,11 @@ impl Simulation {
         let Some(command) = self.calls[call].command.take() else {
             unreachable!("a request arrives once");
         };
-        match self.servers[server].submit(self.time.now_ns(), session, &command) {
+        let submitted = match self.witness {
+            None => self.servers[server].submit(self.time.now_ns(), session, &command),
+            Some(_) => self.submit_witnessed(conn, command),
+        };
+        match submitted {
             Submitted::Reply(reply) => self.send_reply(call, reply),
             Submitted::Blocked => {
                 self.network.conn_mut(conn).blocked = Some(call);
@@ -191,7 +195,7 @@ impl Simulation {
 }
 
 /// What a client makes of a server's reply.
-fn outcome(reply: ModelReply) -> CallOutcome {
+pub(super) fn outcome(reply: ModelReply) -> CallOutcome {
     Ok(match reply {
         ModelReply::Nil | ModelReply::NilArray => Reply::Nil,
         ModelReply::Ok => Reply::Ok,

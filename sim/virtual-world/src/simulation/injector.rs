@@ -108,6 +108,7 @@ impl Injector for Simulation {
                 it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
                 self.nemesis.note(0, None, Fault::ScriptFlush, 0);
             }
+            ServerFault::Evict if it.is_up() => self.evict(server, node),
             ServerFault::StepClock(by_ns) => {
                 it.clock.step_wall(by_ns);
                 self.nemesis.note(0, node, Fault::ClockStep, by_ns.unsigned_abs());
@@ -120,7 +121,7 @@ impl Injector for Simulation {
                 self.end_server(fault, server, to, for_ns);
             }
             // It is down.
-            ServerFault::FlushScripts | ServerFault::End { .. } => {}
+            ServerFault::FlushScripts | ServerFault::Evict | ServerFault::End { .. } => {}
         }
     }
 }
@@ -197,12 +198,23 @@ impl Simulation {
 
     /// Whether the server that is to be the next primary has the lock's key.
     fn keeps_key(&self, to: Option<u32>) -> bool {
-        let (Some(next), Some(journal)) = (self.servers.successor(to), &self.nemesis.journal)
-        else {
-            return false;
-        };
-        let model = &self.servers[next].model;
-        journal.look(|history| model.has(history.head.lock_key.as_bytes()))
+        let Some(next) = self.servers.successor(to) else { return false };
+        self.lock_key().is_some_and(|key| self.servers[next].model.has(&key))
+    }
+
+    fn lock_key(&self) -> Option<Vec<u8>> {
+        let journal = self.nemesis.journal.as_ref()?;
+        Some(journal.look(|history| history.head.lock_key.clone().into_bytes()))
+    }
+
+    /// A server that is up loses the lock's key.
+    fn evict(&mut self, server: u32, node: Option<u16>) {
+        let Some(key) = self.lock_key() else { return };
+        let it = &mut self.servers[server];
+        let in_hold = it.model.has(&key) && self.nemesis.meets_hold(0);
+        self.nemesis.note_as(0, node, Fault::Evict, 0, in_hold);
+        it.execute_at_once(self.time.now_ns(), &[b"DEL", &key]);
+        self.servers.after_command(server, &mut self.time, &mut self.choices);
     }
 
     /// Ends a process at once.

@@ -5,7 +5,7 @@ use crate::history::{Answer, Update};
 
 fn step(at_ns: u64, acquisition: u32, part: StepKind, text: &str) -> StoryStep {
     let step = WitnessStep { at_ns, client: acquisition, text: text.to_owned() };
-    StoryStep { step, part, acquisition, op: 0 }
+    StoryStep { step, part, acquisition, op: 0, server: None }
 }
 
 /// Two acquisitions, each of the client of its number.
@@ -50,6 +50,22 @@ fn a_key_that_nobody_deletes_expires_before_another_is_made() {
     let forever = [&takes(100, 1, None)[..], &takes(900, 2, Some(200))].concat();
     let told = story(Level::Key, &forever);
     assert_eq!(told[..2], ["101 1 has the lock: its key never expires", "900 1 its key is gone"]);
+}
+
+#[test]
+fn of_several_servers_each_has_a_key_of_its_own() {
+    let at = |server, it: StoryStep| StoryStep { server: Some(server), ..it };
+    let made = |at_ns, who, server| at(server, step(at_ns, who, StepKind::Made(Some(200)), "SET"));
+    let has = |at_ns, who| step(at_ns, who, StepKind::Has, "has the lock");
+    let first = [made(100, 1, 0), made(110, 1, 1), has(111, 1)];
+    let second = [made(305, 2, 0), made(320, 2, 1), has(321, 2)];
+    let told = [
+        "111 1 has the lock: its key lives 200 ns",
+        "300 1 its key at server 0 expires",
+        "310 1 its key at server 1 expires",
+        "321 2 has the lock: its key lives 200 ns",
+    ];
+    assert_eq!(story(Level::Belief, &[first, second].concat()), told);
 }
 
 #[test]
