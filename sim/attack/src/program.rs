@@ -129,6 +129,7 @@ pub(crate) async fn once(
     arena.clear().await?;
     // Its scripts are gone then.
     arena.rehearsed = plan.fault.target() != Target::Server;
+    arena.servers[0].get_ready(plan.fault).await?;
     let key = (!known.lock_key.is_empty()).then_some(known.lock_key.as_slice());
     let run = copies::run(arena, oracle, Some(plan), key).await?;
     let trace = trace(arena, Some(plan), &run, key).await;
