@@ -87,7 +87,22 @@ fn a_worker_that_is_of_no_use_is_told_of_in_one_message() {
         (String::from("/nowhere/worker"), "cannot run /nowhere/worker"),
         (script("ends", "echo about to fail >&2; exit 3"), "the worker ended (exit status: 3)"),
         (script("shows", "echo about to fail >&2; exit 3"), "about to fail"),
-        (script("silent", "echo hello; read x; sleep 60"), "did not answer `ready` within 2s"),
+        (
+            script("silent", "echo hello; read x; sleep 60"),
+            "did not answer `ready` within 2s; it printed `hello`, which is not `ready`",
+        ),
+        (
+            script("misspelt", "echo ready check; sleep 60"),
+            "said `ready check`: unknown promise `check`: did you mean `checks`?",
+        ),
+        (
+            script("fence", "echo ready; while read x; do echo ok fence=abc; done"),
+            "said `ok fence=abc`: behind `ok` come `fence=NUMBER`",
+        ),
+        (
+            script("yes", "echo ready; while read x; do echo yes; done"),
+            "it printed `yes`, which is no answer: answer ok, no or unknown",
+        ),
         (worker(&room, "sleep 0"), "your worker sent nothing to its Redis"),
         (
             script("no", "echo ready; while read x; do echo no; done"),

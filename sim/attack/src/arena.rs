@@ -15,7 +15,7 @@ use picklock::env::Node;
 use crate::error::AttackError;
 use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
 use crate::server::WatchedServer;
-use crate::worker::Worker;
+use crate::worker::{Worker, WorkerError};
 
 /// So many workers are started before one is given up.
 const START_MOST: u32 = 3;
@@ -103,6 +103,12 @@ impl Arena {
             let mut new = self.start(place).await?;
             match self.warm_up(&mut new).await {
                 Ok(()) => return Ok(new),
+                // The next one would say the same, or nothing for as long.
+                Err(
+                    error @ AttackError::Worker(
+                        WorkerError::Misspelt { .. } | WorkerError::Silent { .. },
+                    ),
+                ) => return Err(error),
                 Err(error) if tries == START_MOST => return Err(error),
                 Err(_) => tries += 1,
             }

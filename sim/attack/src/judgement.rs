@@ -215,6 +215,7 @@ fn overlong(
 fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackFinding {
     let (severity, invariant) = match error {
         WorkerError::Silent { .. } => (Severity::Bug, "answers"),
+        WorkerError::Misspelt { .. } => (Severity::Api, "is-understood"),
         WorkerError::Ended { .. } | WorkerError::Start(_) => (Severity::Api, "survives"),
     };
     let at_ns = ns(shown.end, shown.start);
