@@ -178,6 +178,7 @@ fn what_is_asked_for_is_printed_on_stdout_alone() {
         (&["show", "failover", "--toml"], "[[variant]]"),
         (&["show", "late-messages"], "--world virtual --seeds 0..1000 [--lock RECIPE]"),
         (&["schema"], "\"picklock result\""),
+        (&["schema", "attack"], "\"picklock attack\""),
         (&["completions", "bash"], "_picklock"),
         (&["doctor"], "the embedded model works"),
         (&["--version"], "picklock "),

@@ -14,6 +14,7 @@ pub const ATTACK_SCHEMA: &str = "picklock/attack/1";
 
 /// An attack on one lock.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "picklock attack")]
 pub struct AttackReport {
     /// The format: `picklock/attack/1`.
     pub schema: String,
@@ -146,6 +147,11 @@ impl From<Severity> for PlanOutcome {
             Severity::Bug => Self::Bug,
         }
     }
+}
+
+/// The JSON schema of [`AttackReport`].
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(AttackReport).to_value()
 }
 
 impl AttackReport {
