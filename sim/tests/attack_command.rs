@@ -14,6 +14,16 @@ fn naive() -> String {
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
+/// The same with a manual renewal, which is done so.
+fn extended(room: &Room, name: &str, extend: &str) -> String {
+    let naive = fs::read_to_string(naive()).unwrap();
+    let ready = naive.replace("echo ready", "echo ready extends");
+    let script =
+        ready.replace("        check)", &format!("        extend) {extend} ;;\n        check)"));
+    let script = script.replace("'$-1'*)", "'$-1'*|:0)");
+    room.program(name, &format!("exec bash -c '{}'", script.replace('\'', "'\\''")))
+}
+
 /// A worker that answers everything with ok, after this.
 fn worker(room: &Room, first: &str) -> String {
     let answers = "echo ready\nwhile read order; do echo ok; done";
@@ -62,6 +72,24 @@ fn the_history_of_a_finding_is_judged_alike_by_check() {
     let history = directory.unwrap().path().join("release.del.late-request.jsonl");
     let said = room.run(&["check", history.to_str().unwrap()]).ended(1);
     assert!(said.stdout.contains("deleted the lock's key with DEL"), "{}", said.stdout);
+}
+
+#[test]
+fn a_lock_that_its_holder_extends_is_struck_at_that_and_held_to_it() {
+    let room = Room::new();
+    let honest =
+        extended(&room, "honest", r#"ask PEXPIRE "$PICKLOCK_KEY" "$PICKLOCK_TTL_MS" || broken"#);
+    let only = "hold.pexpire.late-request,hold.pexpire2.reset-before";
+    let args = ["attack", "--world", "embedded", "--only", only, "--", &honest];
+    let said = room.run(&args).ended(1);
+    for says in ["extends the key of client", "2 plans: 1 with a bug, 1 held"] {
+        assert!(said.results().contains(says), "no {says:?} in {}", said.stdout);
+    }
+    let liar = extended(&room, "liar", "reply=+OK");
+    let args = ["attack", "--world", "embedded", "--only", "hold.stop", "--", &liar];
+    let said = room.run(&args).ended(1);
+    let says = "was told that it has extended the lock, whose key was not its own any more";
+    assert!(said.results().contains(says), "{}", said.stdout);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::arena::Attack;
 use crate::clock::now;
 use crate::plan::AttackPlan;
+use crate::protocol::Promises;
 use crate::recorder::Recorder;
 
 /// The client that a plan strikes.
@@ -72,7 +73,7 @@ pub(crate) struct PlanStage {
     pub(crate) register: AtomicI64,
     /// By how many nanoseconds this process itself was late at most: a busy machine is no fault of a plan.
     pub(crate) late_ns: AtomicU64,
-    pub(crate) renews: bool,
+    pub(crate) promises: Promises,
 }
 
 impl PlanStage {

@@ -23,7 +23,7 @@ use crate::error::AttackError;
 use crate::judgement::{Judged, PlanEvidence, judge};
 use crate::plan::{AttackPlan, Target, plans};
 use crate::protocol::Promises;
-use crate::recorder::{Claim, ClaimOf, Recorder};
+use crate::recorder::{Claim, ClaimOf, RecordedEvent, Recorder};
 use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
 use crate::stage::{self, PlanRun};
 use crate::transcript::{self, Phases, TracedCommand};
@@ -103,8 +103,7 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
     rehearse(&mut arena, promises).await?;
     arena.prepare().await?;
-    let PlanRun { start, recorder, failures, .. } =
-        stage::run(&mut arena, None, promises.renews).await;
+    let PlanRun { start, recorder, failures, .. } = stage::run(&mut arena, None, promises).await;
     if let Some((_, error)) = failures.into_iter().next() {
         return Err(error.into());
     }
@@ -143,7 +142,7 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
 
 /// Runs the lock without faults, so that whatever is cached is.
 async fn rehearse(arena: &mut Arena, promises: Promises) -> Result<(), AttackError> {
-    let run = stage::run(arena, None, promises.renews).await;
+    let run = stage::run(arena, None, promises).await;
     arena.rehearsed = true;
     run.failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
 }
@@ -280,7 +279,7 @@ async fn once(
     }
     // Its scripts are gone then.
     arena.rehearsed = plan.fault.target() != Target::Server;
-    let staged = stage::run(arena, Some(plan), known.promises.renews).await;
+    let staged = stage::run(arena, Some(plan), known.promises).await;
     probe(arena, &known.lock_key, &staged.recorder).await;
     let is_seen = arena.server.catch_up().await;
     let (trace, judged) = judged(arena, known, plan, &staged);
@@ -356,8 +355,8 @@ fn disturbed(
             ));
         }
     }
-    // A server that is away delays everybody, and a lock that renews may be held for longer.
-    if known.promises.renews || plan.fault.target() == Target::Server {
+    // A server that is away delays everybody, and a lock that is renewed may be held for longer.
+    if known.promises.outlives_ttl() || plan.fault.target() == Target::Server {
         return None;
     }
     let worked = |it: &&Phases| it.client != VICTIM;
@@ -393,7 +392,8 @@ fn judged(
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
     let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
-    let granted = recorded.events.iter().filter(|it| it.what == What::Acquired).count();
+    let mut granted = recorded.events.iter().filter(|it| it.what == What::Acquired);
+    let is_bounded = |it: &RecordedEvent| validities.iter().any(|at| at.2 == it.acquisition);
     let head = Head {
         format: FORMAT.to_owned(),
         scenario: format!("attack/{plan}"),
@@ -404,7 +404,7 @@ fn judged(
             .map(|it| it.to_string_lossy().into_owned())
             .unwrap_or_default(),
         // Only where every hold has one does a belief end with it.
-        tracked: granted > 0 && recorded.validities.len() == granted,
+        tracked: !validities.is_empty() && granted.all(is_bounded),
         locks: true,
         world: arena.server.world().to_owned(),
         clients: arena.attack.clients,

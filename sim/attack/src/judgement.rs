@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use redis_model::witness::KeyChange;
 use scenarios::checker;
 use scenarios::history::{History, Touch};
 use scenarios::span::rounded;
@@ -192,7 +193,11 @@ fn overlong(
     (told, client, _, until): ValidityClaim,
 ) -> Option<AttackFinding> {
     let got = tenures.iter().rfind(|it| it.client == client && it.from <= told)?;
-    let end = got.from + Duration::from_nanos(shown.history.head.ttl_ns);
+    let theirs = shown.sent.iter().filter(|it| it.client == client);
+    let extended = theirs.flat_map(|it| &it.seen).filter(|it| (got.from..=told).contains(&it.at));
+    let extended = extended.filter(|it| it.changes.iter().any(|it| is_extended(shown, it)));
+    let from = extended.map(|it| it.at).max().unwrap_or(got.from);
+    let end = from + Duration::from_nanos(shown.history.head.ttl_ns);
     let too_long = until.checked_duration_since(end).filter(|it| *it > VALIDITY_GRAIN)?;
     let too_long = rounded(u64::try_from(too_long.as_nanos()).unwrap_or(u64::MAX));
     let step =
@@ -209,6 +214,10 @@ fn overlong(
             step(told, "answers ok with its valid_ms"),
         ],
     })
+}
+
+fn is_extended(shown: &PlanEvidence<'_>, change: &KeyChange) -> bool {
+    matches!(change.touch, Touch::Extend(_)) && change.key == shown.history.head.lock_key.as_bytes()
 }
 
 /// A worker that has ended, or does not answer.
@@ -261,6 +270,14 @@ fn dishonest(
                 "client {client} was told that it still has the lock, whose key was not its own any more"
             ),
         ),
+        ClaimOf::Extended if !owned => (
+            if forgets { Severity::Assumption } else { Severity::Bug },
+            "extended-is-true",
+            Level::Belief,
+            format!(
+                "client {client} was told that it has extended the lock, whose key was not its own any more"
+            ),
+        ),
         ClaimOf::Released if !owned && shown.promises.reports => (
             Severity::Api,
             "released-is-true",
@@ -300,6 +317,7 @@ fn dishonest(
     let (asks, says) = match claim.of {
         ClaimOf::Acquired => ("is told to acquire", "answers ok"),
         ClaimOf::Held => ("is asked whether it has the lock", "answers ok"),
+        ClaimOf::Extended => ("is told to extend", "answers ok"),
         ClaimOf::Released => ("is told to release", "answers ok"),
         ClaimOf::NotAcquired => ("is told to acquire", "answers that it has not, or does not know"),
     };
@@ -315,8 +333,6 @@ fn ns(at: Instant, start: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use redis_model::witness::KeyChange;
-
     use super::*;
     use crate::seen::{CommandSeen, SeenAnswer};
 
@@ -375,7 +391,7 @@ mod tests {
             let history = History::default();
             let shown = PlanEvidence {
                 plan: None,
-                promises: Promises { renews: false, checks: true, reports: true },
+                promises: Promises { checks: true, reports: true, ..Promises::default() },
                 history: &history,
                 sent: &self.sent,
                 phases: &self.phases,

@@ -21,6 +21,8 @@ pub(crate) enum Order {
     Acquire,
     /// Say whether it still has it.
     Check,
+    /// Make it last a TTL from now.
+    Extend,
     /// Release it.
     Release,
 }
@@ -31,6 +33,7 @@ impl Order {
         match self {
             Self::Acquire => "acquire",
             Self::Check => "check",
+            Self::Extend => "extend",
             Self::Release => "release",
         }
     }
@@ -39,7 +42,7 @@ impl Order {
 /// What a worker answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerAnswer {
-    /// It has the lock, still has it, or has released it.
+    /// It has the lock, still has it, has extended it, or has released it.
     Ok(LockGrant),
     /// It has not, or had nothing to release.
     No,
@@ -71,6 +74,8 @@ impl LockGrant {
 pub struct Promises {
     /// It renews what it holds, so that a hold may last longer than the TTL.
     pub renews: bool,
+    /// It answers `extend`, with which its holder renews it, so that a hold may last longer than the TTL.
+    pub extends: bool,
     /// `check` asks the library or the server, and does not say yes in any case.
     pub checks: bool,
     /// `release` says whether there was anything to release.
@@ -184,11 +189,17 @@ fn protocol_word(word: &str) -> Option<&'static str> {
 }
 
 impl Promises {
-    const NAMES: [&str; 3] = ["renews", "checks", "reports"];
+    const NAMES: [&str; 4] = ["renews", "extends", "checks", "reports"];
+
+    /// Whether a hold may last longer than the TTL.
+    pub(crate) const fn outlives_ttl(self) -> bool {
+        self.renews || self.extends
+    }
 
     fn promise(&mut self, name: &str) -> Option<&mut bool> {
         Some(match name {
             "renews" => &mut self.renews,
+            "extends" => &mut self.extends,
             "checks" => &mut self.checks,
             "reports" => &mut self.reports,
             _ => return None,
@@ -232,14 +243,14 @@ mod tests {
     fn words_and_json_say_the_same() {
         let both = LockGrant { fence: Some(7), valid_ms: Some(450) };
         let renews = Promises { renews: true, ..Promises::default() };
-        let all = Promises { renews: true, checks: true, reports: false };
+        let both_too = Promises { renews: true, checks: true, ..Promises::default() };
         for (words, json, said) in [
             ("ready", r#"{"ready": {}}"#, Said::Ready(Promises::default())),
             ("ready renews", r#"{"ready": {"renews": true}}"#, Said::Ready(renews)),
             (
                 "ready checks renews",
                 r#"{"ready": {"checks": true, "renews": true}}"#,
-                Said::Ready(all),
+                Said::Ready(both_too),
             ),
             ("ok", r#"{"ok": {}}"#, Said::Answer(WorkerAnswer::Ok(LockGrant::default()))),
             (

@@ -61,6 +61,8 @@ pub(crate) enum ClaimOf {
     Acquired,
     /// That it still has it.
     Held,
+    /// That it has extended it.
+    Extended,
     /// That it has released it.
     Released,
     /// That it did not get it, or does not know.

@@ -22,6 +22,7 @@ use crate::board::{Board, PlanStage, VICTIM, VictimState};
 use crate::client::{acquire, release, work};
 use crate::clock::now;
 use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
+use crate::protocol::Promises;
 use crate::recorder::Recorder;
 use crate::worker::{Worker, WorkerError};
 
@@ -46,7 +47,11 @@ pub(crate) struct PlanRun {
 }
 
 /// Runs one plan, or without one the same without a fault.
-pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bool) -> PlanRun {
+pub(crate) async fn run(
+    arena: &mut Arena,
+    plan: Option<&AttackPlan>,
+    promises: Promises,
+) -> PlanRun {
     let clients = arena.attack.clients;
     let board = Board { acquired: vec![0; clients as usize], ..Board::default() };
     let stage = Arc::new(PlanStage {
@@ -57,7 +62,7 @@ pub(crate) async fn run(arena: &mut Arena, plan: Option<&AttackPlan>, renews: bo
         recorder: Recorder::default(),
         register: AtomicI64::new(0),
         late_ns: AtomicU64::new(0),
-        renews,
+        promises,
     });
     let start = now();
     let mut workers: Vec<Worker> = arena.workers.iter_mut().filter_map(Option::take).collect();
@@ -277,9 +282,9 @@ async fn keep(stage: &PlanStage) {
             // Until the last renewal before it is over, and somebody else has come.
             stage.until(ttl.mul_f64(1.5), Board::is_taken_over).await;
         }
-        // Long enough to show whether it renews.
+        // Long enough to show how it is kept.
         () if stage.plan.is_none() => {
-            sleep(ttl.mul_f64(if stage.renews { 1.4 } else { 0.5 })).await
+            sleep(ttl.mul_f64(if stage.promises.outlives_ttl() { 1.4 } else { 0.5 })).await
         }
         () => stage.pass(stage.work(VICTIM)).await,
     }
