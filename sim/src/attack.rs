@@ -73,10 +73,15 @@ async fn act(
         )),
         learnt = attack::learn(attack, supervisor) => learnt.map_err(failure)?,
     };
-    let plans = learnt.plans(&args.only);
+    let plans = learnt.plans(&args.only, &args.faults);
     if plans.is_empty() {
+        let (only, faults) = (args.only.join(" or "), args.faults.join(" or "));
         return Err(Failure::usage_text(
-            format!("no plan is called {}", args.only.join(" or ")),
+            match (&*only, &*faults) {
+                (only, "") => format!("no plan is called {only}"),
+                ("", faults) => format!("no plan has the fault {faults}"),
+                (only, faults) => format!("no plan called {only} has the fault {faults}"),
+            },
             "`picklock attack --list -- COMMAND` lists the plans for your worker",
         ));
     }
@@ -89,14 +94,15 @@ async fn act(
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let done = Arc::new(AtomicU64::new(0));
     let campaign = Campaign {
-        only: args.only.clone(),
+        plans,
         again: args.again,
         jobs: args.jobs.map_or(cores * JOBS_PER_CORE, usize::from),
         done: Arc::clone(&done),
         stopped,
     };
     let done = move || done.load(Ordering::Relaxed);
-    let progress = Progress::show(terminal, done, plans.len() as u64, "plans");
+    let total = campaign.plans.len() as u64;
+    let progress = Progress::show(terminal, done, total, "plans");
     let report = learnt.attack(supervisor, &campaign).await.map_err(failure)?;
     drop(progress);
     write(args, &report, &directory, terminal)?;

@@ -99,9 +99,26 @@ fn plans_are_listed_and_named() {
     for plan in ["acquire.set.lose-reply: ", "release.del.late-request: ", "hold.stop: "] {
         assert!(listed.stdout.contains(plan), "{}", listed.stdout);
     }
-    let args = ["attack", "--world", "embedded", "--only", "release.get", "--", &naive()];
-    let said = room.run(&args).ended(2).message();
-    assert!(said.contains("no plan is called release.get") && said.contains("--list"), "{said}");
+    let naive = naive();
+    let list = |options: &str| {
+        let args = [&words("attack --world embedded --list")[..], &words(options), &["--", &naive]];
+        room.run(&args.concat())
+    };
+    let listed = list("--only release,hold --faults stop,kill").ended(0).stdout;
+    let names: Vec<&str> = listed.lines().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(names, ["release.del.stop", "release.del.kill", "hold.stop", "hold.kill"]);
+    for (options, says) in [
+        ("--only release.get", "no plan is called release.get"),
+        ("--faults noscript", "no plan has the fault noscript"),
+        ("--only release --faults oom", "no plan called release has the fault oom"),
+    ] {
+        let said = list(options).ended(2).message();
+        assert!(said.contains(says) && said.contains("--list"), "{said}");
+    }
+    let said = list("--faults lost-reply").ended(2).message();
+    for says in ["lost-reply", "late-request, ", "'lose-reply'"] {
+        assert!(said.contains(says), "no {says} in {said}");
+    }
     room.is_left_clean();
 }
 

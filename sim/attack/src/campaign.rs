@@ -42,8 +42,8 @@ const PROBE_EVERY: Duration = Duration::from_millis(10);
 
 /// Which plans are run, and how.
 pub struct Campaign {
-    /// Only plans whose name is one of these, begins with it, or ends with it; all where none is given.
-    pub only: Vec<String>,
+    /// Which of [`Learnt::plans`] are run.
+    pub plans: Vec<AttackPlan>,
     /// How often a plan that shows something is run.
     pub again: u32,
     /// How many run at a time.
@@ -64,15 +64,18 @@ pub struct Learnt {
 }
 
 impl Learnt {
-    /// The plans for this worker, or those of them that are meant.
-    pub fn plans(&self, only: &[String]) -> Vec<AttackPlan> {
+    /// The plans for this worker whose name is one of these, begins with it, or ends with it, and whose fault is one of
+    /// those; without names all.
+    pub fn plans(&self, only: &[String], faults: &[String]) -> Vec<AttackPlan> {
         let is_meant = |plan: &&AttackPlan| {
             let name = plan.to_string();
             let fits = |only: &String| {
                 let (begins, ends) = (format!("{only}."), format!(".{only}"));
                 name == *only || name.starts_with(&begins) || name.ends_with(&ends)
             };
-            only.is_empty() || only.iter().any(fits)
+            let is_fault = |it: &String| it == plan.fault.name();
+            (only.is_empty() || only.iter().any(fits))
+                && (faults.is_empty() || faults.iter().any(is_fault))
         };
         self.plans.iter().filter(is_meant).cloned().collect()
     }
@@ -86,9 +89,8 @@ impl Learnt {
         supervisor: &Supervisor,
         campaign: &Campaign,
     ) -> Result<AttackReport, AttackError> {
-        let meant = self.plans(&campaign.only);
         let Self { attack, lock_key, promises, arena, .. } = self;
-        run(&attack, supervisor, campaign, Known { lock_key, promises }, meant, arena).await
+        run(&attack, supervisor, campaign, Known { lock_key, promises }, arena).await
     }
 }
 
@@ -158,12 +160,11 @@ async fn run(
     supervisor: &Supervisor,
     campaign: &Campaign,
     known: Known,
-    meant: Vec<AttackPlan>,
     arena: Arena,
 ) -> Result<AttackReport, AttackError> {
     let known = Arc::new(known);
-    let total = meant.len();
-    let queue: VecDeque<(usize, AttackPlan)> = meant.into_iter().enumerate().collect();
+    let total = campaign.plans.len();
+    let queue: VecDeque<(usize, AttackPlan)> = campaign.plans.iter().cloned().enumerate().collect();
     let queue = Arc::new(Mutex::new(queue));
     let again = campaign.again;
     let life = arena.life;

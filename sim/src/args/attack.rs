@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use attack::AttackFault;
 use clap::Args;
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use scenarios::span::Span;
 
 use super::output::{Output, outputs};
@@ -31,6 +32,9 @@ pub(crate) struct AttackArgs {
     /// Only these plans: by name, by command (release.del), by step (release) or by fault (late-request)
     #[arg(long, value_name = "PLAN", value_delimiter = ',', env = "PICKLOCK_ONLY")]
     pub(crate) only: Vec<String>,
+    /// Only plans with these faults
+    #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = PossibleValuesParser::new(AttackFault::names()), env = "PICKLOCK_FAULTS")]
+    pub(crate) faults: Vec<String>,
     /// Run each plan that shows something so often, and say how often it does
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN")]
     pub(crate) again: u32,
