@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use attack::{Attack, AttackError, AttackReport, Campaign, PlanOutcome};
+use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, PlanOutcome};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
 use scenarios::history;
@@ -74,7 +74,8 @@ async fn act(
         learnt = attack::learn(attack, supervisor) => learnt.map_err(failure)?,
     };
     let plans = learnt.plans(&args.only, &args.faults);
-    if plans.is_empty() {
+    let faultless = args.only.iter().any(|only| only == NO_FAULT);
+    if plans.is_empty() && !faultless {
         let (only, faults) = (args.only.join(" or "), args.faults.join(" or "));
         return Err(Failure::usage_text(
             match (&*only, &*faults) {
@@ -95,6 +96,7 @@ async fn act(
     let done = Arc::new(AtomicU64::new(0));
     let campaign = Campaign {
         plans,
+        faultless,
         again: args.again,
         jobs: args.jobs.map_or(cores * JOBS_PER_CORE, usize::from),
         done: Arc::clone(&done),

@@ -93,6 +93,30 @@ fn a_lock_that_its_holder_extends_is_struck_at_that_and_held_to_it() {
 }
 
 #[test]
+fn a_lock_that_keeps_nobody_out_is_convicted_without_any_fault() {
+    let room = Room::new();
+    let naive = fs::read_to_string(naive()).unwrap().replace(" NX PX ", " PX ");
+    let always = room.file("always.sh", naive);
+    let run = |only: &str, again: &str| {
+        let args = ["attack", "--world", "embedded", "--only", only, "--again", again];
+        room.run(&[&args[..], &["--", "bash", &always]].concat())
+    };
+    let said = run("acquire.set.readonly", "1").ended(1);
+    for says in [
+        "BUG no-fault: nothing goes wrong",
+        "both believed to hold the lock",
+        "--only no-fault",
+        "2 plans: ",
+    ] {
+        assert!(said.results().contains(says), "no {says:?} in {}", said.stdout);
+    }
+    let said = run("no-fault", "2").ended(1);
+    assert!(said.results().contains("shown in 2 of 2 runs"), "{}", said.stdout);
+    let args = ["attack", "--world", "embedded", "--only", "no-fault", "--", &self::naive()];
+    assert!(room.run(&args).ended(0).results().contains("plans: 1 held"));
+}
+
+#[test]
 fn plans_are_listed_and_named() {
     let room = Room::new();
     let listed = room.run(&["attack", "--world", "embedded", "--list", "--", &naive()]).ended(0);

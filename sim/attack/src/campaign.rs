@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use live_world::supervisor::Supervisor;
 use picklock::command::Command;
@@ -24,7 +24,7 @@ use crate::judgement::{Judged, PlanEvidence, judge};
 use crate::plan::{AttackPlan, Target, plans};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, RecordedEvent, Recorder};
-use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
+use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport};
 use crate::stage::{self, PlanRun};
 use crate::transcript::{self, Phases, TracedCommand};
 
@@ -44,6 +44,8 @@ const PROBE_EVERY: Duration = Duration::from_millis(10);
 pub struct Campaign {
     /// Which of [`Learnt::plans`] are run.
     pub plans: Vec<AttackPlan>,
+    /// Whether the run without faults is reported even if it shows nothing.
+    pub faultless: bool,
     /// How often a plan that shows something is run.
     pub again: u32,
     /// How many run at a time.
@@ -58,9 +60,10 @@ pub struct Campaign {
 pub struct Learnt {
     attack: Arc<Attack>,
     plans: Vec<AttackPlan>,
-    lock_key: Vec<u8>,
-    promises: Promises,
+    known: Known,
     arena: Arena,
+    /// What the run without faults has shown.
+    faultless: PlanReport,
 }
 
 impl Learnt {
@@ -89,8 +92,15 @@ impl Learnt {
         supervisor: &Supervisor,
         campaign: &Campaign,
     ) -> Result<AttackReport, AttackError> {
-        let Self { attack, lock_key, promises, arena, .. } = self;
-        run(&attack, supervisor, campaign, Known { lock_key, promises }, arena).await
+        let Self { attack, known, mut arena, mut faultless, .. } = self;
+        if campaign.again > 1 && faultless.outcome > PlanOutcome::Held {
+            faultless = several(&mut arena, &known, None, campaign.again).await?;
+        }
+        let mut report = run(&attack, supervisor, campaign, known, arena).await?;
+        if campaign.faultless || faultless.outcome >= PlanOutcome::Api {
+            report.plans.insert(0, faultless);
+        }
+        Ok(report)
     }
 }
 
@@ -105,14 +115,14 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
     rehearse(&mut arena, promises).await?;
     arena.prepare().await?;
-    let PlanRun { start, recorder, failures, .. } = stage::run(&mut arena, None, promises).await;
-    if let Some((_, error)) = failures.into_iter().next() {
+    let mut staged = stage::run(&mut arena, None, promises).await;
+    if let Some((_, error)) = staged.failures.pop() {
         return Err(error.into());
     }
     arena.server.catch_up().await;
     let commands = arena.server.log.commands();
-    let sent = transcript::sent(&arena.proxy.log(), &commands, start);
-    let recorded = recorder.take();
+    let sent = transcript::sent(&arena.proxy.log(), &commands, staged.start);
+    let recorded = staged.recorder.so_far();
     if sent.is_empty() {
         return Err(AttackError::NoLock(String::from(
             "your worker sent nothing to its Redis: it must connect to the address in REDIS_URL (or REDIS_HOST and \
@@ -138,8 +148,15 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
         }
         arena.life = life.max(attack.ttl);
     }
+    let known = Known { lock_key, promises };
+    let mut faultless = assess(&arena, &known, None, staged).await;
+    for _ in 1..TRIES_MOST {
+        if faultless.disturbed {
+            faultless = once(&mut arena, &known, None).await?;
+        }
+    }
     let attack = Arc::clone(attack);
-    Ok(Learnt { attack, plans: plans(&boundaries), lock_key, promises, arena })
+    Ok(Learnt { attack, plans: plans(&boundaries), known, arena, faultless })
 }
 
 /// Runs the lock without faults, so that whatever is cached is.
@@ -190,12 +207,12 @@ async fn run(
                 let report = tokio::select! {
                     biased;
                     _ = stopped.wait_for(|stopped| *stopped) => break,
-                    report = several(&mut arena, &known, &plan, again) => report,
+                    report = several(&mut arena, &known, Some(&plan), again) => report,
                 };
                 // One plan that fails must not cost the others.
                 let report = report.unwrap_or_else(|error| {
                     arena.workers.iter_mut().for_each(|worker| *worker = None);
-                    PlanReport::undecided(&plan, error.to_string())
+                    PlanReport::undecided(Some(&plan), error.to_string())
                 });
                 reports.push((place, report));
                 done.fetch_add(1, Ordering::Relaxed);
@@ -231,7 +248,7 @@ async fn run(
 async fn several(
     arena: &mut Arena,
     known: &Known,
-    plan: &AttackPlan,
+    plan: Option<&AttackPlan>,
     times: u32,
 ) -> Result<PlanReport, AttackError> {
     let mut worst: Option<PlanReport> = None;
@@ -267,7 +284,7 @@ async fn several(
 async fn once(
     arena: &mut Arena,
     known: &Known,
-    plan: &AttackPlan,
+    plan: Option<&AttackPlan>,
 ) -> Result<PlanReport, AttackError> {
     arena.prepare().await?;
     if !arena.rehearsed {
@@ -279,8 +296,18 @@ async fn once(
         pause(arena.life).await;
     }
     // Its scripts are gone then.
-    arena.rehearsed = plan.fault.target() != Target::Server;
-    let staged = stage::run(arena, Some(plan), known.promises).await;
+    arena.rehearsed = plan.is_none_or(|plan| plan.fault.target() != Target::Server);
+    let staged = stage::run(arena, plan, known.promises).await;
+    Ok(assess(arena, known, plan, staged).await)
+}
+
+/// What a plan has shown that has just been staged; without one, the run without faults.
+async fn assess(
+    arena: &Arena,
+    known: &Known,
+    plan: Option<&AttackPlan>,
+    staged: PlanRun,
+) -> PlanReport {
     probe(arena, &known.lock_key, &staged.recorder).await;
     let is_seen = arena.server.catch_up().await;
     let (trace, judged) = judged(arena, known, plan, &staged);
@@ -307,7 +334,7 @@ async fn once(
     let (outcome, why) = match (staged.not_stageable, gravest) {
         (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
         (None, _) if disturbed.is_some() => (PlanOutcome::Inconclusive, disturbed.clone()),
-        (None, _) if !staged.struck => {
+        (None, _) if plan.is_some() && !staged.struck => {
             (PlanOutcome::Vacuous, Some(String::from("the command did not come again")))
         }
         (None, Some(severity)) => (severity.into(), None),
@@ -320,7 +347,7 @@ async fn once(
         PlanOutcome::NotStageable | PlanOutcome::Vacuous | PlanOutcome::Inconclusive => Vec::new(),
         _ => findings,
     };
-    Ok(PlanReport {
+    PlanReport {
         outcome,
         key: of(Level::Key),
         why,
@@ -328,13 +355,13 @@ async fn once(
         disturbed: disturbed.is_some() || diverged,
         history,
         ..PlanReport::undecided(plan, String::new())
-    })
+    }
 }
 
 /// How a busy machine has spoilt a plan, if it has: what follows from that is not the lock's doing.
 fn disturbed(
     known: &Known,
-    plan: &AttackPlan,
+    plan: Option<&AttackPlan>,
     staged: &PlanRun,
     phases: &[Phases],
     (claims, sent): (&[Claim], &[TracedCommand]),
@@ -347,7 +374,8 @@ fn disturbed(
     for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired && it.client != VICTIM) {
         let took = sent.iter().filter(|it| it.client == claim.client);
         let took = took.filter_map(|it| Some((it.seen.as_ref()?.at, &it.seen.as_ref()?.changes)));
-        let created = took.filter(|(at, changes)| !changes.is_empty() && *at <= claim.answered);
+        let is_within = |at: &Instant| (claim.asked..=claim.answered).contains(at);
+        let created = took.filter(|(at, changes)| !changes.is_empty() && is_within(at));
         let late = created.map(|(at, _)| claim.answered.saturating_duration_since(at)).min();
         if let Some(late) = late.filter(|late| *late > life.mul_f64(LATE_MOST)) {
             let (client, late) = (claim.client, rounded(nanos(late)));
@@ -357,7 +385,8 @@ fn disturbed(
         }
     }
     // A server that is away delays everybody, and a lock that is renewed may be held for longer.
-    if known.promises.outlives_ttl() || plan.fault.target() == Target::Server {
+    let is_away = plan.is_some_and(|plan| plan.fault.target() == Target::Server);
+    if known.promises.outlives_ttl() || is_away {
         return None;
     }
     let worked = |it: &&Phases| it.client != VICTIM;
@@ -385,7 +414,7 @@ struct PlanTrace {
 fn judged(
     arena: &Arena,
     known: &Known,
-    plan: &AttackPlan,
+    plan: Option<&AttackPlan>,
     staged: &PlanRun,
 ) -> (PlanTrace, Judged) {
     let commands = arena.server.log.commands();
@@ -397,7 +426,10 @@ fn judged(
     let is_bounded = |it: &RecordedEvent| validities.iter().any(|at| at.2 == it.acquisition);
     let head = Head {
         format: FORMAT.to_owned(),
-        scenario: format!("attack/{plan}"),
+        scenario: match plan {
+            Some(plan) => format!("attack/{plan}"),
+            None => format!("attack/{NO_FAULT}"),
+        },
         lock: arena
             .attack
             .command
@@ -427,7 +459,7 @@ fn judged(
         });
     }
     let shown = PlanEvidence {
-        plan: Some(plan),
+        plan,
         promises: known.promises,
         history: &history,
         sent: &sent,

@@ -29,6 +29,6 @@ pub use junit::junit;
 pub use page::page;
 pub use plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
 pub use protocol::{PROTOCOL, Promises};
-pub use report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport, schema};
+pub use report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport, schema};
 pub use table::{human, markdown};
 pub use worker::WorkerError;

@@ -18,7 +18,7 @@ pub(crate) struct Recorder {
 }
 
 /// What was recorded.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PlanRecord {
     pub(crate) texts: Texts,
     pub(crate) events: Vec<RecordedEvent>,
@@ -112,6 +112,11 @@ impl Recorder {
             it.client == client
                 && matches!(it.what, What::AcquireUnknown(_) | What::ReleaseUnknown(_))
         })
+    }
+
+    /// What there is so far.
+    pub(crate) fn so_far(&self) -> PlanRecord {
+        self.lock().clone()
     }
 
     /// All of it; the recorder is empty afterwards.

@@ -6,11 +6,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::judgement::{AttackFinding, Severity};
-use crate::plan::{AttackPlan, LockStep};
+use crate::plan::{AttackFault, AttackPlan, LockStep};
 use crate::protocol::Promises;
 
 /// The format of a report.
 pub const ATTACK_SCHEMA: &str = "picklock/attack/1";
+
+/// The name of the run without faults.
+pub const NO_FAULT: &str = "no-fault";
 
 /// An attack on one lock.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -72,18 +75,20 @@ pub struct PlanReport {
 }
 
 impl PlanReport {
-    /// A plan of which nothing is known, for this reason.
-    pub(crate) fn undecided(plan: &AttackPlan, why: String) -> Self {
-        let command = plan.boundary.as_ref().map(|it| match it.nth {
+    /// A plan of which nothing is known, for this reason; none is the run without faults.
+    pub(crate) fn undecided(plan: Option<&AttackPlan>, why: String) -> Self {
+        let boundary = plan.and_then(|plan| plan.boundary.as_ref());
+        let command = boundary.map(|it| match it.nth {
             1 => it.command.clone(),
             nth => format!("{} {nth}", it.command),
         });
+        let fault = plan.map(|plan| plan.fault);
         Self {
-            plan: plan.to_string(),
-            step: plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step),
+            plan: plan.map_or_else(|| NO_FAULT.to_owned(), AttackPlan::to_string),
+            step: boundary.map_or(LockStep::Hold, |it| it.step),
             command,
-            fault: plan.fault.name().to_owned(),
-            does: plan.fault.does().to_owned(),
+            fault: fault.map_or(NO_FAULT, AttackFault::name).to_owned(),
+            does: fault.map_or("nothing goes wrong", AttackFault::does).to_owned(),
             outcome: PlanOutcome::Inconclusive,
             key: Outcome::Inconclusive,
             why: Some(why),
