@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, PlanOutcome};
+use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
 use scenarios::history;
@@ -108,7 +108,7 @@ async fn act(
     let report = learnt.attack(supervisor, &campaign).await.map_err(failure)?;
     drop(progress);
     write(args, &report, &directory, terminal)?;
-    Ok(exit(&report))
+    Ok(Exit::of_attack(&report))
 }
 
 /// Where the report goes.
@@ -172,15 +172,5 @@ fn failure(error: AttackError) -> Failure {
             "a worker reads orders from its standard input and answers them: see docs/attack.md",
         ),
         _ => Failure::unavailable(error),
-    }
-}
-
-fn exit(report: &AttackReport) -> Exit {
-    match () {
-        () if !report.complete => Exit::Interrupted,
-        () if report.count(PlanOutcome::Bug) > 0 => Exit::Violated,
-        () if report.plans.is_empty() => Exit::NothingRan,
-        () if report.count(PlanOutcome::Inconclusive) > 0 => Exit::Inconclusive,
-        () => Exit::Held,
     }
 }

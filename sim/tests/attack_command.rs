@@ -117,6 +117,18 @@ fn a_lock_that_keeps_nobody_out_is_convicted_without_any_fault() {
 }
 
 #[test]
+fn a_lock_that_harms_progress_alone_has_an_exit_of_its_own() {
+    let room = Room::new();
+    let naive = fs::read_to_string(naive()).unwrap();
+    let immortal = room.file("immortal.sh", naive.replace(r#" PX "$PICKLOCK_TTL_MS""#, ""));
+    let args = ["attack", "--world", "embedded", "--only", "hold.kill,acquire.set.oom", "--"];
+    let said = room.run(&[&args[..], &["bash", &immortal]].concat()).ended(5);
+    for says in ["BUG hold.kill: the holder is killed progress:", "2 plans: 1 with a bug, 1 held"] {
+        assert!(said.results().contains(says), "no {says:?} in {}", said.stdout);
+    }
+}
+
+#[test]
 fn plans_are_listed_and_named() {
     let room = Room::new();
     let listed = room.run(&["attack", "--world", "embedded", "--list", "--", &naive()]).ended(0);
