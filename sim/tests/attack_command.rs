@@ -129,6 +129,20 @@ fn a_lock_that_harms_progress_alone_has_an_exit_of_its_own() {
 }
 
 #[test]
+fn the_clock_of_a_program_that_reads_it_itself_is_not_said_to_have_jumped() {
+    let room = Room::new();
+    let args = "attack --world embedded --only acquire.set.clock-back --";
+    let said = |command: &[&str]| {
+        room.run(&[&words(args)[..], command, &[&naive()]].concat()).ended(0).results()
+    };
+    assert!(said(&["bash"]).contains("1 held"));
+    // As good as a static program: nothing is loaded into it.
+    let unseen = said(&["env", "-u", "LD_PRELOAD", "bash"]);
+    let says = "n/a acquire.set.clock-back: it does not read its clock through the C library";
+    assert!(unseen.contains(says), "{unseen}");
+}
+
+#[test]
 fn plans_are_listed_and_named() {
     let room = Room::new();
     let listed = room.run(&["attack", "--world", "embedded", "--list", "--", &naive()]).ended(0);

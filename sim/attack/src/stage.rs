@@ -226,7 +226,7 @@ async fn direct(
 fn step(process: &Program, by_ns: i64) -> Option<String> {
     match process.step_wall(by_ns) {
         Ok(true) => None,
-        Ok(false) => Some(String::from("its clocks cannot be changed")),
+        Ok(false) => Some(String::from("it does not read its clock through the C library")),
         Err(error) => Some(error.to_string()),
     }
 }
