@@ -169,7 +169,7 @@ fn failure(error: AttackError) -> Failure {
     match error {
         AttackError::Worker(_) | AttackError::NoLock(_) => Failure::usage_text(
             error.to_string(),
-            "a worker reads orders from its standard input and answers them: see docs/attack.md",
+            "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
         ),
         _ => Failure::unavailable(error),
     }

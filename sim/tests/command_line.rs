@@ -184,6 +184,7 @@ fn what_is_asked_for_is_printed_on_stdout_alone() {
         (&["--version"], "picklock "),
         (&["--help"], "Exit codes"),
         (&["run", "--help"], "--scenario"),
+        (&["attack", "--help"], "answers each order that it reads"),
         (&["help"], "Exit codes"),
         (&["help", "matrix"], "picklock matrix [OPTIONS]"),
         (&["list", "--format", "json"], "\"picklock/list/1\""),

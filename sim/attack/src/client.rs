@@ -42,12 +42,13 @@ pub(crate) async fn acquire(
         }
         Ok((at, WorkerAnswer::No)) => {
             attempt.write(at, op, |texts| What::NotAcquired(texts.intern("not free")));
-            attempt.claim(ClaimOf::NotAcquired, asked, at);
+            attempt.claim(ClaimOf::NotAcquired(None), asked, at);
             Ok(false)
         }
         Ok((at, WorkerAnswer::Unknown(why))) => {
-            attempt.write(at, op, |texts| What::AcquireUnknown(texts.intern(&why)));
-            attempt.claim(ClaimOf::NotAcquired, asked, at);
+            let why = attempt.intern(&why);
+            attempt.write(at, op, |_| What::AcquireUnknown(why));
+            attempt.claim(ClaimOf::NotAcquired(Some(why)), asked, at);
             Ok(false)
         }
         Err(error) => {

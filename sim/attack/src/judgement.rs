@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use redis_model::witness::KeyChange;
 use scenarios::checker;
-use scenarios::history::{History, Touch};
+use scenarios::history::{History, Text, Touch};
 use scenarios::span::rounded;
 use scenarios::verdict::{Level, Outcome, Verdict, WitnessStep};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::board::VICTIM;
 use crate::plan::{AttackFault, AttackPlan};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
@@ -150,7 +151,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
                     invariant: found.name.to_owned(),
                     level: found.level,
                     summary: witness.summary.clone(),
-                    story: witness.short_story().to_vec(),
+                    story: witness.short_story().iter().map(|it| named(shown.plan, it)).collect(),
                 });
             }
             Verdict::Inconclusive(why) => doubts.push(format!("{}: {why}", found.name)),
@@ -173,6 +174,26 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         }
     }
     Judged { levels, findings: gravest(findings), doubts }
+}
+
+/// A step of a story; the command that the fault strikes has its name.
+fn named(plan: Option<&AttackPlan>, step: &WitnessStep) -> WitnessStep {
+    let mut step = step.clone();
+    let Some(AttackPlan { boundary: Some(boundary), fault }) = plan else { return step };
+    let command = &boundary.command;
+    let (any, this) = match fault {
+        AttackFault::LateRequest => ("one of its messages", format!("its {command}")),
+        AttackFault::LateReply => ("one of its messages", format!("the reply to its {command}")),
+        AttackFault::LoseRequest => ("a request that is lost", format!("{command}, which is lost")),
+        AttackFault::LoseReply => {
+            ("a reply that is lost", format!("the reply to its {command}, which is lost"))
+        }
+        _ => return step,
+    };
+    if step.client == VICTIM {
+        step.text = step.text.replace(any, &this);
+    }
+    step
 }
 
 /// One finding of each kind, the gravest first. What else is wrong beside a bug follows from it.
@@ -286,7 +307,7 @@ fn dishonest(
                 "client {client} was told that it has released the lock, which was not its own any more"
             ),
         ),
-        ClaimOf::NotAcquired => {
+        ClaimOf::NotAcquired(why) => {
             let left =
                 theirs().find(|it| it.expired && it.until.is_some_and(|it| it > claim.answered))?;
             let span = left.until?.saturating_duration_since(left.from.max(claim.answered));
@@ -296,7 +317,8 @@ fn dishonest(
                 "not-acquired-is-clean",
                 Level::Progress,
                 format!(
-                    "client {client} was told that it does not have the lock, whose key it left behind for {span}"
+                    "client {client} left the lock's key behind for {span}, and answered {}",
+                    not_acquired(shown, why)
                 ),
             )
         }
@@ -309,22 +331,31 @@ fn dishonest(
     for tenure in theirs() {
         tell(tenure.from, "gets the lock's key");
         match tenure.until {
-            Some(until) if tenure.expired => tell(until, "has its key no more: it expires"),
-            Some(until) => tell(until, "has its key no more: it is deleted or taken over"),
+            Some(until) if tenure.expired => tell(until, "its key expires"),
+            Some(until) => tell(until, "its key is deleted or taken over"),
             None => {}
         }
     }
+    let told;
     let (asks, says) = match claim.of {
         ClaimOf::Acquired => ("is told to acquire", "answers ok"),
         ClaimOf::Held => ("is asked whether it has the lock", "answers ok"),
         ClaimOf::Extended => ("is told to extend", "answers ok"),
         ClaimOf::Released => ("is told to release", "answers ok"),
-        ClaimOf::NotAcquired => ("is told to acquire", "answers that it has not, or does not know"),
+        ClaimOf::NotAcquired(why) => {
+            told = format!("answers {}", not_acquired(shown, why));
+            ("is told to acquire", told.as_str())
+        }
     };
     tell(claim.asked, asks);
     tell(claim.answered, says);
     story.sort_by_key(|step| step.at_ns);
     Some(AttackFinding { severity, invariant: invariant.to_owned(), level, summary, story })
+}
+
+/// The answer of a worker that says that it has not got the lock.
+fn not_acquired(shown: &PlanEvidence<'_>, why: Option<Text>) -> String {
+    why.map_or_else(|| String::from("no"), |why| format!("unknown: {}", shown.history.text(why)))
 }
 
 fn ns(at: Instant, start: Instant) -> u64 {
@@ -442,11 +473,14 @@ mod tests {
     #[test]
     fn a_key_is_left_behind_only_if_nobody_clears_it_away() {
         let taken = || Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
-        let found = taken().claim(1, ClaimOf::NotAcquired, 9, 50).unwrap();
+        let found = taken().claim(1, ClaimOf::NotAcquired(None), 9, 50).unwrap();
         assert!(found.summary.contains("261 ms"), "{}", found.summary);
         let cleared = taken().does(1, 60, 61, Touch::Delete);
-        assert!(cleared.claim(1, ClaimOf::NotAcquired, 9, 50).is_none());
-        assert!(taken().claim(1, ClaimOf::NotAcquired, 9, 400).is_none(), "it had expired by then");
+        assert!(cleared.claim(1, ClaimOf::NotAcquired(None), 9, 50).is_none());
+        assert!(
+            taken().claim(1, ClaimOf::NotAcquired(None), 9, 400).is_none(),
+            "it had expired by then"
+        );
     }
 
     #[test]

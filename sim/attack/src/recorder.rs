@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use scenarios::fault::Fault;
-use scenarios::history::{Texts, What};
+use scenarios::history::{Text, Texts, What};
 
 use crate::clock::now;
 
@@ -65,8 +65,8 @@ pub(crate) enum ClaimOf {
     Extended,
     /// That it has released it.
     Released,
-    /// That it did not get it, or does not know.
-    NotAcquired,
+    /// That it did not get it, or that it does not know, for this reason.
+    NotAcquired(Option<Text>),
 }
 
 /// An acquisition of one client.
@@ -146,6 +146,11 @@ impl Attempt<'_> {
         let Self { client, acquisition, .. } = *self;
         let what = what(&mut inner.texts);
         inner.events.push(RecordedEvent { at, client, acquisition, op, what });
+    }
+
+    /// A text for [`write`](Self::write).
+    pub(crate) fn intern(&self, text: &str) -> Text {
+        self.recorder.lock().texts.intern(text)
     }
 
     /// The lock may be relied on until then.

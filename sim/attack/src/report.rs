@@ -16,7 +16,7 @@ pub const ATTACK_SCHEMA: &str = "picklock/attack/1";
 pub const NO_FAULT: &str = "no-fault";
 
 /// An attack on one lock.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(title = "picklock attack")]
 pub struct AttackReport {
     /// The format: `picklock/attack/1`.
@@ -170,7 +170,7 @@ impl AttackReport {
         let all = [
             (PlanOutcome::Bug, "with a bug"),
             (PlanOutcome::Api, "with a misleading answer"),
-            (PlanOutcome::Assumption, "with an assumption"),
+            (PlanOutcome::Assumption, "that no lock with a TTL survives"),
             (PlanOutcome::Held, "held"),
             (PlanOutcome::Inconclusive, "undecided"),
             (PlanOutcome::Vacuous, "vacuous"),
@@ -179,7 +179,8 @@ impl AttackReport {
         let parts = all.into_iter().map(|(outcome, says)| (self.count(outcome), says));
         let parts: Vec<String> =
             parts.filter(|it| it.0 > 0).map(|(count, says)| format!("{count} {says}")).collect();
-        format!("{} plans: {}", self.plans.len(), parts.join(", "))
+        let plans = if self.plans.len() == 1 { "plan" } else { "plans" };
+        format!("{} {plans}: {}", self.plans.len(), parts.join(", "))
     }
 
     /// How many of its plans have this outcome.

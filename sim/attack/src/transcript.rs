@@ -272,7 +272,9 @@ pub(crate) fn history(
         events.push(RecordedEvent { at, client, acquisition, op: 0, what });
     }
     let ops = events.iter().map(|it| it.op).max().unwrap_or(0) + 1..;
-    for (op, command) in ops.zip(sent) {
+    // What a connection says of itself belongs to no lock.
+    let of_locks = sent.iter().filter(|it| !HANDSHAKE.contains(&it.name.as_str()));
+    for (op, command) in ops.zip(of_locks) {
         let acquisition = acquisition(&phases, command.client, command.sent);
         let (at, what, end) = told(command, &head.lock_key, &mut texts);
         for what in [Some(what), end].into_iter().flatten() {
@@ -339,4 +341,28 @@ fn told(
         SeenAnswer::List => Answer::List,
     };
     (seen.at, begin, Some(What::Answered { touch, answer, found: 0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_connection_says_of_itself_is_no_part_of_a_history() {
+        let start = crate::clock::now();
+        let refused = |name: &str| TracedCommand {
+            client: 1,
+            sent: start,
+            name: name.to_owned(),
+            key: Vec::new(),
+            lost: false,
+            refused: Some(String::from("ERR")),
+            reply: None,
+            seen: None,
+        };
+        let sent = [refused("CLIENT"), refused("GET"), refused("HELLO")];
+        let history = history(Head::default(), PlanRecord::default(), &sent, start);
+        let What::Command { name, .. } = history.events[0].what else { panic!("{history:?}") };
+        assert_eq!((history.text(name), history.events.len()), ("GET", 2));
+    }
 }

@@ -11,8 +11,18 @@ use scenarios::span::Span;
 use super::output::{Output, outputs};
 use super::run::{ServerArgs, World};
 
+/// What a worker has to do, for those who have the program and not its documentation.
+const PROTOCOL: &str = "\
+Your worker connects to the Redis in REDIS_URL, prints `ready`, and answers each order that it reads with a line:
+  acquire  locks PICKLOCK_KEY for PICKLOCK_TTL_MS: `ok`, or `no` if the lock is not free
+  check    `ok` if it still has the lock, otherwise `no`
+  release  unlocks: `ok`, or `no` if there was nothing to release
+An exception is answered with `unknown` and a reason. docs/attack.md has the rest, examples/attack workers to start from.
+Try: picklock attack --ttl 600ms -- python3 my_worker.py";
+
 /// Options of `attack`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = PROTOCOL)]
 pub(crate) struct AttackArgs {
     /// TTL that your worker is told to lock with
     #[arg(long, value_name = "SPAN", default_value = "600ms", env = "PICKLOCK_TTL")]

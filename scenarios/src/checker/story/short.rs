@@ -4,6 +4,8 @@
 //! key a command harmed is said only of the one that a checker blames. That one is in every story, and
 //! so is what a checker has said itself.
 
+use rustc_hash::FxHashSet;
+
 use crate::history::{Head, Intent, Texts, Touch, What};
 use crate::span::rounded;
 use crate::verdict::{Level, Witness, WitnessStep};
@@ -150,11 +152,18 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
     let mut lines: Vec<StoryLine> = Vec::new();
     let mut key: Option<KeyLife> = None;
     let cause = cause(level, witness, steps);
+    // Of holds that nothing has been refused yet: then it is what keeps the lock.
+    let mut kept: FxHashSet<u32> = FxHashSet::default();
     for (place, it) in steps.iter().enumerate() {
         let StoryStep { step, part, acquisition, .. } = it;
         let accused = it.is_accused(witness);
         let must = accused || *part == StepKind::Told || Some(place) == cause;
-        let rank = if must { 0 } else { part.rank(level) };
+        let is_kept_no_more = *part == StepKind::Unheard && kept.remove(acquisition);
+        let rank = match level {
+            _ if must => 0,
+            Level::Belief if is_kept_no_more => 1,
+            _ => part.rank(level),
+        };
         let mut line = StoryLine { rank, must, step: step.clone() };
         let until = |ttl_ns: Option<u64>| ttl_ns.map(|ttl_ns| step.at_ns.saturating_add(ttl_ns));
         if let StepKind::Made(_) = part {
@@ -168,6 +177,7 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
                 key = Some(KeyLife { acquisition, client, ttl_ns, until_ns, line });
             }
             StepKind::Has => {
+                kept.insert(*acquisition);
                 if let Some(key) = key.as_ref().filter(|it| it.acquisition == *acquisition) {
                     line.step.text += &lives(key.ttl_ns);
                     // That it was made need not be said apart from this.
@@ -181,6 +191,9 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
                 }
             }
             StepKind::Deleted => key = None,
+            StepKind::Release => {
+                kept.remove(acquisition);
+            }
             _ => {}
         }
         if let (true, Level::Key, [victim, ..], [_]) =
