@@ -14,11 +14,10 @@ use scenarios::verdict::{Level, Outcome, Verdict, WitnessStep};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::board::VICTIM;
 use crate::plan::{AttackFault, AttackPlan};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
-use crate::transcript::{Phases, TracedCommand, acquisition};
+use crate::transcript::{Phases, TracedCommand, acquisition, named};
 use crate::worker::WorkerError;
 
 /// Workers count in milliseconds, and their answers take some time.
@@ -174,26 +173,6 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         }
     }
     Judged { levels, findings: gravest(findings), doubts }
-}
-
-/// A step of a story; the command that the fault strikes has its name.
-fn named(plan: Option<&AttackPlan>, step: &WitnessStep) -> WitnessStep {
-    let mut step = step.clone();
-    let Some(AttackPlan { boundary: Some(boundary), fault }) = plan else { return step };
-    let command = &boundary.command;
-    let (any, this) = match fault {
-        AttackFault::LateRequest => ("one of its messages", format!("its {command}")),
-        AttackFault::LateReply => ("one of its messages", format!("the reply to its {command}")),
-        AttackFault::LoseRequest => ("a request that is lost", format!("{command}, which is lost")),
-        AttackFault::LoseReply => {
-            ("a reply that is lost", format!("the reply to its {command}, which is lost"))
-        }
-        _ => return step,
-    };
-    if step.client == VICTIM {
-        step.text = step.text.replace(any, &this);
-    }
-    step
 }
 
 /// One finding of each kind, the gravest first. What else is wrong beside a bug follows from it.
