@@ -13,7 +13,7 @@ use live_world::supervisor::Supervisor;
 use picklock::env::Node;
 
 use crate::error::AttackError;
-use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
+use crate::protocol::{Order, PROTOCOL, WorkerAnswer, cut};
 use crate::server::WatchedServer;
 use crate::worker::{Worker, WorkerError};
 
@@ -146,7 +146,7 @@ impl Arena {
                 (_, WorkerAnswer::Ok(_)) => {}
                 (_, answer) => {
                     let said = match answer {
-                        WorkerAnswer::Unknown(why) => format!("unknown {why}"),
+                        WorkerAnswer::Unknown(why) => format!("unknown {}", cut(&why)),
                         _ => String::from("no"),
                     };
                     return Err(AttackError::NoLock(format!(

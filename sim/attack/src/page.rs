@@ -5,8 +5,9 @@ use reports::html::document;
 use scenarios::verdict::WitnessStep;
 
 use crate::judgement::AttackFinding;
+use crate::protocol::cut;
 use crate::report::{AttackReport, PlanOutcome, PlanReport};
-use crate::table::{Grid, Incident, cut, who};
+use crate::table::{Grid, Incident, who};
 
 /// The report as a page of its own, without scripts. `replay` is the command that runs one plan again.
 pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {

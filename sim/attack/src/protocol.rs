@@ -109,6 +109,9 @@ pub(crate) struct Misspelt {
 
 /// What a line may begin with.
 const WORDS: [&str; 5] = ["ready", "ok", "no", "unknown", "lost"];
+/// So many characters of a text are told.
+const TEXT_MOST: usize = 160;
+
 /// What `ok` may carry.
 const GRANT: [&str; 2] = ["fence", "valid_ms"];
 
@@ -235,6 +238,14 @@ fn grant(words: &str) -> Option<LockGrant> {
     Some(grant)
 }
 
+/// What is told of a text: reasons that workers give may be long. `attack.json` has all of it.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_MOST) {
+        Some((end, _)) => format!("{}...", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,5 +328,12 @@ mod tests {
             assert_eq!(said, line);
             assert!(line.to_ascii_lowercase().contains(word));
         }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_no_other() {
+        let fits = "é".repeat(TEXT_MOST);
+        assert_eq!(cut(&fits), fits);
+        assert_eq!(cut(&format!("{fits}é")), format!("{fits}..."));
     }
 }

@@ -4,10 +4,8 @@ use std::fmt::Write as _;
 
 use crate::board::VICTIM;
 use crate::judgement::{AttackFinding, Severity};
+use crate::protocol::cut;
 use crate::report::{AttackReport, PlanOutcome, PlanReport};
-
-/// So many characters of a text are told.
-const TEXT_MOST: usize = 160;
 
 /// Those that spans are told in.
 const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
@@ -65,14 +63,6 @@ pub(crate) fn who(client: u32) -> String {
     match client {
         0 => String::from("picklock"),
         client => format!("client {client}"),
-    }
-}
-
-/// What is told of a text: reasons that workers give may be long. `attack.json` has all of it.
-pub(crate) fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT_MOST) {
-        Some((end, _)) => format!("{}...", text[..end].trim_end()),
-        None => text.to_owned(),
     }
 }
 
@@ -243,12 +233,5 @@ mod tests {
         let first = (String::from("hold.stop"), same);
         assert_eq!(told(bug), [first, (String::from("hold.kill"), None)]);
         assert_eq!(told(api), [(String::from("hold.flush-scripts"), None)]);
-    }
-
-    #[test]
-    fn a_long_text_is_cut_and_no_other() {
-        let fits = "é".repeat(TEXT_MOST);
-        assert_eq!(cut(&fits), fits);
-        assert_eq!(cut(&format!("{fits}é")), format!("{fits}..."));
     }
 }
