@@ -195,7 +195,9 @@ fn overlong(
     let got = tenures.iter().rfind(|it| it.client == client && it.from <= told)?;
     let theirs = shown.sent.iter().filter(|it| it.client == client);
     let extended = theirs.flat_map(|it| &it.seen).filter(|it| (got.from..=told).contains(&it.at));
-    let extended = extended.filter(|it| it.changes.iter().any(|it| is_extended(shown, it)));
+    let key = shown.history.head.lock_key.as_bytes();
+    let is_longer = |it: &KeyChange| it.key == key && matches!(it.touch, Touch::Extend(_));
+    let extended = extended.filter(|it| it.changes.iter().any(is_longer));
     let from = extended.map(|it| it.at).max().unwrap_or(got.from);
     let end = from + Duration::from_nanos(shown.history.head.ttl_ns);
     let too_long = until.checked_duration_since(end).filter(|it| *it > VALIDITY_GRAIN)?;
@@ -214,10 +216,6 @@ fn overlong(
             step(told, "answers ok with its valid_ms"),
         ],
     })
-}
-
-fn is_extended(shown: &PlanEvidence<'_>, change: &KeyChange) -> bool {
-    matches!(change.touch, Touch::Extend(_)) && change.key == shown.history.head.lock_key.as_bytes()
 }
 
 /// A worker that has ended, or does not answer.
@@ -343,6 +341,8 @@ fn ns(at: Instant, start: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use scenarios::history::Head;
+
     use super::*;
     use crate::seen::{CommandSeen, SeenAnswer};
 
@@ -390,15 +390,11 @@ mod tests {
             self
         }
 
-        /// What is wrong with this claim, in a run that lasted two seconds.
-        fn claim(
-            &self,
-            client: u32,
-            of: ClaimOf,
-            asked: u64,
-            answered: u64,
-        ) -> Option<AttackFinding> {
-            let history = History::default();
+        /// Judges a run of two seconds, with a lock of 300 ms.
+        fn judge<T>(&self, look: impl FnOnce(&PlanEvidence<'_>, &[Tenure]) -> T) -> T {
+            let lock_key = String::from("k");
+            let head = Head { lock_key, ttl_ns: 300 * MS, ..Head::default() };
+            let history = History { head, ..History::default() };
             let shown = PlanEvidence {
                 plan: None,
                 promises: Promises { checks: true, reports: true, ..Promises::default() },
@@ -411,10 +407,27 @@ mod tests {
                 start: self.start,
                 end: self.at(2_000),
             };
-            let tenures = tenures(&self.sent, &self.phases, b"k", shown.end);
-            let (asked, answered) = (self.at(asked), self.at(answered));
+            look(&shown, &tenures(&self.sent, &self.phases, b"k", shown.end))
+        }
+
+        /// What is wrong with this claim.
+        fn claim(&self, client: u32, of: ClaimOf, from: u64, to: u64) -> Option<AttackFinding> {
+            let (asked, answered) = (self.at(from), self.at(to));
             let claim = Claim { client, acquisition: client, of, asked, answered };
-            dishonest(&shown, &tenures, &claim, false)
+            self.judge(|shown, tenures| dishonest(shown, tenures, &claim, false))
+        }
+    }
+
+    #[test]
+    fn a_validity_counts_from_the_last_renewal_before_it_was_told() {
+        let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+        let tape = tape.does(1, 200, 201, Touch::Extend(300 * MS));
+        for (told, until, is_true) in
+            [(12, 310, true), (12, 340, false), (202, 500, true), (202, 540, false)]
+        {
+            let claim = (tape.at(told), 1, 1, tape.at(until));
+            let found = tape.judge(|shown, tenures| overlong(shown, tenures, claim));
+            assert_eq!(found.is_none(), is_true, "told at {told}: {found:?}");
         }
     }
 
