@@ -145,7 +145,7 @@ impl Fault {
             // A late message that is nobody's in particular, and clocks that drift, are in every story.
             Self::Delay if client == 0 => return None,
             Self::Drift => return None,
-            Self::Delay => format!("waits: a message of its is late{}", lasts("by")),
+            Self::Delay => format!("waits: one of its messages is late{}", lasts("by")),
             Self::LoseRequest => "sends a request that is lost".to_owned(),
             Self::LoseReply => "is sent a reply that is lost".to_owned(),
             Self::Reset => "has its connection broken".to_owned(),

@@ -16,7 +16,9 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use self::attack::AttackArgs;
 pub(crate) use self::check::{CheckArgs, Thresholds, without_threshold};
-pub(crate) use self::output::{Color, ListArgs, Output, OutputFormat, OutputOptions, ProgressMode};
+pub(crate) use self::output::{
+    Color, ListArgs, Output, OutputFormat, OutputOptions, ProgressMode, SchemaOf,
+};
 pub(crate) use self::proxy::ProxyArgs;
 pub(crate) use self::run::{MatrixArgs, RunArgs, Seeds, ServerArgs, World};
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
@@ -88,8 +90,12 @@ pub(crate) enum CliCommand {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the JSON schema of result.json
-    Schema,
+    /// Print the JSON schema of result.json, or of attack.json
+    Schema {
+        /// Of which file
+        #[arg(value_enum, default_value_t)]
+        of: SchemaOf,
+    },
 }
 
 #[cfg(test)]

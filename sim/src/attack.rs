@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use attack::{Attack, AttackError, AttackReport, Campaign, Oracle, PlanOutcome};
+use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
 use scenarios::history;
@@ -83,10 +83,16 @@ async fn act(
         )),
         learnt = attack::learn(attack, supervisor) => learnt.map_err(|error| failure(args, error))?,
     };
-    let plans = learnt.plans(&args.only);
-    if plans.is_empty() {
+    let plans = learnt.plans(&args.only, &args.faults);
+    let faultless = args.only.iter().any(|only| only == NO_FAULT);
+    if plans.is_empty() && !faultless {
+        let (only, faults) = (args.only.join(" or "), args.faults.join(" or "));
         return Err(Failure::usage_text(
-            format!("no plan is called {}", args.only.join(" or ")),
+            match (&*only, &*faults) {
+                (only, "") => format!("no plan is called {only}"),
+                ("", faults) => format!("no plan has the fault {faults}"),
+                (only, faults) => format!("no plan called {only} has the fault {faults}"),
+            },
             "`picklock attack --list -- COMMAND` lists the plans for your worker",
         ));
     }
@@ -99,19 +105,21 @@ async fn act(
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let done = Arc::new(AtomicU64::new(0));
     let campaign = Campaign {
-        only: args.only.clone(),
+        plans,
+        faultless,
         again: args.again,
         jobs: args.jobs.map_or(cores * JOBS_PER_CORE, usize::from),
         done: Arc::clone(&done),
         stopped,
     };
     let done = move || done.load(Ordering::Relaxed);
-    let progress = Progress::show(terminal, done, plans.len() as u64, "plans");
+    let total = campaign.plans.len() as u64;
+    let progress = Progress::show(terminal, done, total, "plans");
     let report = learnt.attack(supervisor, &campaign).await;
     let report = report.map_err(|error| failure(args, error))?;
     drop(progress);
     write(args, &report, &directory, terminal)?;
-    Ok(exit(&report))
+    Ok(Exit::of_attack(&report))
 }
 
 /// Where the report goes.
@@ -187,18 +195,8 @@ fn failure(args: &AttackArgs, error: AttackError) -> Failure {
         }
         AttackError::Worker(_) | AttackError::NoLock(_) => Failure::usage_text(
             error.to_string(),
-            "a worker reads orders from its standard input and answers them: see docs/attack.md",
+            "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
         ),
         _ => Failure::unavailable(error),
-    }
-}
-
-fn exit(report: &AttackReport) -> Exit {
-    match () {
-        () if !report.complete => Exit::Interrupted,
-        () if report.count(PlanOutcome::Bug) > 0 => Exit::Violated,
-        () if report.plans.is_empty() => Exit::NothingRan,
-        () if report.count(PlanOutcome::Inconclusive) > 0 => Exit::Inconclusive,
-        () => Exit::Held,
     }
 }

@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches};
 use scenarios::catalog;
 
-use super::args::{Cli, CliCommand, RunArgs};
+use super::args::{Cli, CliCommand, RunArgs, SchemaOf};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
@@ -130,7 +130,13 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
             clap_complete::generate(*shell, &mut Cli::command(), "picklock", &mut script);
             String::from_utf8_lossy(&script).into_owned()
         }
-        Some(CliCommand::Schema) => format!("{:#}\n", scenarios::result::schema()),
+        Some(CliCommand::Schema { of }) => {
+            let schema = match of {
+                SchemaOf::Result => scenarios::result::schema(),
+                SchemaOf::Attack => ::attack::schema(),
+            };
+            format!("{schema:#}\n")
+        }
     };
     print::results(&text)?;
     Ok(Exit::Held)

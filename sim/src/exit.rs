@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use attack::{AttackReport, PlanOutcome, Severity};
 use scenarios::matrix::{Matrix, Totals};
 use scenarios::result::RunResult;
 use scenarios::sweep::Sweep;
@@ -58,6 +59,21 @@ impl Exit {
             Outcome::Inconclusive => Self::Inconclusive,
             Outcome::Held => Self::Held,
             Outcome::NotApplicable => Self::NothingRan,
+        }
+    }
+
+    /// A bug that only harms progress has the exit of progress, too.
+    pub(crate) fn of_attack(found: &AttackReport) -> Self {
+        let bugs = found.plans.iter().flat_map(|it| &it.findings);
+        let bugs = bugs.filter(|it| it.severity == Severity::Bug);
+        let level = bugs.map(|it| it.level).min_by_key(|level| *level == Level::Progress);
+        match level {
+            _ if !found.complete => Self::Interrupted,
+            Some(Level::Progress) => Self::ProgressOnly,
+            Some(_) => Self::Violated,
+            None if found.plans.is_empty() => Self::NothingRan,
+            None if found.count(PlanOutcome::Inconclusive) > 0 => Self::Inconclusive,
+            None => Self::Held,
         }
     }
 

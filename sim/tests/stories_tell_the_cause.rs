@@ -141,7 +141,7 @@ fn a_stall_is_told_with_its_cause() {
             "ghost-renewal",
             "get-set-watchdog",
             "availability",
-            ["a message of its is late", "the key that is left"],
+            ["one of its messages is late", "the key that is left"],
         ),
         ("crash-between", "setnx-expire", "deadlock-freedom", ["dies", "its key is left"]),
         ("missed-wakeup", "notify-no-recheck", "wake-up", ["stands still", "the key is deleted"]),

@@ -15,10 +15,10 @@ use live_world::supervisor::Supervisor;
 use picklock::env::Node;
 
 use crate::error::AttackError;
-use crate::protocol::{Order, PROTOCOL, WorkerAnswer};
+use crate::protocol::{Order, PROTOCOL, WorkerAnswer, cut};
 use crate::seen::CommandSeen;
 use crate::server::WatchedServer;
-use crate::worker::Worker;
+use crate::worker::{Worker, WorkerError};
 
 /// So many workers are started before one is given up.
 const START_MOST: u32 = 3;
@@ -63,6 +63,8 @@ pub(crate) struct Arena {
     pub(crate) links: Vec<Vec<Link>>,
     pub(crate) proxy: Proxy,
     pub(crate) servers: Vec<WatchedServer>,
+    /// The key that stands for the lock, once it is known.
+    pub(crate) lock_key: Vec<u8>,
     /// How long the lock's key lives without renewal, as far as is known.
     pub(crate) life: Duration,
     /// Whether the lock has run here without faults, with the scripts that the server has now.
@@ -95,7 +97,8 @@ impl Arena {
         }
         let workers = (0..attack.clients).map(|_| None).collect();
         let (attack, supervisor, life) = (Arc::clone(attack), supervisor.clone(), attack.ttl);
-        Ok(Self { attack, supervisor, links, proxy, servers, life, rehearsed: false, workers })
+        let (rehearsed, lock_key) = (false, Vec::new());
+        Ok(Self { attack, supervisor, links, proxy, servers, lock_key, life, rehearsed, workers })
     }
 
     /// Makes everything as new: no key, and each worker proven to lock and unlock.
@@ -124,6 +127,12 @@ impl Arena {
             let mut new = self.start(place).await?;
             match self.warm_up(&mut new).await {
                 Ok(()) => return Ok(new),
+                // The next one would say the same, or nothing for as long.
+                Err(
+                    error @ AttackError::Worker(
+                        WorkerError::Misspelt { .. } | WorkerError::Silent { .. },
+                    ),
+                ) => return Err(error),
                 Err(error) if tries == START_MOST => return Err(error),
                 Err(_) => tries += 1,
             }
@@ -202,7 +211,7 @@ impl Arena {
                 (_, WorkerAnswer::Ok(_)) => {}
                 (_, answer) => {
                     let said = match answer {
-                        WorkerAnswer::Unknown(why) => format!("unknown {why}"),
+                        WorkerAnswer::Unknown(why) => format!("unknown {}", cut(&why)),
                         _ => String::from("no"),
                     };
                     return Err(AttackError::NoLock(format!(

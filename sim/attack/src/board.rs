@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use picklock::time::span_ns;
 use scenarios::fault::Fault;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -13,6 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::arena::Attack;
 use crate::clock::now;
 use crate::plan::{AttackPlan, LockStep};
+use crate::protocol::Promises;
 use crate::recorder::Recorder;
 
 /// The client that a plan strikes.
@@ -83,7 +85,7 @@ pub(crate) struct PlanStage {
     pub(crate) register: AtomicI64,
     /// By how many nanoseconds this process itself was late at most: a busy machine is no fault of a plan.
     pub(crate) late_ns: AtomicU64,
-    pub(crate) renews: bool,
+    pub(crate) promises: Promises,
 }
 
 impl PlanStage {
@@ -125,7 +127,7 @@ impl PlanStage {
         let start = now();
         sleep(span).await;
         let late = start.elapsed().saturating_sub(span);
-        let late_ns = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        let late_ns = span_ns(late);
         self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
     }
 

@@ -5,38 +5,34 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use live_world::supervisor::Supervisor;
-use scenarios::history::{FORMAT, Head, History, What};
+use picklock::time::span_ns;
 use scenarios::span::rounded;
-use scenarios::verdict::{Level, Outcome};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::arena::{Arena, Attack};
-use crate::board::VICTIM;
-use crate::clock::{nanos, pause};
+use crate::assessment::assess;
+use crate::clock::pause;
 use crate::error::AttackError;
-use crate::judgement::{Judged, PlanEvidence, judge};
-use crate::known::{Known, LATE_MOST, LIFE_MOST, MARGIN, probe};
-use crate::plan::{AttackPlan, LockStep, Target, plans};
+use crate::known::{Known, LIFE_MOST};
+use crate::plan::{AttackPlan, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
-use crate::recorder::{Claim, ClaimOf};
 use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
-use crate::stage::{self, PlanRun};
-use crate::transcript::{self, Phases, TracedCommand};
+use crate::stage::{self};
+use crate::transcript::{self};
 
 /// So often is a plan tried that the machine itself disturbs.
 const TRIES_MOST: u32 = 4;
-/// So much of a key's life may work of others last.
-const WORK_MOST: f64 = 0.75;
 
 /// Which plans are run, and how.
 pub struct Campaign {
-    /// Only plans whose name is one of these, begins with it, or ends with it; all where none is given.
-    pub only: Vec<String>,
+    /// Which of [`Learnt::plans`] are run.
+    pub plans: Vec<AttackPlan>,
+    /// Whether the run without faults is reported even if it shows nothing.
+    pub faultless: bool,
     /// How often a plan that shows something is run.
     pub again: u32,
     /// How many run at a time.
@@ -53,18 +49,23 @@ pub struct Learnt {
     plans: Vec<AttackPlan>,
     known: Known,
     arena: Arena,
+    /// What the run without faults has shown.
+    faultless: PlanReport,
 }
 
 impl Learnt {
-    /// The plans for this worker, or those of them that are meant.
-    pub fn plans(&self, only: &[String]) -> Vec<AttackPlan> {
+    /// The plans for this worker whose name is one of these, begins with it, or ends with it, and whose fault is one of
+    /// those; without names all.
+    pub fn plans(&self, only: &[String], faults: &[String]) -> Vec<AttackPlan> {
         let is_meant = |plan: &&AttackPlan| {
             let name = plan.to_string();
             let fits = |only: &String| {
                 let (begins, ends) = (format!("{only}."), format!(".{only}"));
                 name == *only || name.starts_with(&begins) || name.ends_with(&ends)
             };
-            only.is_empty() || only.iter().any(fits)
+            let is_fault = |it: &String| it == plan.fault.name();
+            (only.is_empty() || only.iter().any(fits))
+                && (faults.is_empty() || faults.iter().any(is_fault))
         };
         self.plans.iter().filter(is_meant).cloned().collect()
     }
@@ -78,9 +79,15 @@ impl Learnt {
         supervisor: &Supervisor,
         campaign: &Campaign,
     ) -> Result<AttackReport, AttackError> {
-        let meant = self.plans(&campaign.only);
-        let Self { attack, known, arena, .. } = self;
-        run(&attack, supervisor, campaign, known, meant, arena).await
+        let Self { attack, known, mut arena, mut faultless, .. } = self;
+        if campaign.again > 1 && faultless.outcome > PlanOutcome::Held {
+            faultless = several(&mut arena, &known, None, campaign.again).await?;
+        }
+        let mut report = run(&attack, supervisor, campaign, known, arena).await?;
+        if campaign.faultless || faultless.outcome >= PlanOutcome::Api {
+            report.plans.insert(0, faultless);
+        }
+        Ok(report)
     }
 }
 
@@ -91,22 +98,21 @@ impl Learnt {
 pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Learnt, AttackError> {
     let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
     if let Some(oracle) = &attack.oracle {
-        let (plans, known) = program::learn(&mut arena, oracle).await?;
-        return Ok(Learnt { attack: Arc::clone(attack), plans, known, arena });
+        let (plans, known, faultless) = program::learn(&mut arena, oracle).await?;
+        return Ok(Learnt { attack: Arc::clone(attack), plans, known, arena, faultless });
     }
     // The first time, scripts are not cached yet, on either side.
     arena.prepare().await?;
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
     rehearse(&mut arena, promises).await?;
     arena.prepare().await?;
-    let PlanRun { start, recorder, failures, .. } =
-        stage::run(&mut arena, None, promises.renews).await;
-    if let Some((_, error)) = failures.into_iter().next() {
+    let mut staged = stage::run(&mut arena, None, promises).await;
+    if let Some((_, error)) = staged.failures.pop() {
         return Err(error.into());
     }
     arena.catch_up().await;
-    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), start);
-    let recorded = recorder.take();
+    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    let recorded = staged.recorder.so_far();
     if sent.is_empty() {
         return Err(AttackError::NoLock(String::from(
             "your worker sent nothing to its Redis: it must connect to the address in REDIS_URL (or REDIS_HOST and \
@@ -134,21 +140,27 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
             return Err(AttackError::NoLock(format!(
                 "the lock's key lives {}, where {} were asked for: lock with PICKLOCK_TTL_MS, or name the lock's own \
                  TTL with --ttl",
-                rounded(nanos(life)),
-                rounded(nanos(attack.ttl)),
+                rounded(span_ns(life)),
+                rounded(span_ns(attack.ttl)),
             )));
         }
         arena.life = life.max(attack.ttl);
     }
+    let known = Known { lock_key, promises, releases: true };
+    let mut faultless = assess(&arena, &known, None, staged).await;
+    for _ in 1..TRIES_MOST {
+        if faultless.disturbed {
+            faultless = once(&mut arena, &known, None).await?;
+        }
+    }
     let attack = Arc::clone(attack);
     let plans = plans(&boundaries, arena.attack.nodes);
-    let known = Known { lock_key, promises, releases: true };
-    Ok(Learnt { attack, plans, known, arena })
+    Ok(Learnt { attack, plans, known, arena, faultless })
 }
 
 /// Runs the lock without faults, so that whatever is cached is.
 async fn rehearse(arena: &mut Arena, promises: Promises) -> Result<(), AttackError> {
-    let run = stage::run(arena, None, promises.renews).await;
+    let run = stage::run(arena, None, promises).await;
     arena.rehearsed = true;
     run.failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error.into()))
 }
@@ -158,12 +170,11 @@ async fn run(
     supervisor: &Supervisor,
     campaign: &Campaign,
     known: Known,
-    meant: Vec<AttackPlan>,
     arena: Arena,
 ) -> Result<AttackReport, AttackError> {
     let known = Arc::new(known);
-    let total = meant.len();
-    let queue: VecDeque<(usize, AttackPlan)> = meant.into_iter().enumerate().collect();
+    let total = campaign.plans.len();
+    let queue: VecDeque<(usize, AttackPlan)> = campaign.plans.iter().cloned().enumerate().collect();
     let queue = Arc::new(Mutex::new(queue));
     let again = campaign.again;
     let life = arena.life;
@@ -181,7 +192,7 @@ async fn run(
                 Some(arena) => arena,
                 None => Arena::open(&attack, &supervisor, &format!("attack-{job}")).await?,
             };
-            arena.life = life;
+            (arena.life, arena.lock_key) = (life, known.lock_key.clone());
             let mut reports = Vec::new();
             loop {
                 let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -189,12 +200,12 @@ async fn run(
                 let report = tokio::select! {
                     biased;
                     _ = stopped.wait_for(|stopped| *stopped) => break,
-                    report = several(&mut arena, &known, &plan, again) => report,
+                    report = several(&mut arena, &known, Some(&plan), again) => report,
                 };
                 // One plan that fails must not cost the others.
                 let report = report.unwrap_or_else(|error| {
                     arena.workers.iter_mut().for_each(|worker| *worker = None);
-                    PlanReport::undecided(&plan, error.to_string())
+                    PlanReport::undecided(Some(&plan), error.to_string())
                 });
                 reports.push((place, report));
                 done.fetch_add(1, Ordering::Relaxed);
@@ -232,7 +243,7 @@ async fn run(
 async fn several(
     arena: &mut Arena,
     known: &Known,
-    plan: &AttackPlan,
+    plan: Option<&AttackPlan>,
     times: u32,
 ) -> Result<PlanReport, AttackError> {
     let mut worst: Option<PlanReport> = None;
@@ -268,9 +279,9 @@ async fn several(
 async fn once(
     arena: &mut Arena,
     known: &Known,
-    plan: &AttackPlan,
+    plan: Option<&AttackPlan>,
 ) -> Result<PlanReport, AttackError> {
-    if let Some(oracle) = &Arc::clone(&arena.attack).oracle {
+    if let (Some(oracle), Some(plan)) = (&Arc::clone(&arena.attack).oracle, plan) {
         return program::once(arena, known, oracle, plan).await;
     }
     arena.prepare().await?;
@@ -283,177 +294,12 @@ async fn once(
         pause(arena.life).await;
     }
     // Its scripts are gone then.
-    arena.rehearsed = plan.fault.target() != Target::Server;
-    for server in arena.servers.iter_mut().take(plan.servers.into()) {
-        server.get_ready(plan.fault).await?;
-    }
-    let staged = stage::run(arena, Some((plan, &known.lock_key)), known.promises.renews).await;
-    probe(arena, &known.lock_key, &staged.recorder).await;
-    let is_seen = arena.catch_up().await;
-    let (trace, judged) = judged(arena, known, plan, &staged);
-    let PlanTrace { history, divergence, phases, claims, sent } = trace;
-    let Judged { mut levels, mut findings, mut doubts } = judged;
-    let divergence = match is_seen {
-        true => divergence,
-        false => Some(String::from("the witness has not seen all that the server carried out")),
-    };
-    let diverged = divergence.is_some();
-    if let Some(why) = divergence {
-        // Without a witness that can be trusted nothing is known of the key.
-        findings.retain(|it| it.level != Level::Key && !it.invariant.ends_with("-is-true"));
-        levels.retain(|(level, _)| *level != Level::Key);
-        levels.push((Level::Key, Outcome::Inconclusive));
-        doubts.push(why);
-    }
-    let of = |level| {
-        let outcomes = levels.iter().filter(|(it, _)| *it == level).map(|(_, outcome)| *outcome);
-        scenarios::verdict::worst(outcomes)
-    };
-    let disturbed = disturbed(known, plan, &staged, &phases, (&claims, &sent), arena.life);
-    let gravest = findings.iter().map(|it| it.severity).max();
-    let (outcome, why) = match (staged.not_stageable, gravest) {
-        (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
-        (None, _) if disturbed.is_some() => (PlanOutcome::Inconclusive, disturbed.clone()),
-        (None, _) if !staged.struck => {
-            (PlanOutcome::Vacuous, Some(String::from("the command did not come again")))
-        }
-        (None, Some(severity)) => (severity.into(), None),
-        (None, None) if !doubts.is_empty() && of(Level::Key) == Outcome::Inconclusive => {
-            (PlanOutcome::Inconclusive, Some(doubts.join("; ")))
-        }
-        (None, None) => (PlanOutcome::Held, None),
-    };
-    let findings = match outcome {
-        PlanOutcome::NotStageable | PlanOutcome::Vacuous | PlanOutcome::Inconclusive => Vec::new(),
-        _ => findings,
-    };
-    Ok(PlanReport {
-        outcome,
-        key: of(Level::Key),
-        why,
-        findings,
-        disturbed: disturbed.is_some() || diverged,
-        history,
-        ..PlanReport::undecided(plan, String::new())
-    })
-}
-
-/// How a busy machine has spoilt a plan, if it has: what follows from that is not the lock's doing.
-fn disturbed(
-    known: &Known,
-    plan: &AttackPlan,
-    staged: &PlanRun,
-    phases: &[Phases],
-    (claims, sent): (&[Claim], &[TracedCommand]),
-    life: Duration,
-) -> Option<String> {
-    if staged.late > life.mul_f64(LATE_MOST) {
-        let late = rounded(nanos(staged.late));
-        return Some(format!("the machine was too busy: picklock itself was late by {late}"));
-    }
-    // The victim's acquiring is struck only where the plan says so.
-    let at_acquire = plan.boundary.as_ref().is_some_and(|it| it.step == LockStep::Acquire);
-    let is_spared = |it: &&Claim| it.client != VICTIM || !at_acquire;
-    if let Some(first) = claims.iter().find(|it| it.client == VICTIM).filter(is_spared)
-        && first.of == ClaimOf::NotAcquired
-    {
-        return Some(String::from("client 1 did not get a free lock, before anything struck it"));
-    }
-    for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired).filter(is_spared) {
-        let took = sent.iter().filter(|it| it.client == claim.client);
-        let took = took.filter_map(|it| Some((it.seen.as_ref()?.at, &it.seen.as_ref()?.changes)));
-        let created = took.filter(|(at, changes)| !changes.is_empty() && *at <= claim.answered);
-        let late = created.map(|(at, _)| claim.answered.saturating_duration_since(at)).min();
-        if let Some(late) = late.filter(|late| *late > life.mul_f64(LATE_MOST)) {
-            let (client, late) = (claim.client, rounded(nanos(late)));
-            return Some(format!(
-                "the machine was too busy: client {client} had the lock for {late} before it said so"
-            ));
+    arena.rehearsed = plan.is_none_or(|plan| plan.fault.target() != Target::Server);
+    if let Some(plan) = plan {
+        for server in arena.servers.iter_mut().take(plan.servers.into()) {
+            server.get_ready(plan.fault).await?;
         }
     }
-    // A lock that renews may be held for longer, and what a server has forgotten nobody holds.
-    if known.promises.renews || plan.fault.forgets() {
-        return None;
-    }
-    // The victim stands still in some plans. Where a server is to come back at once, it must.
-    let worked = |it: &&Phases| it.client != VICTIM || plan.fault.target() == Target::Server;
-    let spans = phases
-        .iter()
-        .filter(worked)
-        .filter_map(|it| Some((it.client, it.release?.saturating_duration_since(it.acquired?))));
-    let (client, longest) = spans.max_by_key(|(_, span)| *span)?;
-    (longest > life.mul_f64(WORK_MOST)).then(|| {
-        let longest = rounded(nanos(longest));
-        format!("the machine was too busy: client {client} held the lock for {longest} instead of a moment")
-    })
-}
-
-/// What was seen of a plan.
-struct PlanTrace {
-    history: History,
-    divergence: Option<String>,
-    phases: Vec<Phases>,
-    claims: Vec<Claim>,
-    sent: Vec<TracedCommand>,
-}
-
-/// The history of a plan, and what it shows.
-fn judged(
-    arena: &Arena,
-    known: &Known,
-    plan: &AttackPlan,
-    staged: &PlanRun,
-) -> (PlanTrace, Judged) {
-    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
-    let recorded = staged.recorder.take();
-    let phases = transcript::phases(&recorded);
-    let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
-    let granted = recorded.events.iter().filter(|it| it.what == What::Acquired).count();
-    let head = Head {
-        format: FORMAT.to_owned(),
-        scenario: format!("attack/{plan}"),
-        lock: arena
-            .attack
-            .command
-            .first()
-            .map(|it| it.to_string_lossy().into_owned())
-            .unwrap_or_default(),
-        // Only where every hold has one does a belief end with it.
-        tracked: granted > 0 && recorded.validities.len() == granted,
-        locks: true,
-        world: arena.servers[0].world().to_owned(),
-        clients: arena.attack.clients,
-        lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
-        ttl_ns: nanos(arena.life),
-        margin_ns: nanos(MARGIN),
-        register: Some(0),
-        ..Head::default()
-    };
-    let mut history = transcript::history(head, recorded, &sent, staged.start);
-    if let Some(last) = history.events.last() {
-        let (at_ns, what) = (last.at_ns, What::RegisterLeft(staged.register));
-        history.events.push(scenarios::history::Event {
-            at_ns,
-            client: 0,
-            acquisition: 0,
-            op: 0,
-            what,
-        });
-    }
-    let shown = PlanEvidence {
-        plan: Some(plan),
-        quorum: usize::from(arena.attack.nodes / 2 + 1),
-        promises: known.promises,
-        history: &history,
-        sent: &sent,
-        phases: &phases,
-        claims: &claims,
-        validities: &validities,
-        failures: &staged.failures,
-        start: staged.start,
-        end: staged.end,
-    };
-    let judged = judge(&shown);
-    let divergence = transcript::divergence(&sent);
-    (PlanTrace { history, divergence, phases, claims, sent }, judged)
+    let staged = stage::run(arena, plan, known.promises).await;
+    Ok(assess(arena, known, plan, staged).await)
 }

@@ -1,14 +1,19 @@
 //! What a client does: acquires the lock, works under it, releases it, and has all of it recorded.
 
+use std::pin::pin;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use scenarios::history::{Update, What};
 
 use crate::board::PlanStage;
-use crate::clock::now;
+use crate::clock::{now, pause};
 use crate::protocol::{Order, WorkerAnswer};
 use crate::recorder::{Attempt, ClaimOf};
 use crate::worker::{Worker, WorkerError};
+
+/// So often in a TTL is a lock extended whose holder has to: what is lost once can be made good in time.
+const EXTENDS_PER_TTL: u32 = 3;
 
 /// Has a worker acquire the lock; whether it says that it has it.
 pub(crate) async fn acquire(
@@ -37,12 +42,13 @@ pub(crate) async fn acquire(
         }
         Ok((at, WorkerAnswer::No)) => {
             attempt.write(at, op, |texts| What::NotAcquired(texts.intern("not free")));
-            attempt.claim(ClaimOf::NotAcquired, asked, at);
+            attempt.claim(ClaimOf::NotAcquired(None), asked, at);
             Ok(false)
         }
         Ok((at, WorkerAnswer::Unknown(why))) => {
-            attempt.write(at, op, |texts| What::AcquireUnknown(texts.intern(&why)));
-            attempt.claim(ClaimOf::NotAcquired, asked, at);
+            let why = attempt.intern(&why);
+            attempt.write(at, op, |_| What::AcquireUnknown(why));
+            attempt.claim(ClaimOf::NotAcquired(Some(why)), asked, at);
             Ok(false)
         }
         Err(error) => {
@@ -63,10 +69,16 @@ pub(crate) async fn work(
     let begun = now();
     let op = attempt.invoke(What::Update);
     let read = stage.register.load(Ordering::SeqCst);
-    busy.await;
+    let kept = keep(stage, attempt, worker, busy).await;
     if let Some(at) = worker.ended() {
         // Whoever is dead believes nothing.
         stage.recorder.ended(attempt.client, at.max(begun));
+    }
+    if let Some((asked, why)) = kept? {
+        // Who asks has stopped working until it hears yes.
+        attempt.write(asked, 0, |_| What::Lost);
+        attempt.write(now(), op, |texts| What::NotUpdated(texts.intern(&why)));
+        return Ok(());
     }
     if let Some(at) = worker.lost() {
         attempt.write(at.max(begun), 0, |_| What::Lost);
@@ -94,10 +106,56 @@ pub(crate) async fn work(
             return Err(error);
         }
     };
-    // Who asks has stopped working until it hears yes.
     attempt.write(asked, 0, |_| What::Lost);
     attempt.write(at, op, |texts| What::NotUpdated(texts.intern(&why)));
     Ok(())
+}
+
+/// Works for as long as this takes, and has the worker extend the lock meanwhile, if that is how it is kept. Where it
+/// has failed to: when it was asked, and why.
+async fn keep(
+    stage: &PlanStage,
+    attempt: &Attempt<'_>,
+    worker: &mut Worker,
+    busy: impl Future<Output = ()>,
+) -> Result<Option<(Instant, String)>, WorkerError> {
+    let mut busy = pin!(busy);
+    if !stage.promises.extends {
+        busy.await;
+        return Ok(None);
+    }
+    let every = stage.ttl() / EXTENDS_PER_TTL;
+    let mut is_done = false;
+    while !is_done {
+        tokio::select! {
+            biased;
+            () = &mut busy => break,
+            () = pause(every) => {}
+        }
+        let asked = now();
+        let answer = {
+            let mut answer = pin!(worker.ask(Order::Extend, stage.attack.answer_within));
+            loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut answer => break answer?.1,
+                    () = &mut busy, if !is_done => is_done = true,
+                }
+            }
+        };
+        let at = now();
+        match answer {
+            WorkerAnswer::Ok(grant) => {
+                attempt.claim(ClaimOf::Extended, asked, at);
+                if let Some(valid) = grant.valid() {
+                    attempt.note_validity(at, at + valid);
+                }
+            }
+            WorkerAnswer::No => return Ok(Some((asked, String::from("lock lost")))),
+            WorkerAnswer::Unknown(why) => return Ok(Some((asked, why))),
+        }
+    }
+    Ok(None)
 }
 
 /// Has a worker release the lock.

@@ -26,8 +26,3 @@ pub(crate) fn instant(wall: WallTime) -> Instant {
 pub(crate) async fn pause(span: Duration) {
     tokio::time::sleep(span).await;
 }
-
-/// As nanoseconds.
-pub(crate) fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}

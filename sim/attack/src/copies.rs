@@ -20,6 +20,7 @@ use crate::copy::{CopyEnd, ProgramCopy};
 use crate::error::AttackError;
 use crate::key_watch::KeyWatch;
 use crate::plan::{AttackFault, AttackPlan, LockStep};
+use crate::protocol::Promises;
 use crate::recorder::Recorder;
 use crate::stage::{arm, direct};
 
@@ -65,7 +66,7 @@ pub(crate) async fn run(
         recorder: Recorder::default(),
         register: AtomicI64::new(0),
         late_ns: AtomicU64::new(0),
-        renews: false,
+        promises: Promises::default(),
     });
     let start = now();
     let gate = Gate::shut();
@@ -106,7 +107,7 @@ pub(crate) async fn run(
         observed.board.send_modify(|board| board.victim = VictimState::Done);
         Ok(end)
     });
-    let not_stageable = direct(&stage, arena, key.unwrap_or_default(), &process, &gate).await;
+    let not_stageable = direct(&stage, arena, &process, &gate).await;
     let taken_over = stage.board.borrow().is_taken_over();
     let mut ends = Vec::new();
     while let Some(ended) = copies.join_next().await {

@@ -6,8 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use picklock::time::span_ns;
+use redis_model::witness::KeyChange;
 use scenarios::checker;
-use scenarios::history::History;
+use scenarios::history::{History, Text, Touch};
 use scenarios::span::rounded;
 use scenarios::verdict::{Level, Outcome, Verdict, WitnessStep};
 use schemars::JsonSchema;
@@ -17,7 +19,7 @@ use crate::plan::{AttackFault, AttackPlan};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
 use crate::tenure::{Tenure, are_enough, tenures};
-use crate::transcript::{Phases, TracedCommand};
+use crate::transcript::{Phases, TracedCommand, named};
 use crate::worker::WorkerError;
 
 /// Workers count in milliseconds, and their answers are read some time later: so much of a key's life may that be.
@@ -117,7 +119,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
                     invariant: found.name.to_owned(),
                     level: found.level,
                     summary: witness.summary.clone(),
-                    story: witness.short_story().to_vec(),
+                    story: witness.short_story().iter().map(|it| named(shown.plan, it)).collect(),
                 });
             }
             Verdict::Inconclusive(why) => doubts.push(format!("{}: {why}", found.name)),
@@ -157,10 +159,20 @@ fn overlong(
     tenures: &[Tenure],
     (told, client, _, until): ValidityClaim,
 ) -> Option<AttackFinding> {
-    // When it got the key of each server last.
+    // When it got or extended the key of each server last.
     let mut got: BTreeMap<u16, Instant> = BTreeMap::new();
     for tenure in tenures.iter().filter(|it| it.client == client && it.from <= told) {
         got.insert(tenure.node, tenure.from);
+    }
+    let key = shown.history.head.lock_key.as_bytes();
+    let is_longer = |it: &KeyChange| it.key == key && matches!(it.touch, Touch::Extend(_));
+    for command in shown.sent.iter().filter(|it| it.client == client) {
+        let Some(seen) = command.seen.as_ref().filter(|it| it.changes.iter().any(is_longer)) else {
+            continue;
+        };
+        if let Some(at) = got.get_mut(&command.node).filter(|at| (**at..=told).contains(&seen.at)) {
+            *at = seen.at;
+        }
     }
     // Once one key less than this is left, the lock is nobody's.
     let mut got: Vec<Instant> = got.into_values().collect();
@@ -171,7 +183,7 @@ fn overlong(
     if too_long < life.mul_f64(VALIDITY_GRAIN) {
         return None;
     }
-    let too_long = rounded(u64::try_from(too_long.as_nanos()).unwrap_or(u64::MAX));
+    let too_long = rounded(span_ns(too_long));
     let step =
         |at, text: &str| WitnessStep { at_ns: ns(at, shown.start), client, text: text.to_owned() };
     Some(AttackFinding {
@@ -189,6 +201,7 @@ fn overlong(
 fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackFinding {
     let (severity, invariant) = match error {
         WorkerError::Silent { .. } => (Severity::Bug, "answers"),
+        WorkerError::Misspelt { .. } => (Severity::Api, "is-understood"),
         WorkerError::Ended { .. } | WorkerError::Start(_) => (Severity::Api, "survives"),
     };
     let at_ns = ns(shown.end, shown.start);
@@ -233,6 +246,14 @@ fn dishonest(
                 "client {client} was told that it still has the lock, whose key was not its own any more"
             ),
         ),
+        ClaimOf::Extended if !owned => (
+            if forgets { Severity::Assumption } else { Severity::Bug },
+            "extended-is-true",
+            Level::Belief,
+            format!(
+                "client {client} was told that it has extended the lock, whose key was not its own any more"
+            ),
+        ),
         ClaimOf::Released if !owned && shown.promises.reports => (
             Severity::Api,
             "released-is-true",
@@ -241,18 +262,19 @@ fn dishonest(
                 "client {client} was told that it has released the lock, which was not its own any more"
             ),
         ),
-        ClaimOf::NotAcquired => {
+        ClaimOf::NotAcquired(why) => {
             let left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > claim.answered);
             // What is left on fewer servers keeps nobody from the lock.
             let left = theirs().filter(left).nth(shown.quorum - 1)?;
             let span = left.until?.saturating_duration_since(left.from.max(claim.answered));
-            let span = rounded(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
+            let span = rounded(span_ns(span));
             (
                 Severity::Api,
                 "not-acquired-is-clean",
                 Level::Progress,
                 format!(
-                    "client {client} was told that it does not have the lock, whose key it left behind for {span}"
+                    "client {client} left the lock's key behind for {span}, and answered {}",
+                    not_acquired(shown, why)
                 ),
             )
         }
@@ -265,16 +287,21 @@ fn dishonest(
     for tenure in theirs() {
         tell(tenure.from, "gets the lock's key");
         match tenure.until {
-            Some(until) if tenure.expired => tell(until, "has its key no more: it expires"),
-            Some(until) => tell(until, "has its key no more: it is deleted or taken over"),
+            Some(until) if tenure.expired => tell(until, "its key expires"),
+            Some(until) => tell(until, "its key is deleted or taken over"),
             None => {}
         }
     }
+    let told;
     let (asks, says) = match claim.of {
         ClaimOf::Acquired => ("is told to acquire", "answers ok"),
         ClaimOf::Held => ("is asked whether it has the lock", "answers ok"),
+        ClaimOf::Extended => ("is told to extend", "answers ok"),
         ClaimOf::Released => ("is told to release", "answers ok"),
-        ClaimOf::NotAcquired => ("is told to acquire", "answers that it has not, or does not know"),
+        ClaimOf::NotAcquired(why) => {
+            told = format!("answers {}", not_acquired(shown, why));
+            ("is told to acquire", told.as_str())
+        }
     };
     tell(claim.asked, asks);
     tell(claim.answered, says);
@@ -282,14 +309,18 @@ fn dishonest(
     Some(AttackFinding { severity, invariant: invariant.to_owned(), level, summary, story })
 }
 
+/// The answer of a worker that says that it has not got the lock.
+fn not_acquired(shown: &PlanEvidence<'_>, why: Option<Text>) -> String {
+    why.map_or_else(|| String::from("no"), |why| format!("unknown: {}", shown.history.text(why)))
+}
+
 fn ns(at: Instant, start: Instant) -> u64 {
-    u64::try_from(at.saturating_duration_since(start).as_nanos()).unwrap_or(u64::MAX)
+    span_ns(at.saturating_duration_since(start))
 }
 
 #[cfg(test)]
 mod tests {
-    use redis_model::witness::KeyChange;
-    use scenarios::history::Touch;
+    use scenarios::history::Head;
 
     use super::*;
     use crate::seen::{CommandSeen, SeenAnswer};
@@ -349,19 +380,15 @@ mod tests {
             self
         }
 
-        /// What is wrong with this claim, in a run that lasted two seconds.
-        fn claim(
-            &self,
-            client: u32,
-            of: ClaimOf,
-            asked: u64,
-            answered: u64,
-        ) -> Option<AttackFinding> {
-            let history = History::default();
+        /// Judges a run of two seconds, with a lock of 300 ms.
+        fn judge<T>(&self, look: impl FnOnce(&PlanEvidence<'_>, &[Tenure]) -> T) -> T {
+            let lock_key = String::from("k");
+            let head = Head { lock_key, ttl_ns: 300 * MS, ..Head::default() };
+            let history = History { head, ..History::default() };
             let shown = PlanEvidence {
                 plan: None,
                 quorum: 1,
-                promises: Promises { renews: false, checks: true, reports: true },
+                promises: Promises { checks: true, reports: true, ..Promises::default() },
                 history: &history,
                 sent: &self.sent,
                 phases: &self.phases,
@@ -371,10 +398,27 @@ mod tests {
                 start: self.start,
                 end: self.at(2_000),
             };
-            let tenures = tenures(&self.sent, &self.phases, b"k", shown.end);
-            let (asked, answered) = (self.at(asked), self.at(answered));
+            look(&shown, &tenures(&self.sent, &self.phases, b"k", shown.end))
+        }
+
+        /// What is wrong with this claim.
+        fn claim(&self, client: u32, of: ClaimOf, from: u64, to: u64) -> Option<AttackFinding> {
+            let (asked, answered) = (self.at(from), self.at(to));
             let claim = Claim { client, acquisition: client, of, asked, answered };
-            dishonest(&shown, &tenures, &claim, false)
+            self.judge(|shown, tenures| dishonest(shown, tenures, &claim, false))
+        }
+    }
+
+    #[test]
+    fn a_validity_counts_from_the_last_renewal_before_it_was_told() {
+        let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+        let tape = tape.does(1, 200, 201, Touch::Extend(300 * MS));
+        for (told, until, is_true) in
+            [(12, 310, true), (12, 340, false), (202, 500, true), (202, 540, false)]
+        {
+            let claim = (tape.at(told), 1, 1, tape.at(until));
+            let found = tape.judge(|shown, tenures| overlong(shown, tenures, claim));
+            assert_eq!(found.is_none(), is_true, "told at {told}: {found:?}");
         }
     }
 
@@ -412,11 +456,14 @@ mod tests {
     #[test]
     fn a_key_is_left_behind_only_if_nobody_clears_it_away() {
         let taken = || Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
-        let found = taken().claim(1, ClaimOf::NotAcquired, 9, 50).unwrap();
+        let found = taken().claim(1, ClaimOf::NotAcquired(None), 9, 50).unwrap();
         assert!(found.summary.contains("261 ms"), "{}", found.summary);
         let cleared = taken().does(1, 60, 61, Touch::Delete);
-        assert!(cleared.claim(1, ClaimOf::NotAcquired, 9, 50).is_none());
-        assert!(taken().claim(1, ClaimOf::NotAcquired, 9, 400).is_none(), "it had expired by then");
+        assert!(cleared.claim(1, ClaimOf::NotAcquired(None), 9, 50).is_none());
+        assert!(
+            taken().claim(1, ClaimOf::NotAcquired(None), 9, 400).is_none(),
+            "it had expired by then"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `picklock attack`: other people's locks, in their own programs, under our faults.
 
 mod arena;
+mod assessment;
 mod board;
 mod campaign;
 mod client;
@@ -38,6 +39,6 @@ pub use junit::junit;
 pub use page::page;
 pub use plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
 pub use protocol::{PROTOCOL, Promises};
-pub use report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
+pub use report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport, schema};
 pub use table::{human, markdown};
 pub use worker::WorkerError;

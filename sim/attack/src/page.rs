@@ -5,12 +5,12 @@ use reports::html::document;
 use scenarios::verdict::WitnessStep;
 
 use crate::judgement::AttackFinding;
+use crate::protocol::cut;
 use crate::report::{AttackReport, PlanOutcome, PlanReport};
-use crate::table::{Grid, who};
+use crate::table::{Grid, Incident, who};
 
 /// The report as a page of its own, without scripts. `replay` is the command that runs one plan again.
 pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
-    let shown = |outcome| report.plans.iter().filter(move |it| it.outcome == outcome);
     let sections = [PlanOutcome::Bug, PlanOutcome::Api, PlanOutcome::Assumption];
     let body = html! {
         header {
@@ -26,7 +26,8 @@ pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
                 p.faint { (report.sentence()) }
             }
             @for outcome in sections {
-                @for plan in shown(outcome) {
+                @for incident in Incident::all(report, outcome) {
+                    @let plan = incident.told;
                     section {
                         h2 { (plan.plan) (badge(outcome)) }
                         p.faint { "In this plan " (plan.does) "." }
@@ -37,6 +38,7 @@ pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
                         @if plan.runs > 1 {
                             p { "Shown in " (plan.shown) " of " (plan.runs) " runs." }
                         }
+                        @if let Some(same) = incident.same_in() { p { "The same in " (same) "." } }
                         pre { (replay(&plan.plan)) }
                     }
                 }
@@ -100,7 +102,7 @@ fn heat(report: &AttackReport) -> Markup {
 fn told(finding: &AttackFinding, with_story: bool) -> Markup {
     html! {
         div.story {
-            h3 { (finding.level.name()) ": " (finding.summary) }
+            h3 { (finding.level.name()) ": " (cut(&finding.summary)) }
             @if with_story {
                 table { tbody { @for step in &finding.story { (line(step)) } } }
             }
@@ -113,7 +115,7 @@ fn line(step: &WitnessStep) -> Markup {
         tr {
             td.time { (step.at_ns / 1_000_000) " ms" }
             td.who { (who(step.client)) }
-            td { (step.text) }
+            td { (cut(&step.text)) }
         }
     }
 }

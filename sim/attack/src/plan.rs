@@ -3,6 +3,7 @@
 //! Invariant: a plan leaves nothing to luck. A boundary is a command that the victim certainly sends, because a clean run
 //! has shown it; a plan whose command did not come is vacuous.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use redis_model::command_flags::{may_take_memory, may_write};
@@ -126,6 +127,12 @@ attack_faults! {
 }
 
 impl AttackFault {
+    /// Every name, each once: a fault that strikes at a command and in the hold has one.
+    pub fn names() -> Vec<&'static str> {
+        let names: BTreeSet<&str> = Self::ALL.iter().map(|it| it.name()).collect();
+        names.into_iter().collect()
+    }
+
     /// The error that a server answers with, where it is one.
     pub const fn error(self) -> Option<&'static str> {
         match self {
@@ -224,8 +231,6 @@ pub(crate) fn plans(boundaries: &[Boundary], nodes: u16) -> Vec<AttackPlan> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn boundary(step: LockStep, command: &str, nth: u64) -> Boundary {

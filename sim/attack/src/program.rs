@@ -3,18 +3,18 @@
 //! Invariant: nothing is believed that a program says of its lock. It is judged by what its commands did to the lock's
 //! key, by whether it ends, and by the oracle.
 
+use picklock::time::span_ns;
 use scenarios::span::rounded;
 
 use crate::arena::{Arena, Oracle};
 use crate::board::VICTIM;
-use crate::clock::nanos;
 use crate::copies::{self, CopiesRun};
 use crate::error::AttackError;
 use crate::key_watch::MIDDLE;
 use crate::known::{Known, LIFE_MOST};
 use crate::oracle::OracleAnswer;
 use crate::plan::{AttackPlan, Target, plans};
-use crate::program_judgement::{judge, report};
+use crate::program_judgement::{held, judge, report};
 use crate::program_trace::{ProgramTrace, boundaries, life, trace};
 use crate::protocol::Promises;
 use crate::report::PlanReport;
@@ -28,7 +28,7 @@ const HOLD_LEAST: f64 = 2.0;
 pub(crate) async fn learn(
     arena: &mut Arena,
     oracle: &Oracle,
-) -> Result<(Vec<AttackPlan>, Known), AttackError> {
+) -> Result<(Vec<AttackPlan>, Known, PlanReport), AttackError> {
     // The first time, scripts are not cached yet.
     rehearse(arena, oracle).await?;
     let mut tries = 1;
@@ -40,15 +40,15 @@ pub(crate) async fn learn(
             Err(error) => return Err(error),
         }
     };
-    let ProgramTrace { sent, lock_key, tenures, .. } = trace;
+    let ProgramTrace { sent, lock_key, tenures, history, .. } = trace;
     if let Some(life) = lock_key.as_ref().and_then(|key| life(&sent, key)) {
         let ttl = arena.attack.ttl;
         if life > ttl * LIFE_MOST {
             return Err(AttackError::NoLock(format!(
                 "the lock's key lives {}, where {} were asked for: have your program lock with PICKLOCK_TTL_MS, or name \
                  its own TTL with --ttl",
-                rounded(nanos(life)),
-                rounded(nanos(ttl)),
+                rounded(span_ns(life)),
+                rounded(span_ns(ttl)),
             )));
         }
         arena.life = life.max(ttl);
@@ -62,7 +62,9 @@ pub(crate) async fn learn(
     plans.retain(|plan| plan.boundary.is_some() || is_long);
     let releases = tenures.iter().all(|it| !it.expired && it.until.is_some_and(|at| at <= run.end));
     let lock_key = lock_key.unwrap_or_default();
-    Ok((plans, Known { lock_key, promises: Promises::default(), releases }))
+    let known = Known { lock_key, promises: Promises::default(), releases };
+    arena.lock_key.clone_from(&known.lock_key);
+    Ok((plans, known, held(history)))
 }
 
 /// Runs all copies without faults, so that whatever is cached is.
@@ -75,7 +77,7 @@ async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError>
             "without any fault client {} did not end within {}: a program must end by itself (`--end-within` gives it \
              more time){}",
             end.client,
-            rounded(nanos(oracle.end_within)),
+            rounded(span_ns(oracle.end_within)),
             end.last_words()
         )));
     }
@@ -104,7 +106,7 @@ async fn clean(
     let found = judge(None, &run, &trace, &answer).findings.into_iter().next();
     let complaint = match (&answer, found) {
         (OracleAnswer::Silent(end), _) => {
-            let within = rounded(nanos(oracle.end_within));
+            let within = rounded(span_ns(oracle.end_within));
             format!("the oracle did not end within {within}{}", end.last_words())
         }
         (OracleAnswer::Wrong(end), _) => {

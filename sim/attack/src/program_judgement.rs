@@ -5,12 +5,13 @@
 
 use std::time::{Duration, Instant};
 
+use picklock::time::span_ns;
 use scenarios::checker;
+use scenarios::history::History;
 use scenarios::span::rounded;
 use scenarios::verdict::{Level, Outcome, Vacuous, Verdict, WitnessStep};
 
 use crate::board::VICTIM;
-use crate::clock::nanos;
 use crate::copies::CopiesRun;
 use crate::copy::{CopyEnd, SUCCESS};
 use crate::judgement::{AttackFinding, Severity, gravest};
@@ -105,7 +106,11 @@ impl ProgramVerdict {
 }
 
 fn step(run: &CopiesRun, at: Instant, client: u32, text: impl Into<String>) -> WitnessStep {
-    WitnessStep { at_ns: nanos(at.saturating_duration_since(run.start)), client, text: text.into() }
+    WitnessStep {
+        at_ns: span_ns(at.saturating_duration_since(run.start)),
+        client,
+        text: text.into(),
+    }
 }
 
 /// A copy that had to be killed.
@@ -229,8 +234,15 @@ pub(crate) fn report(
         remarks: remarks(plan, run),
         disturbed: disturbed.is_some() || trace.divergence.is_some(),
         history: trace.history,
-        ..PlanReport::undecided(plan, String::new())
+        ..PlanReport::undecided(Some(plan), String::new())
     }
+}
+
+/// The run without faults, which had nothing to complain of.
+pub(crate) fn held(history: History) -> PlanReport {
+    let key = if history.head.locks { Outcome::Held } else { Outcome::NotApplicable };
+    let (outcome, why) = (PlanOutcome::Held, None);
+    PlanReport { outcome, key, why, history, ..PlanReport::undecided(None, String::new()) }
 }
 
 /// Whether a fault shows something only if another takes the lock meanwhile.
@@ -264,7 +276,7 @@ fn disturbed(
 ) -> Option<String> {
     let is_delayed = outlasts_ttl(fault) || waits_for_another(fault);
     if late > life.mul_f64(LATE_MOST) && !is_delayed {
-        let late = rounded(nanos(late));
+        let late = rounded(span_ns(late));
         return Some(format!("the machine was too busy: picklock itself was late by {late}"));
     }
     // Only client 1 meets a fault of messages or processes: what the others do, they do as without one.

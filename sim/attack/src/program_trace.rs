@@ -5,11 +5,12 @@
 
 use std::time::{Duration, Instant};
 
+use picklock::time::span_ns;
 use scenarios::history::{FORMAT, Head, History, Touch, What};
 
 use crate::arena::Arena;
 use crate::board::VICTIM;
-use crate::clock::{nanos, pause};
+use crate::clock::pause;
 use crate::copies::CopiesRun;
 use crate::known::{MARGIN, probe};
 use crate::plan::{AttackPlan, Boundary, LockStep};
@@ -70,8 +71,8 @@ pub(crate) async fn trace(
         world: arena.servers[0].world().to_owned(),
         clients: arena.attack.clients,
         lock_key: text.unwrap_or_default(),
-        ttl_ns: nanos(arena.life),
-        margin_ns: nanos(MARGIN),
+        ttl_ns: span_ns(arena.life),
+        margin_ns: span_ns(MARGIN),
         ..Head::default()
     };
     let history = transcript::history(head, recorded, &sent, run.start);

@@ -1,10 +1,13 @@
 //! What picklock and a worker say to each other: a line each.
 //!
-//! Invariant: a line that is no answer is kept and changes nothing, so a worker may print what it likes. A worker is
-//! given one order at a time and answers it before the next. `docs/attack.md` describes the protocol.
+//! Invariant: a line that is no answer is kept and changes nothing, so a worker may print what it likes; only what was
+//! certainly meant as an answer and cannot be read is an error. A worker is given one order at a time and answers it
+//! before the next. `docs/attack.md` describes the protocol.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use scenarios::nearest::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,8 @@ pub(crate) enum Order {
     Acquire,
     /// Say whether it still has it.
     Check,
+    /// Make it last a TTL from now.
+    Extend,
     /// Release it.
     Release,
 }
@@ -28,6 +33,7 @@ impl Order {
         match self {
             Self::Acquire => "acquire",
             Self::Check => "check",
+            Self::Extend => "extend",
             Self::Release => "release",
         }
     }
@@ -36,7 +42,7 @@ impl Order {
 /// What a worker answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerAnswer {
-    /// It has the lock, still has it, or has released it.
+    /// It has the lock, still has it, has extended it, or has released it.
     Ok(LockGrant),
     /// It has not, or had nothing to release.
     No,
@@ -46,6 +52,7 @@ pub(crate) enum WorkerAnswer {
 
 /// What comes with the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct LockGrant {
     /// Its fencing token.
     #[serde(default)]
@@ -63,11 +70,12 @@ impl LockGrant {
 }
 
 /// What a lock promises beyond exclusion. Only what is promised is held against it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Promises {
     /// It renews what it holds, so that a hold may last longer than the TTL.
     pub renews: bool,
+    /// It answers `extend`, with which its holder renews it, so that a hold may last longer than the TTL.
+    pub extends: bool,
     /// `check` asks the library or the server, and does not say yes in any case.
     pub checks: bool,
     /// `release` says whether there was anything to release.
@@ -83,15 +91,35 @@ pub(crate) enum Said {
     Answer(WorkerAnswer),
     /// Unasked: it has learnt that it no longer has the lock.
     Lost,
+    /// Meant as one of these, and unreadable.
+    Misspelt(Misspelt),
     /// Nothing of the protocol.
     Other(String),
 }
+
+/// A line that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misspelt {
+    /// The word of the protocol that it begins with.
+    pub(crate) word: &'static str,
+    pub(crate) line: String,
+    /// What is wrong with it.
+    pub(crate) why: String,
+}
+
+/// What a line may begin with.
+const WORDS: [&str; 5] = ["ready", "ok", "no", "unknown", "lost"];
+/// So many characters of a text are told.
+const TEXT_MOST: usize = 160;
+
+/// What `ok` may carry.
+const GRANT: [&str; 2] = ["fence", "valid_ms"];
 
 /// A line as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Json {
-    Ready(Promises),
+    Ready(BTreeMap<String, bool>),
     Ok(LockGrant),
     No {},
     Unknown(String),
@@ -100,42 +128,100 @@ enum Json {
 
 /// Reads a line, without its end.
 pub(crate) fn parse(line: &str) -> Said {
-    let other = || Said::Other(line.to_owned());
-    let line = line.trim();
-    if line.starts_with('{') {
-        return match serde_json::from_str(line) {
-            Ok(Json::Ready(promises)) => Said::Ready(promises),
-            Ok(Json::Ok(grant)) => Said::Answer(WorkerAnswer::Ok(grant)),
-            Ok(Json::No {}) => Said::Answer(WorkerAnswer::No),
-            Ok(Json::Unknown(why)) => Said::Answer(WorkerAnswer::Unknown(why)),
-            Ok(Json::Lost {}) => Said::Lost,
-            Err(_) => other(),
-        };
-    }
-    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let rest = rest.trim();
-    let said = match word {
-        "ready" => promises(rest).map(Said::Ready),
-        "ok" => grant(rest).map(|grant| Said::Answer(WorkerAnswer::Ok(grant))),
-        "no" if rest.is_empty() => Some(Said::Answer(WorkerAnswer::No)),
-        "unknown" => Some(Said::Answer(WorkerAnswer::Unknown(rest.to_owned()))),
-        "lost" if rest.is_empty() => Some(Said::Lost),
-        _ => None,
-    };
-    said.unwrap_or_else(other)
+    let trimmed = line.trim();
+    let read = if trimmed.starts_with('{') { json(trimmed) } else { words(trimmed) };
+    let Some((word, said)) = read else { return Said::Other(line.to_owned()) };
+    said.unwrap_or_else(|why| Said::Misspelt(Misspelt { word, line: trimmed.to_owned(), why }))
 }
 
-fn promises(words: &str) -> Option<Promises> {
-    let mut promises = Promises::default();
-    for word in words.split_whitespace() {
-        match word {
-            "renews" => promises.renews = true,
-            "checks" => promises.checks = true,
-            "reports" => promises.reports = true,
-            _ => return None,
+/// The word of the protocol, and what is said, or what is wrong with it; none where it is nothing of the protocol.
+type ReadLine = Option<(&'static str, Result<Said, String>)>;
+
+fn json(line: &str) -> ReadLine {
+    let object: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let word = protocol_word(object.keys().next()?).filter(|_| object.len() == 1)?;
+    let said = match serde_json::from_str(line) {
+        Ok(Json::Ready(names)) => {
+            let promised = names.iter().filter(|(_, promised)| **promised);
+            // What is not promised is misspelt as easily.
+            let known = promises(names.keys().map(String::as_str));
+            known.and_then(|_| promises(promised.map(|(name, _)| name.as_str()))).map(Said::Ready)
         }
+        Ok(Json::Ok(grant)) => Ok(Said::Answer(WorkerAnswer::Ok(grant))),
+        Ok(Json::No {}) => Ok(Said::Answer(WorkerAnswer::No)),
+        Ok(Json::Unknown(why)) => Ok(Said::Answer(WorkerAnswer::Unknown(why))),
+        Ok(Json::Lost {}) => Ok(Said::Lost),
+        Err(error) => Err(error.to_string()),
+    };
+    Some((word, said))
+}
+
+fn words(line: &str) -> ReadLine {
+    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let word = protocol_word(first)?;
+    let rest = rest.trim();
+    let resembles = |names: &[&str]| {
+        let mut heads = rest.split_whitespace().map(|it| it.split('=').next().unwrap_or(it));
+        rest.is_empty() || heads.any(|it| nearest(it, names.iter().copied()).is_some())
+    };
+    let said = match word {
+        "ready" if resembles(&Promises::NAMES) => {
+            promises(rest.split_whitespace()).map(Said::Ready)
+        }
+        "ok" if resembles(&GRANT) => match grant(rest) {
+            Some(grant) => Ok(Said::Answer(WorkerAnswer::Ok(grant))),
+            None => {
+                Err(String::from("behind `ok` come `fence=NUMBER`, `valid_ms=NUMBER`, or nothing"))
+            }
+        },
+        "no" if rest.is_empty() => Ok(Said::Answer(WorkerAnswer::No)),
+        "unknown" => Ok(Said::Answer(WorkerAnswer::Unknown(rest.to_owned()))),
+        "lost" if rest.is_empty() => Ok(Said::Lost),
+        _ => return None,
+    };
+    match first == word {
+        true => Some((word, said)),
+        // A server's own answer, as its command line prints it, and how many an error message begins.
+        false if line == "OK" || word == "unknown" => None,
+        false => Some((word, Err(format!("write `{word}` in small letters")))),
     }
-    Some(promises)
+}
+
+fn protocol_word(word: &str) -> Option<&'static str> {
+    WORDS.into_iter().find(|it| it.eq_ignore_ascii_case(word))
+}
+
+impl Promises {
+    const NAMES: [&str; 4] = ["renews", "extends", "checks", "reports"];
+
+    /// Whether a hold may last longer than the TTL.
+    pub(crate) const fn outlives_ttl(self) -> bool {
+        self.renews || self.extends
+    }
+
+    fn promise(&mut self, name: &str) -> Option<&mut bool> {
+        Some(match name {
+            "renews" => &mut self.renews,
+            "extends" => &mut self.extends,
+            "checks" => &mut self.checks,
+            "reports" => &mut self.reports,
+            _ => return None,
+        })
+    }
+}
+
+fn promises<'a>(names: impl Iterator<Item = &'a str>) -> Result<Promises, String> {
+    let mut promises = Promises::default();
+    for name in names {
+        let Some(promise) = promises.promise(name) else {
+            let near = nearest(name, Promises::NAMES);
+            let near = near.map_or_else(String::new, |it| format!(": did you mean `{it}`?"));
+            let all = Promises::NAMES.join(", ");
+            return Err(format!("unknown promise `{name}`{near} (promises: {all})"));
+        };
+        *promise = true;
+    }
+    Ok(promises)
 }
 
 fn grant(words: &str) -> Option<LockGrant> {
@@ -152,6 +238,14 @@ fn grant(words: &str) -> Option<LockGrant> {
     Some(grant)
 }
 
+/// What is told of a text: reasons that workers give may be long. `attack.json` has all of it.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_MOST) {
+        Some((end, _)) => format!("{}...", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,14 +254,14 @@ mod tests {
     fn words_and_json_say_the_same() {
         let both = LockGrant { fence: Some(7), valid_ms: Some(450) };
         let renews = Promises { renews: true, ..Promises::default() };
-        let all = Promises { renews: true, checks: true, reports: false };
+        let both_too = Promises { renews: true, checks: true, ..Promises::default() };
         for (words, json, said) in [
             ("ready", r#"{"ready": {}}"#, Said::Ready(Promises::default())),
             ("ready renews", r#"{"ready": {"renews": true}}"#, Said::Ready(renews)),
             (
                 "ready checks renews",
                 r#"{"ready": {"checks": true, "renews": true}}"#,
-                Said::Ready(all),
+                Said::Ready(both_too),
             ),
             ("ok", r#"{"ok": {}}"#, Said::Answer(WorkerAnswer::Ok(LockGrant::default()))),
             (
@@ -190,10 +284,56 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_is_kept() {
-        for line in
-            ["", "okay", "ok fence=x", "no way", "lost it", "ready steady", "{}", "{\"ok\":"]
-        {
+        for line in [
+            "",
+            "okay",
+            "OK",
+            "ok then",
+            "no way",
+            "No way",
+            "lost it",
+            "Unknown option: -x",
+            "ready steady",
+            "Ready to accept connections",
+            "{}",
+            "{\"ok\":",
+            "{\"level\": \"info\"}",
+            "{\"ok\": true, \"took\": 3}",
+        ] {
             assert_eq!(parse(line), Said::Other(line.to_owned()));
         }
+    }
+
+    #[test]
+    fn what_was_meant_as_an_answer_and_is_misspelt_is_told() {
+        for (line, says) in [
+            ("ready check", "unknown promise `check`: did you mean `checks`?"),
+            ("ready checks fast", "unknown promise `fast` (promises: renews"),
+            (r#"{"ready": {"check": false}}"#, "did you mean `checks`?"),
+            (r#"{"ready": true}"#, "invalid type"),
+            ("Ready checks", "write `ready` in small letters"),
+            ("Ok", "write `ok` in small letters"),
+            ("NO", "write `no` in small letters"),
+            ("ok fence=abc", "`fence=NUMBER`"),
+            ("ok fance=7", "`fence=NUMBER`"),
+            ("ok valid_ms 30", "`valid_ms=NUMBER`"),
+            (r#"{"ok": {"fence": "x"}}"#, "expected u64"),
+            (r#"{"ok": {"token": 1}}"#, "unknown field `token`"),
+            (r#"{"OK": {}}"#, "unknown variant `OK`"),
+        ] {
+            let Said::Misspelt(Misspelt { word, line: said, why }) = parse(line) else {
+                panic!("{line}: {:?}", parse(line));
+            };
+            assert!(why.contains(says), "{line}: {why}");
+            assert_eq!(said, line);
+            assert!(line.to_ascii_lowercase().contains(word));
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_no_other() {
+        let fits = "é".repeat(TEXT_MOST);
+        assert_eq!(cut(&fits), fits);
+        assert_eq!(cut(&format!("{fits}é")), format!("{fits}..."));
     }
 }

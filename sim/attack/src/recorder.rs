@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use scenarios::fault::Fault;
-use scenarios::history::{Texts, What};
+use scenarios::history::{Text, Texts, What};
 
 use crate::clock::now;
 
@@ -18,7 +18,7 @@ pub(crate) struct Recorder {
 }
 
 /// What was recorded.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct PlanRecord {
     pub(crate) texts: Texts,
     pub(crate) events: Vec<RecordedEvent>,
@@ -61,10 +61,12 @@ pub(crate) enum ClaimOf {
     Acquired,
     /// That it still has it.
     Held,
+    /// That it has extended it.
+    Extended,
     /// That it has released it.
     Released,
-    /// That it did not get it, or does not know.
-    NotAcquired,
+    /// That it did not get it, or that it does not know, for this reason.
+    NotAcquired(Option<Text>),
 }
 
 /// An acquisition of one client.
@@ -111,6 +113,11 @@ impl Recorder {
         })
     }
 
+    /// What there is so far.
+    pub(crate) fn so_far(&self) -> PlanRecord {
+        self.lock().clone()
+    }
+
     /// All of it; the recorder is empty afterwards.
     pub(crate) fn take(&self) -> PlanRecord {
         std::mem::take(&mut *self.lock())
@@ -138,6 +145,11 @@ impl Attempt<'_> {
         let Self { client, acquisition, .. } = *self;
         let what = what(&mut inner.texts);
         inner.events.push(RecordedEvent { at, client, acquisition, op, what });
+    }
+
+    /// A text for [`write`](Self::write).
+    pub(crate) fn intern(&self, text: &str) -> Text {
+        self.recorder.lock().texts.intern(text)
     }
 
     /// The lock may be relied on until then.

@@ -8,14 +8,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::judgement::{AttackFinding, Severity};
-use crate::plan::{AttackPlan, LockStep};
+use crate::plan::{AttackFault, AttackPlan, LockStep};
 use crate::protocol::Promises;
 
 /// The format of a report.
 pub const ATTACK_SCHEMA: &str = "picklock/attack/1";
 
+/// The name of the run without faults.
+pub const NO_FAULT: &str = "no-fault";
+
 /// An attack on one lock.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[schemars(title = "picklock attack")]
 pub struct AttackReport {
     /// The format: `picklock/attack/1`.
     pub schema: String,
@@ -81,19 +85,21 @@ pub struct PlanReport {
 }
 
 impl PlanReport {
-    /// A plan of which nothing is known, for this reason.
-    pub(crate) fn undecided(plan: &AttackPlan, why: String) -> Self {
-        let command = plan.boundary.as_ref().map(|it| match it.nth {
+    /// A plan of which nothing is known, for this reason; none is the run without faults.
+    pub(crate) fn undecided(plan: Option<&AttackPlan>, why: String) -> Self {
+        let boundary = plan.and_then(|plan| plan.boundary.as_ref());
+        let command = boundary.map(|it| match it.nth {
             1 => it.command.clone(),
             nth => format!("{} {nth}", it.command),
         });
+        let fault = plan.map(|plan| plan.fault);
         Self {
-            plan: plan.to_string(),
-            step: plan.boundary.as_ref().map_or(LockStep::Hold, |it| it.step),
+            plan: plan.map_or_else(|| NO_FAULT.to_owned(), AttackPlan::to_string),
+            step: boundary.map_or(LockStep::Hold, |it| it.step),
             command,
-            fault: plan.fault.name().to_owned(),
-            servers: plan.servers,
-            does: plan.fault.does().to_owned(),
+            fault: fault.map_or(NO_FAULT, AttackFault::name).to_owned(),
+            servers: plan.map_or(1, |plan| plan.servers),
+            does: fault.map_or("nothing goes wrong", AttackFault::does).to_owned(),
             outcome: PlanOutcome::Inconclusive,
             key: Outcome::Inconclusive,
             why: Some(why),
@@ -161,6 +167,11 @@ impl From<Severity> for PlanOutcome {
     }
 }
 
+/// The JSON schema of [`AttackReport`].
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(AttackReport).to_value()
+}
+
 impl AttackReport {
     /// The gravest outcome of a plan.
     pub fn worst(&self) -> PlanOutcome {
@@ -172,7 +183,7 @@ impl AttackReport {
         let all = [
             (PlanOutcome::Bug, "with a bug"),
             (PlanOutcome::Api, "with a misleading answer"),
-            (PlanOutcome::Assumption, "with an assumption"),
+            (PlanOutcome::Assumption, "that no lock with a TTL survives"),
             (PlanOutcome::Held, "held"),
             (PlanOutcome::Inconclusive, "undecided"),
             (PlanOutcome::Vacuous, "vacuous"),
@@ -181,7 +192,8 @@ impl AttackReport {
         let parts = all.into_iter().map(|(outcome, says)| (self.count(outcome), says));
         let parts: Vec<String> =
             parts.filter(|it| it.0 > 0).map(|(count, says)| format!("{count} {says}")).collect();
-        format!("{} plans: {}", self.plans.len(), parts.join(", "))
+        let plans = if self.plans.len() == 1 { "plan" } else { "plans" };
+        format!("{} {plans}: {}", self.plans.len(), parts.join(", "))
     }
 
     /// Who ran where, in a line.

@@ -23,6 +23,7 @@ use crate::board::{Board, PlanStage, VICTIM, VictimState};
 use crate::client::{acquire, release, work};
 use crate::clock::now;
 use crate::plan::{AttackFault, AttackPlan, Boundary, HOUR_NS, LockStep, Target};
+use crate::protocol::Promises;
 use crate::recorder::Recorder;
 use crate::worker::{Worker, WorkerError};
 
@@ -45,13 +46,12 @@ pub(crate) struct PlanRun {
     pub(crate) failures: Vec<(u32, WorkerError)>,
 }
 
-/// Runs one plan against the lock of this key, or without one the same without a fault.
+/// Runs one plan, or without one the same without a fault.
 pub(crate) async fn run(
     arena: &mut Arena,
-    plan: Option<(&AttackPlan, &[u8])>,
-    renews: bool,
+    plan: Option<&AttackPlan>,
+    promises: Promises,
 ) -> PlanRun {
-    let (plan, lock_key) = plan.unzip();
     let clients = arena.attack.clients;
     let board = Board { acquired: vec![0; clients as usize], ..Board::default() };
     let stage = Arc::new(PlanStage {
@@ -62,7 +62,7 @@ pub(crate) async fn run(
         recorder: Recorder::default(),
         register: AtomicI64::new(0),
         late_ns: AtomicU64::new(0),
-        renews,
+        promises,
     });
     let start = now();
     let mut workers: Vec<Worker> = arena.workers.iter_mut().filter_map(Option::take).collect();
@@ -84,8 +84,7 @@ pub(crate) async fn run(
         stage.board.send_modify(|board| board.victim = VictimState::Done);
         (VICTIM, left)
     });
-    let lock_key = lock_key.unwrap_or_default();
-    let not_stageable = direct(&stage, arena, lock_key, &process, &gate).await;
+    let not_stageable = direct(&stage, arena, &process, &gate).await;
     wind_down(&stage).await;
     let mut failures = Vec::new();
     while let Some(done) = tasks.join_next().await {
@@ -161,7 +160,6 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
 pub(crate) async fn direct(
     stage: &Arc<PlanStage>,
     arena: &mut Arena,
-    lock_key: &[u8],
     process: &Arc<Program>,
     gate: &Gate,
 ) -> Option<String> {
@@ -221,7 +219,7 @@ pub(crate) async fn direct(
         Some(AttackFault::ClockForward) => problem = step(process, HOUR_NS),
         Some(AttackFault::ClockBack) => problem = step(process, -HOUR_NS),
         Some(fault) if goes_on && fault.target() == Target::Server => {
-            problem = strike_servers(stage, arena, fault, lock_key).await;
+            problem = strike_servers(stage, arena, fault).await;
         }
         _ => {}
     }
@@ -249,7 +247,6 @@ async fn strike_servers(
     stage: &PlanStage,
     arena: &mut Arena,
     fault: AttackFault,
-    lock_key: &[u8],
 ) -> Option<String> {
     let told = match fault {
         AttackFault::ScriptFlush => Fault::ScriptFlush,
@@ -263,7 +260,7 @@ async fn strike_servers(
     let struck = (0..count).zip(arena.servers.iter_mut().zip(&arena.links));
     for (node, (server, links)) in struck {
         stage.strike(0, Some(node), told);
-        if let Err(why) = server.strike(fault, lock_key, links).await {
+        if let Err(why) = server.strike(fault, &arena.lock_key, links).await {
             return Some(why);
         }
     }
@@ -273,7 +270,7 @@ async fn strike_servers(
 fn step(process: &Program, by_ns: i64) -> Option<String> {
     match process.step_wall(by_ns) {
         Ok(true) => None,
-        Ok(false) => Some(String::from("its clocks cannot be changed")),
+        Ok(false) => Some(String::from("it does not read its clock through the C library")),
         Err(error) => Some(error.to_string()),
     }
 }
@@ -318,7 +315,7 @@ async fn keep(stage: &PlanStage) {
         () if in_hold => {
             stage.until(ttl * 6, |board| board.healed).await;
             let forgets = stage.plan.as_ref().is_some_and(|plan| plan.fault.forgets());
-            if forgets || stage.renews {
+            if forgets || stage.promises.outlives_ttl() {
                 // As long as another may come and get the lock.
                 stage.until(ttl / 2, Board::is_taken_over).await;
             }
@@ -328,9 +325,9 @@ async fn keep(stage: &PlanStage) {
             // Until the last renewal before it is over, and somebody else has come.
             stage.until(ttl.mul_f64(1.5), Board::is_taken_over).await;
         }
-        // Long enough to show whether it renews.
+        // Long enough to show how it is kept.
         () if stage.plan.is_none() => {
-            sleep(ttl.mul_f64(if stage.renews { 1.4 } else { 0.5 })).await
+            sleep(ttl.mul_f64(if stage.promises.outlives_ttl() { 1.4 } else { 0.5 })).await
         }
         () => stage.pass(stage.work(VICTIM)).await,
     }

@@ -2,8 +2,13 @@
 
 use std::fmt::Write as _;
 
+use crate::board::VICTIM;
 use crate::judgement::{AttackFinding, Severity};
-use crate::report::{AttackReport, PlanReport};
+use crate::protocol::cut;
+use crate::report::{AttackReport, PlanOutcome, PlanReport};
+
+/// Those that spans are told in.
+const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
 
 /// So many plans are named where something else was seen.
 const NAMED_MOST: usize = 4;
@@ -64,18 +69,70 @@ pub(crate) fn who(client: u32) -> String {
     }
 }
 
+/// Plans that have shown the same, told once.
+pub(crate) struct Incident<'a> {
+    pub(crate) told: &'a PlanReport,
+    /// The others.
+    pub(crate) same: Vec<&'a PlanReport>,
+}
+
+impl<'a> Incident<'a> {
+    /// Those with this outcome, by their first plans.
+    pub(crate) fn all(report: &'a AttackReport, outcome: PlanOutcome) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let found = |plan: &&PlanReport| plan.outcome == outcome && !plan.findings.is_empty();
+        for plan in report.plans.iter().filter(found) {
+            match all.iter_mut().find(|it| shows(it.told) == shows(plan)) {
+                Some(incident) => incident.same.push(plan),
+                None => all.push(Self { told: plan, same: Vec::new() }),
+            }
+        }
+        all
+    }
+
+    /// The others by name, with how often they have shown it.
+    pub(crate) fn same_in(&self) -> Option<String> {
+        let name = |it: &&PlanReport| match it.runs {
+            1 => it.plan.clone(),
+            runs => format!("{} ({} of {runs} runs)", it.plan, it.shown),
+        };
+        let names: Vec<String> = self.same.iter().map(name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+}
+
+/// What a plan has shown, whoever the rivals were and however long it took.
+fn shows(plan: &PlanReport) -> Vec<(&str, String)> {
+    plan.findings.iter().map(|it| (&*it.invariant, without_numbers(&it.summary))).collect()
+}
+
+fn without_numbers(text: &str) -> String {
+    let victim = format!("client {VICTIM}");
+    let words = text.split(' ').scan("", |before, word| {
+        let is_number = |word: &str| word.starts_with(|first: char| first.is_ascii_digit());
+        let is_victim = format!("{before} {word}") == victim;
+        let is_unit = is_number(before) && UNITS.contains(&word.trim_end_matches(','));
+        *before = word;
+        Some(if is_number(word) && !is_victim || is_unit { "" } else { word })
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// The report as text; `replay` is the command that runs one plan again.
 pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
     let mut text = format!("{}\n\n{}\n", report.subject(), Grid::of(report).text());
     for severity in [Severity::Bug, Severity::Api, Severity::Assumption] {
-        let of_it = |plan: &&PlanReport| plan.outcome == severity.into();
-        for plan in report.plans.iter().filter(of_it) {
+        for incident in Incident::all(report, severity.into()) {
+            let plan = incident.told;
             let _ = writeln!(text, "{}  {}: {}", severity.title(), plan.plan, plan.does);
             for (place, finding) in plan.findings.iter().enumerate() {
                 tell(&mut text, finding, place == 0);
             }
             if plan.runs > 1 {
                 let _ = writeln!(text, "  shown in {} of {} runs", plan.shown, plan.runs);
+            }
+            if let Some(same) = incident.same_in() {
+                let _ = writeln!(text, "  the same in {same}");
             }
             let _ = writeln!(text, "  again: {}\n", replay(&plan.plan));
         }
@@ -97,10 +154,10 @@ pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
 /// A finding, and its story if it is the first: others of the same plan are the same incident seen from elsewhere.
 fn tell(text: &mut String, finding: &AttackFinding, with_story: bool) {
     let AttackFinding { level, summary, story, .. } = finding;
-    let _ = writeln!(text, "  {}: {summary}", level.name());
+    let _ = writeln!(text, "  {}: {}", level.name(), cut(summary));
     for step in story.iter().filter(|_| with_story) {
         let (at_ms, who) = (step.at_ns / 1_000_000, who(step.client));
-        let _ = writeln!(text, "    {at_ms:>5} ms  {who:<8}  {}", step.text);
+        let _ = writeln!(text, "    {at_ms:>5} ms  {who:<8}  {}", cut(&step.text));
     }
 }
 
@@ -114,23 +171,72 @@ pub fn markdown(report: &AttackReport) -> String {
         let words: Vec<&str> = cells.iter().map(|cell| word(*cell)).collect();
         let _ = writeln!(text, "| {fault} | {} |", words.join(" | "));
     }
-    for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
+    let outcomes = [PlanOutcome::Bug, PlanOutcome::Api, PlanOutcome::Assumption];
+    for incident in outcomes.into_iter().flat_map(|it| Incident::all(report, it)) {
+        let plan = incident.told;
         let _ = write!(text, "\n**{}** ({}): {}", plan.plan, plan.outcome.word(), plan.does);
         if plan.runs > 1 {
             let _ = write!(text, "; shown in {} of {} runs", plan.shown, plan.runs);
         }
         text += "\n\n";
         for finding in &plan.findings {
-            let _ = writeln!(text, "- {}: {}", finding.level.name(), finding.summary);
+            let _ = writeln!(text, "- {}: {}", finding.level.name(), cut(&finding.summary));
         }
         if let Some(first) = plan.findings.first() {
             text += "\n```text\n";
             for step in &first.story {
                 let (at_ms, who) = (step.at_ns / 1_000_000, who(step.client));
-                let _ = writeln!(text, "{at_ms:>5} ms  {who:<8}  {}", step.text);
+                let _ = writeln!(text, "{at_ms:>5} ms  {who:<8}  {}", cut(&step.text));
             }
             text += "```\n";
         }
+        if let Some(same) = incident.same_in() {
+            let _ = writeln!(text, "\nThe same in {same}.");
+        }
     }
     format!("{text}\n{}\n", report.sentence())
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::verdict::Level;
+
+    use super::*;
+    use crate::plan::{AttackFault, AttackPlan};
+
+    fn plan(fault: AttackFault, outcome: PlanOutcome, summary: &str) -> PlanReport {
+        let finding = AttackFinding {
+            severity: Severity::Bug,
+            invariant: String::from("ownership"),
+            level: Level::Key,
+            summary: summary.to_owned(),
+            story: Vec::new(),
+        };
+        let plan = AttackPlan { boundary: None, fault, servers: 1 };
+        let findings = vec![finding];
+        PlanReport { outcome, findings, ..PlanReport::undecided(Some(&plan), String::new()) }
+    }
+
+    #[test]
+    fn the_same_in_several_plans_is_told_once() {
+        let (bug, api) = (PlanOutcome::Bug, PlanOutcome::Api);
+        let again = |plan: PlanReport| PlanReport { runs: 5, shown: 4, ..plan };
+        let report = AttackReport {
+            plans: vec![
+                plan(AttackFault::HolderStop, bug, "client 1 harms client 2 for 1.5 ms"),
+                plan(AttackFault::HolderKill, bug, "client 2 harms client 1 for 1.5 ms"),
+                again(plan(AttackFault::Restart, bug, "client 1 harms client 3 for 20 s")),
+                plan(AttackFault::ScriptFlush, api, "client 1 harms client 2 for 1.5 ms"),
+            ],
+            ..AttackReport::default()
+        };
+        let told = |outcome| {
+            let all = Incident::all(&report, outcome);
+            all.iter().map(|it| (it.told.plan.clone(), it.same_in())).collect::<Vec<_>>()
+        };
+        let same = Some(String::from("hold.restart (4 of 5 runs)"));
+        let first = (String::from("hold.stop"), same);
+        assert_eq!(told(bug), [first, (String::from("hold.kill"), None)]);
+        assert_eq!(told(api), [(String::from("hold.flush-scripts"), None)]);
+    }
 }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
 use scenarios::history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
+use scenarios::verdict::WitnessStep;
 
 use crate::board::VICTIM;
-use crate::plan::{Boundary, LockStep};
+use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep};
 use crate::recorder::{PlanRecord, RecordedEvent};
 use crate::seen::{CommandSeen, SeenAnswer};
 
@@ -290,7 +291,9 @@ pub(crate) fn history(
         events.push(RecordedEvent { at, client, acquisition, op: 0, what });
     }
     let ops = events.iter().map(|it| it.op).max().unwrap_or(0) + 1..;
-    for (op, command) in ops.zip(sent) {
+    // What a connection says of itself belongs to no lock.
+    let of_locks = sent.iter().filter(|it| !HANDSHAKE.contains(&it.name.as_str()));
+    for (op, command) in ops.zip(of_locks) {
         let acquisition = acquisition(&phases, command.client, command.sent);
         let (at, what, end) = told(command, &head.lock_key, &mut texts);
         for what in [Some(what), end].into_iter().flatten() {
@@ -357,4 +360,49 @@ fn told(
         SeenAnswer::List => Answer::List,
     };
     (seen.at, begin, Some(What::Answered { touch, answer, found: 0 }))
+}
+
+/// A step of a story; the command that the fault strikes has its name.
+pub(crate) fn named(plan: Option<&AttackPlan>, step: &WitnessStep) -> WitnessStep {
+    let mut step = step.clone();
+    let Some(AttackPlan { boundary: Some(boundary), fault, .. }) = plan else { return step };
+    let command = &boundary.command;
+    let (any, this) = match fault {
+        AttackFault::LateRequest => ("one of its messages", format!("its {command}")),
+        AttackFault::LateReply => ("one of its messages", format!("the reply to its {command}")),
+        AttackFault::LoseRequest => ("a request that is lost", format!("{command}, which is lost")),
+        AttackFault::LoseReply => {
+            ("a reply that is lost", format!("the reply to its {command}, which is lost"))
+        }
+        _ => return step,
+    };
+    if step.client == VICTIM {
+        step.text = step.text.replace(any, &this);
+    }
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_connection_says_of_itself_is_no_part_of_a_history() {
+        let start = crate::clock::now();
+        let refused = |name: &str| TracedCommand {
+            client: 1,
+            node: 0,
+            sent: start,
+            name: name.to_owned(),
+            key: Vec::new(),
+            lost: false,
+            refused: Some(String::from("ERR")),
+            reply: None,
+            seen: None,
+        };
+        let sent = [refused("CLIENT"), refused("GET"), refused("HELLO")];
+        let history = history(Head::default(), PlanRecord::default(), &sent, start);
+        let What::Command { name, .. } = history.events[0].what else { panic!("{history:?}") };
+        assert_eq!((history.text(name), history.events.len()), ("GET", 2));
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use live_world::program::{Pipes, Program, ProgramError};
@@ -15,7 +15,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 
 use crate::clock::{now, pause};
-use crate::protocol::{Order, Promises, Said, WorkerAnswer, parse};
+use crate::protocol::{Misspelt, Order, Promises, Said, WorkerAnswer, parse};
 
 /// How much of a line is looked at.
 const LINE_MOST: u64 = 16 * 1024;
@@ -37,6 +37,14 @@ pub enum WorkerError {
         status: String,
         /// The last it said, as part of the message.
         printed: String,
+    },
+    /// What it has said cannot be read.
+    #[error("the worker said `{line}`: {why}")]
+    Misspelt {
+        /// What it has said.
+        line: String,
+        /// What is wrong with it.
+        why: String,
     },
     /// It has not answered in time.
     #[error("the worker did not answer `{order}` within {within:?}{printed}")]
@@ -74,6 +82,8 @@ pub(crate) struct Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     pub(crate) lines: VecDeque<String>,
+    /// The last of them where an answer could have been, since the last order.
+    last: Option<String>,
 }
 
 impl Worker {
@@ -129,6 +139,7 @@ impl Worker {
         within: Duration,
     ) -> Result<(Instant, WorkerAnswer), WorkerError> {
         self.lost = None;
+        self.printed().last = None;
         let line = format!("{}\n", order.word());
         // A worker that does not read has its pipe full after some thousand orders, and is found silent first.
         if let Err(error) = self.stdin.write_all(line.as_bytes()).await {
@@ -177,11 +188,18 @@ impl Worker {
                 () = tokio::time::sleep_until(deadline) => None,
             };
             let Some((at, said)) = line else {
-                let printed = self.last_words();
+                let printed = self.no_answer(order);
                 return Err(WorkerError::Silent { order, within, printed });
             };
             match kind(said) {
                 Ok(said) => return Ok((at, said)),
+                // Before it is ready it answers nothing, and then it is not ready again.
+                Err(Said::Misspelt(Misspelt { word, line, why }))
+                    if (word == "ready") == (order == "ready") =>
+                {
+                    let line = line.chars().take(KEPT_CHARS).collect();
+                    return Err(WorkerError::Misspelt { line, why });
+                }
                 Err(said) => self.note(at, said),
             }
         }
@@ -191,20 +209,39 @@ impl Worker {
     fn note(&mut self, at: Instant, said: Said) {
         match said {
             Said::Lost => self.lost = self.lost.or(Some(at)),
-            Said::Other(line) => keep(&self.printed, &line),
+            Said::Other(line) | Said::Misspelt(Misspelt { line, .. }) => {
+                self.printed().keep(&line, true);
+            }
             // An answer to nothing.
-            said @ (Said::Answer(_) | Said::Ready(_)) => keep(&self.printed, &format!("{said:?}")),
+            said @ (Said::Answer(_) | Said::Ready(_)) => {
+                self.printed().keep(&format!("{said:?}"), false);
+            }
         }
     }
 
     /// What it has printed last that was no answer, as part of a message.
     fn last_words(&self) -> String {
-        let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let printed = self.printed();
         if printed.lines.is_empty() {
             return String::from("; it printed nothing else");
         }
         let lines: Vec<&str> = printed.lines.iter().map(String::as_str).collect();
         format!("; it printed:\n{}", lines.join("\n"))
+    }
+
+    /// What it has printed where an answer to this order was waited for, as part of a message.
+    fn no_answer(&self, order: &str) -> String {
+        let Some(line) = self.printed().last.take() else { return self.last_words() };
+        let wanted = match order {
+            "ready" => "not `ready`",
+            _ => "no answer: answer ok, no or unknown",
+        };
+        let rest = if self.printed().lines.len() > 1 { self.last_words() } else { String::new() };
+        format!("; it printed `{line}`, which is {wanted}{rest}")
+    }
+
+    fn printed(&self) -> MutexGuard<'_, Printed> {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When its process has ended, if it has.
@@ -243,15 +280,24 @@ pub(crate) async fn read(
                     return;
                 }
             }
-            _ => keep(&printed, text.trim_end()),
+            _ => {
+                let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
+                printed.keep(text.trim_end(), said.is_some());
+            }
         }
     }
 }
 
-fn keep(printed: &Mutex<Printed>, line: &str) {
-    let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
-    if printed.lines.len() >= KEPT_LINES {
-        printed.lines.pop_front();
+impl Printed {
+    /// Keeps a line; `could_answer` where answers come from.
+    fn keep(&mut self, line: &str, could_answer: bool) {
+        let line: String = line.chars().take(KEPT_CHARS).collect();
+        if could_answer && !line.is_empty() {
+            self.last = Some(line.clone());
+        }
+        if self.lines.len() >= KEPT_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
     }
-    printed.lines.push_back(line.chars().take(KEPT_CHARS).collect());
 }

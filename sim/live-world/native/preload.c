@@ -1,5 +1,6 @@
 /*
- * What a redis-server that picklock starts is told of the time, and what it has surely put on its disk.
+ * What a redis-server that picklock starts is told of the time, and what it has surely put on its disk; a program of
+ * the user's, the time alone.
  *
  * Loaded into the server with LD_PRELOAD. It shares a page of memory, the file $PICKLOCK_PAGE, with picklock
  * (sim/live-world/src/page.rs has the same layout). From it comes how far the server's clocks are off; into it
@@ -42,7 +43,9 @@ struct page {
     _Atomic int64_t since_ns;
     _Atomic int64_t extra_ns;
     _Atomic int64_t ppm;
-    uint64_t spare[3];
+    /* Not 0 once a clock has been asked here: a program may read its clocks without the C library. */
+    _Atomic uint64_t asked;
+    uint64_t spare[2];
     struct synced files[FILES];
 };
 
@@ -96,6 +99,7 @@ int clock_gettime(clockid_t clock, struct timespec *into) {
     int is_wall;
     long failed = syscall(SYS_clock_gettime, clock, into);
     if (failed != 0 || shared == NULL || !shifts(clock, &is_wall)) return (int)failed;
+    if (atomic_load_explicit(&shared->asked, memory_order_relaxed) == 0) atomic_store(&shared->asked, 1);
     int64_t off = off_ns(is_wall);
     if (off != 0) {
         int64_t now = (int64_t)into->tv_sec * SECOND_NS + into->tv_nsec + off;

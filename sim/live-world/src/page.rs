@@ -19,6 +19,7 @@ pub(crate) const PAGE_BYTES: u64 = FILES_AT + FILES * FILE_BYTES;
 
 const VERSION_AT: u64 = 0;
 const STEP_AT: u64 = 8;
+const ASKED_AT: u64 = 40;
 const FILES_AT: u64 = 64;
 const FILES: u64 = 62;
 const FILE_BYTES: u64 = 16;
@@ -58,6 +59,11 @@ impl Page {
     pub(crate) fn set_drift(&mut self, ppm: i32) -> io::Result<()> {
         self.off = self.off.with_drift(monotonic_ns(), ppm);
         self.write_clock()
+    }
+
+    /// Whether the process has asked for the time since its start in a way that its page can change.
+    pub(crate) fn has_asked(&self) -> io::Result<bool> {
+        Ok(self.number(ASKED_AT)? != 0)
     }
 
     /// How many bytes of the file with this inode are certainly on the disk.

@@ -138,13 +138,17 @@ impl Program {
         let _ = self.supervisor.request(SupervisorRequest::Signal { id: self.id, signal });
     }
 
-    /// Lets its wall clock jump; false where its clocks cannot be changed.
+    /// Lets its wall clock jump; false where it does not read its clocks through the C library. Whatever does has done so
+    /// at its start.
     ///
     /// # Errors
-    /// Those of writing to its page.
+    /// Those of its page.
     pub fn step_wall(&self, by_ns: i64) -> io::Result<bool> {
         let mut page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-        page.as_mut().map_or(Ok(false), |page| page.step_wall(by_ns).map(|()| true))
+        match page.as_mut() {
+            Some(page) if page.has_asked()? => page.step_wall(by_ns).map(|()| true),
+            _ => Ok(false),
+        }
     }
 
     /// Returns once it stands still, after it was sent [`Signal::Stop`]; or has ended.

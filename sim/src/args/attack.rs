@@ -3,15 +3,26 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use attack::AttackFault;
 use clap::Args;
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, PossibleValuesParser};
 use scenarios::span::Span;
 
 use super::output::{Output, outputs};
 use super::run::{ServerArgs, World};
 
+/// What a worker has to do, for those who have the program and not its documentation.
+const PROTOCOL: &str = "\
+Your worker connects to the Redis in REDIS_URL, prints `ready`, and answers each order that it reads with a line:
+  acquire  locks PICKLOCK_KEY for PICKLOCK_TTL_MS: `ok`, or `no` if the lock is not free
+  check    `ok` if it still has the lock, otherwise `no`
+  release  unlocks: `ok`, or `no` if there was nothing to release
+An exception is answered with `unknown` and a reason. docs/attack.md has the rest, examples/attack workers to start from.
+Try: picklock attack --ttl 600ms -- python3 my_worker.py";
+
 /// Options of `attack`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = PROTOCOL)]
 pub(crate) struct AttackArgs {
     /// TTL that your worker is told to lock with
     #[arg(long, value_name = "SPAN", default_value = "600ms", env = "PICKLOCK_TTL")]
@@ -34,6 +45,9 @@ pub(crate) struct AttackArgs {
     /// Only these plans: by name, by command (release.del), by step (release) or by fault (late-request)
     #[arg(long, value_name = "PLAN", value_delimiter = ',', env = "PICKLOCK_ONLY")]
     pub(crate) only: Vec<String>,
+    /// Only plans with these faults
+    #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = PossibleValuesParser::new(AttackFault::names()), env = "PICKLOCK_FAULTS")]
+    pub(crate) faults: Vec<String>,
     /// Run each plan that shows something so often, and say how often it does
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN")]
     pub(crate) again: u32,

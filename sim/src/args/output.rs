@@ -77,6 +77,16 @@ pub(crate) struct OutputOptions {
     pub(crate) verbose: bool,
 }
 
+/// A file with a schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// result.json of a run
+    #[default]
+    Result,
+    /// attack.json of an attack
+    Attack,
+}
+
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {

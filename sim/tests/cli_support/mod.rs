@@ -124,6 +124,25 @@ impl Room {
         path
     }
 
+    /// Checks JSON against the schema that is printed, which forbids nonsense in this place of it.
+    #[track_caller]
+    pub(crate) fn fits_schema(
+        &self,
+        schema: &[&str],
+        json: &[u8],
+        place: impl Fn(&mut serde_json::Value) -> &mut serde_json::Value,
+    ) {
+        let mut compiler = boon::Compiler::new();
+        let schema = serde_json::from_str(&self.run(schema).ended(0).stdout).unwrap();
+        compiler.add_resource("schema.json", schema).unwrap();
+        let mut schemas = boon::Schemas::new();
+        let index = compiler.compile("schema.json", &mut schemas).unwrap();
+        let mut value: serde_json::Value = serde_json::from_slice(json).unwrap();
+        schemas.validate(&value, index).unwrap();
+        *place(&mut value) = "splendid".into();
+        assert!(schemas.validate(&value, index).is_err(), "the schema cannot fail");
+    }
+
     pub(crate) fn command<S: AsRef<str>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_picklock"));
         for (name, _) in std::env::vars_os() {

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashSet;
+
 use crate::history::{Head, Intent, Texts, Touch, What};
 use crate::span::rounded;
 use crate::verdict::{Level, Witness, WitnessStep};
@@ -155,11 +157,18 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
     let mut lines: Vec<StoryLine> = Vec::new();
     let mut keys: BTreeMap<Option<u16>, KeyLife> = BTreeMap::new();
     let cause = cause(level, witness, steps);
+    // Of holds that nothing has been refused yet: then it is what keeps the lock.
+    let mut kept: FxHashSet<u32> = FxHashSet::default();
     for (place, it) in steps.iter().enumerate() {
         let StoryStep { step, part, acquisition, .. } = it;
         let accused = it.is_accused(witness);
         let must = accused || *part == StepKind::Told || Some(place) == cause;
-        let rank = if must { 0 } else { part.rank(level) };
+        let is_kept_no_more = *part == StepKind::Unheard && kept.remove(acquisition);
+        let rank = match level {
+            _ if must => 0,
+            Level::Belief if is_kept_no_more => 1,
+            _ => part.rank(level),
+        };
         let mut line = StoryLine { rank, must, step: step.clone() };
         let until = |ttl_ns: Option<u64>| ttl_ns.map(|ttl_ns| step.at_ns.saturating_add(ttl_ns));
         if let StepKind::Made(_) = part {
@@ -175,6 +184,7 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
                 keys.insert(server, key);
             }
             StepKind::Has => {
+                kept.insert(*acquisition);
                 let mut own = keys.values().filter(|it| it.acquisition == *acquisition).peekable();
                 line.step.text += &own.peek().map_or(String::new(), |key| lives(key.ttl_ns));
                 // That it was made need not be said apart from this.
@@ -190,6 +200,9 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
             }
             StepKind::Deleted => {
                 keys.remove(&it.server);
+            }
+            StepKind::Release => {
+                kept.remove(acquisition);
             }
             _ => {}
         }

@@ -186,8 +186,8 @@ fn faults_are_told_in_words() {
     for (client, fault, for_ns, text) in [
         (1, Fault::Pause, 0, Some("stands still")),
         (1, Fault::Pause, 5_000, Some("stands still for 5 µs")),
-        (1, Fault::Delay, 5_000, Some("waits: a message of its is late by 5 µs")),
-        (1, Fault::Delay, 0, Some("waits: a message of its is late")),
+        (1, Fault::Delay, 5_000, Some("waits: one of its messages is late by 5 µs")),
+        (1, Fault::Delay, 0, Some("waits: one of its messages is late")),
         (0, Fault::Delay, 5_000, None),
         (1, Fault::Drift, 5_000, None),
         (0, Fault::ClockStep, 5_000, Some("lets the server's clock jump by 5 µs")),

@@ -69,6 +69,27 @@ fn of_several_servers_each_has_a_key_of_its_own() {
 }
 
 #[test]
+fn a_renewal_that_is_refused_stands_in_a_story_of_belief() {
+    let refused = |at_ns, who, text| step(at_ns, who, StepKind::Unheard, text);
+    // Too many to be told all.
+    let tries = (0..20).map(|at_ns| refused(at_ns, 2, "SET is refused"));
+    let renewals = [refused(150, 1, "PEXPIRE is refused"), refused(160, 1, "refused again")];
+    let release = [step(400, 1, StepKind::Release, "releases"), refused(401, 1, "DEL is refused")];
+    let (first, second) = (takes(100, 1, Some(200)), takes(310, 2, Some(200)));
+    let steps: Vec<StoryStep> =
+        tries.chain(first).chain(renewals).chain(second).chain(release).collect();
+    let told = [
+        "101 1 has the lock: its key lives 200 ns",
+        "150 1 PEXPIRE is refused",
+        "300 1 its key expires",
+        "311 2 has the lock: its key lives 200 ns",
+        "400 1 releases",
+    ];
+    assert_eq!(story(Level::Belief, &steps), told);
+    assert!(!story(Level::Effect, &steps).contains(&told[1].to_owned()));
+}
+
+#[test]
 fn a_key_that_is_deleted_or_lives_longer_does_not_expire() {
     let deleted = [step(150, 1, StepKind::Deleted, "DEL")];
     let steps = [&takes(100, 1, Some(200))[..], &deleted, &takes(400, 2, Some(200))].concat();

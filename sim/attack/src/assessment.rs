@@ -1,0 +1,205 @@
+//! What a staged plan comes to: its history is judged, unless the machine itself has spoilt it.
+
+use std::time::{Duration, Instant};
+
+use picklock::time::span_ns;
+use scenarios::history::{FORMAT, Head, History, What};
+use scenarios::span::rounded;
+use scenarios::verdict::{Level, Outcome};
+
+use crate::arena::Arena;
+use crate::board::VICTIM;
+use crate::judgement::{Judged, PlanEvidence, judge};
+use crate::known::{Known, LATE_MOST, MARGIN, probe};
+use crate::plan::{AttackPlan, LockStep, Target};
+use crate::recorder::{Claim, ClaimOf, RecordedEvent};
+use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
+use crate::stage::PlanRun;
+use crate::transcript::{self, Phases, TracedCommand};
+
+/// So much of a key's life may work of others last.
+const WORK_MOST: f64 = 0.75;
+
+/// What a plan has shown that has just been staged; without one, the run without faults.
+pub(crate) async fn assess(
+    arena: &Arena,
+    known: &Known,
+    plan: Option<&AttackPlan>,
+    staged: PlanRun,
+) -> PlanReport {
+    probe(arena, &known.lock_key, &staged.recorder).await;
+    let is_seen = arena.catch_up().await;
+    let (trace, judged) = judged(arena, known, plan, &staged);
+    let PlanTrace { history, divergence, phases, claims, sent } = trace;
+    let Judged { mut levels, mut findings, mut doubts } = judged;
+    let divergence = match is_seen {
+        true => divergence,
+        false => Some(String::from("the witness has not seen all that the server carried out")),
+    };
+    let diverged = divergence.is_some();
+    if let Some(why) = divergence {
+        // Without a witness that can be trusted nothing is known of the key.
+        findings.retain(|it| it.level != Level::Key && !it.invariant.ends_with("-is-true"));
+        levels.retain(|(level, _)| *level != Level::Key);
+        levels.push((Level::Key, Outcome::Inconclusive));
+        doubts.push(why);
+    }
+    let of = |level| {
+        let outcomes = levels.iter().filter(|(it, _)| *it == level).map(|(_, outcome)| *outcome);
+        scenarios::verdict::worst(outcomes)
+    };
+    let disturbed = disturbed(known, plan, &staged, &phases, (&claims, &sent), arena.life);
+    let gravest = findings.iter().map(|it| it.severity).max();
+    let (outcome, why) = match (staged.not_stageable, gravest) {
+        (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
+        (None, _) if disturbed.is_some() => (PlanOutcome::Inconclusive, disturbed.clone()),
+        (None, _) if plan.is_some() && !staged.struck => {
+            (PlanOutcome::Vacuous, Some(String::from("the command did not come again")))
+        }
+        (None, Some(severity)) => (severity.into(), None),
+        (None, None) if !doubts.is_empty() && of(Level::Key) == Outcome::Inconclusive => {
+            (PlanOutcome::Inconclusive, Some(doubts.join("; ")))
+        }
+        (None, None) => (PlanOutcome::Held, None),
+    };
+    let findings = match outcome {
+        PlanOutcome::NotStageable | PlanOutcome::Vacuous | PlanOutcome::Inconclusive => Vec::new(),
+        _ => findings,
+    };
+    PlanReport {
+        outcome,
+        key: of(Level::Key),
+        why,
+        findings,
+        disturbed: disturbed.is_some() || diverged,
+        history,
+        ..PlanReport::undecided(plan, String::new())
+    }
+}
+
+/// How a busy machine has spoilt a plan, if it has: what follows from that is not the lock's doing.
+fn disturbed(
+    known: &Known,
+    plan: Option<&AttackPlan>,
+    staged: &PlanRun,
+    phases: &[Phases],
+    (claims, sent): (&[Claim], &[TracedCommand]),
+    life: Duration,
+) -> Option<String> {
+    if staged.late > life.mul_f64(LATE_MOST) {
+        let late = rounded(span_ns(staged.late));
+        return Some(format!("the machine was too busy: picklock itself was late by {late}"));
+    }
+    // The victim's acquiring is struck only where the plan says so.
+    let boundary = plan.and_then(|plan| plan.boundary.as_ref());
+    let at_acquire = boundary.is_some_and(|it| it.step == LockStep::Acquire);
+    let is_spared = |it: &&Claim| it.client != VICTIM || !at_acquire;
+    if let Some(first) = claims.iter().find(|it| it.client == VICTIM).filter(is_spared)
+        && matches!(first.of, ClaimOf::NotAcquired(_))
+    {
+        return Some(String::from("client 1 did not get a free lock, before anything struck it"));
+    }
+    for claim in claims.iter().filter(|it| it.of == ClaimOf::Acquired).filter(is_spared) {
+        let took = sent.iter().filter(|it| it.client == claim.client);
+        let took = took.filter_map(|it| Some((it.seen.as_ref()?.at, &it.seen.as_ref()?.changes)));
+        let is_within = |at: &Instant| (claim.asked..=claim.answered).contains(at);
+        let created = took.filter(|(at, changes)| !changes.is_empty() && is_within(at));
+        let late = created.map(|(at, _)| claim.answered.saturating_duration_since(at)).min();
+        if let Some(late) = late.filter(|late| *late > life.mul_f64(LATE_MOST)) {
+            let (client, late) = (claim.client, rounded(span_ns(late)));
+            return Some(format!(
+                "the machine was too busy: client {client} had the lock for {late} before it said so"
+            ));
+        }
+    }
+    // A lock that is renewed may be held for longer, and what a server has forgotten nobody holds.
+    if known.promises.outlives_ttl() || plan.is_some_and(|plan| plan.fault.forgets()) {
+        return None;
+    }
+    // The victim stands still in some plans. Where a server is to come back at once, it must.
+    let of_server = plan.is_some_and(|plan| plan.fault.target() == Target::Server);
+    let worked = |it: &&Phases| it.client != VICTIM || of_server;
+    let spans = phases
+        .iter()
+        .filter(worked)
+        .filter_map(|it| Some((it.client, it.release?.saturating_duration_since(it.acquired?))));
+    let (client, longest) = spans.max_by_key(|(_, span)| *span)?;
+    (longest > life.mul_f64(WORK_MOST)).then(|| {
+        let longest = rounded(span_ns(longest));
+        format!("the machine was too busy: client {client} held the lock for {longest} instead of a moment")
+    })
+}
+
+/// What was seen of a plan.
+struct PlanTrace {
+    history: History,
+    divergence: Option<String>,
+    phases: Vec<Phases>,
+    claims: Vec<Claim>,
+    sent: Vec<TracedCommand>,
+}
+
+/// The history of a plan, and what it shows.
+fn judged(
+    arena: &Arena,
+    known: &Known,
+    plan: Option<&AttackPlan>,
+    staged: &PlanRun,
+) -> (PlanTrace, Judged) {
+    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    let recorded = staged.recorder.take();
+    let phases = transcript::phases(&recorded);
+    let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
+    let mut granted = recorded.events.iter().filter(|it| it.what == What::Acquired);
+    let is_bounded = |it: &RecordedEvent| validities.iter().any(|at| at.2 == it.acquisition);
+    let head = Head {
+        format: FORMAT.to_owned(),
+        scenario: match plan {
+            Some(plan) => format!("attack/{plan}"),
+            None => format!("attack/{NO_FAULT}"),
+        },
+        lock: arena
+            .attack
+            .command
+            .first()
+            .map(|it| it.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        // Only where every hold has one does a belief end with it.
+        tracked: !validities.is_empty() && granted.all(is_bounded),
+        locks: true,
+        world: arena.servers[0].world().to_owned(),
+        clients: arena.attack.clients,
+        lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
+        ttl_ns: span_ns(arena.life),
+        margin_ns: span_ns(MARGIN),
+        register: Some(0),
+        ..Head::default()
+    };
+    let mut history = transcript::history(head, recorded, &sent, staged.start);
+    if let Some(last) = history.events.last() {
+        let (at_ns, what) = (last.at_ns, What::RegisterLeft(staged.register));
+        history.events.push(scenarios::history::Event {
+            at_ns,
+            client: 0,
+            acquisition: 0,
+            op: 0,
+            what,
+        });
+    }
+    let shown = PlanEvidence {
+        plan,
+        quorum: usize::from(arena.attack.nodes / 2 + 1),
+        promises: known.promises,
+        history: &history,
+        sent: &sent,
+        phases: &phases,
+        claims: &claims,
+        validities: &validities,
+        failures: &staged.failures,
+        start: staged.start,
+        end: staged.end,
+    };
+    let judged = judge(&shown);
+    let divergence = transcript::divergence(&sent);
+    (PlanTrace { history, divergence, phases, claims, sent }, judged)
+}
