@@ -108,7 +108,7 @@ fn a_lock_on_several_servers_survives_what_strikes_one_of_them() {
         "  lose-reply                 ok",
         "cuts the server's power at server 1",
         "--nodes 3",
-        "3 plans: 1 with an assumption, 2 held",
+        "3 plans: 1 that no lock with a TTL survives, 2 held",
     ] {
         assert!(said.stdout.contains(says), "no {says:?} in {}", said.stdout);
     }

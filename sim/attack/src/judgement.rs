@@ -414,7 +414,7 @@ mod tests {
         let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
         let tape = tape.does(1, 200, 201, Touch::Extend(300 * MS));
         for (told, until, is_true) in
-            [(12, 310, true), (12, 340, false), (202, 500, true), (202, 540, false)]
+            [(12, 350, true), (12, 360, false), (202, 540, true), (202, 550, false)]
         {
             let claim = (tape.at(told), 1, 1, tape.at(until));
             let found = tape.judge(|shown, tenures| overlong(shown, tenures, claim));
