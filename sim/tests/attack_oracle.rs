@@ -45,7 +45,6 @@ fn a_job_with_a_naive_lock_is_convicted_at_its_key_and_by_the_oracle() {
         for says in [
             "3 programs, TTL 600 ms",
             "lock key picklock-attack",
-            "BUG run.del.late-request: the request arrives after the TTL",
             "client 1 deleted the lock's key with DEL while client",
             "BUG run.set.late-reply: the reply arrives after the TTL",
             "effect: the oracle is not content (exit status: 1): the counter is ",
@@ -64,6 +63,7 @@ fn a_job_with_a_naive_lock_is_convicted_at_its_key_and_by_the_oracle() {
             let plan = plans.iter().find(|it| it["plan"] == plan).unwrap();
             plan["findings"].as_array().unwrap().clone()
         };
+        // Which of the two is told, and which is the same, may differ.
         assert!(findings("run.del.late-request").iter().any(|it| it["level"] == "key"), "{found}");
         let oracle = findings("run.set.late-reply");
         let oracle = oracle.iter().find(|it| it["invariant"] == "oracle").unwrap();
