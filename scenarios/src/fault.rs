@@ -3,6 +3,7 @@
 //! Invariant: a fault left out of a scenario never strikes. What a scenario may say of a kind stands in one
 //! row; how a world makes it happen is the world's.
 
+mod error_answer;
 mod staged;
 mod swarm;
 mod whom;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::span::rounded;
 
+pub use error_answer::ErrorAnswer;
 pub use staged::{By, Staged, Trigger, Until, Ways, When};
 pub use swarm::{Chance, Strike, Swarm};
 pub use whom::Whom;
@@ -48,7 +50,8 @@ pub(crate) enum Use {
 }
 
 /// What a fault of a scenario may say beside whom it strikes and when.
-pub(crate) const KEYS: [&str; 7] = ["for", "until", "by", "ppm", "ways", "to", "loses_hold"];
+pub(crate) const KEYS: [&str; 8] =
+    ["for", "until", "by", "ppm", "ways", "to", "loses_hold", "error"];
 
 /// A row is a kind: its name, whom it strikes, and which of [`KEYS`] it takes, in their order. One that
 /// needs both `for` and `until` needs one of them.
@@ -85,35 +88,37 @@ macro_rules! faults {
 }
 
 faults! {
-    // Name, whom it strikes,                    for, until, by, ppm, ways, to, loses_hold.
+    // Name, whom it strikes,                    for, until, by, ppm, ways, to, loses_hold, error.
     /// A client stood still.
-    Pause "pause" Client                         [Needs Needs No No No No No],
+    Pause "pause" Client                         [Needs Needs No No No No No No],
     /// A client died.
-    Crash "crash" Client                         [No No No No No No No],
+    Crash "crash" Client                         [No No No No No No No No],
     /// A message took longer than its latency says.
-    Delay "delay" Message                        [Needs Needs No No May No No],
+    Delay "delay" Message                        [Needs Needs No No May No No No],
     /// A request was lost on its way.
-    LoseRequest "lose-request" Message           [No No No No No No No],
+    LoseRequest "lose-request" Message           [No No No No No No No No],
     /// A reply was lost on its way.
-    LoseReply "lose-reply" Message               [No No No No No No No],
+    LoseReply "lose-reply" Message               [No No No No No No No No],
     /// A connection broke.
-    Reset "reset" Message                        [No No No No May No No],
+    Reset "reset" Message                        [No No No No May No No No],
+    /// A server answered a request with an error, and did nothing.
+    Refuse "refuse" Message                      [No No No No No No No Needs],
     /// A client was cut off from a server, one way or both.
-    Partition "partition" Client                 [Needs Needs No No May No No],
+    Partition "partition" Client                 [Needs Needs No No May No No No],
     /// Clocks run apart.
-    Drift "drift" Either                         [No No No Needs No No No],
+    Drift "drift" Either                         [No No No Needs No No No No],
     /// A wall clock jumped, a server's or a client's.
-    ClockStep "clock-step" Either                [No No Needs No No No May],
+    ClockStep "clock-step" Either                [No No Needs No No No May No],
     /// The server forgot its scripts.
-    ScriptFlush "script-flush" Server            [No No No No No No No],
+    ScriptFlush "script-flush" Server            [No No No No No No No No],
     /// The lock's key was evicted, or somebody deleted it.
-    Evict "evict" ServerKeys                     [No No No No No No No],
+    Evict "evict" ServerKeys                     [No No No No No No No No],
     /// The primary died, and a replica took its place with what it had.
-    Failover "failover" ServerEnds               [Needs No No No No May May],
+    Failover "failover" ServerEnds               [Needs No No No No May May No],
     /// A server was without power: of its file, what had not been synced is gone.
-    PowerLoss "power-loss" ServerEnds            [Needs No No No No No No],
+    PowerLoss "power-loss" ServerEnds            [Needs No No No No No No No],
     /// A server's process died and was started again.
-    ServerCrash "server-crash" ServerEnds        [Needs No No No No No No],
+    ServerCrash "server-crash" ServerEnds        [Needs No No No No No No No],
 }
 
 impl Fault {
@@ -149,6 +154,7 @@ impl Fault {
             Self::LoseRequest => "sends a request that is lost".to_owned(),
             Self::LoseReply => "is sent a reply that is lost".to_owned(),
             Self::Reset => "has its connection broken".to_owned(),
+            Self::Refuse => "is answered with an error".to_owned(),
             Self::Partition => format!("is cut off{}", lasts("for")),
             Self::ClockStep if client == 0 => {
                 format!("lets the server's clock jump{}", lasts("by"))

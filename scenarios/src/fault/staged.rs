@@ -9,7 +9,7 @@ use picklock::env::Phase;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Chance, Fault, Strikes, Whom};
+use super::{Chance, ErrorAnswer, Fault, Strikes, Whom};
 use crate::span::{Shift, Span};
 
 /// One fault that a scenario stages: a `[[fault]]` of its file.
@@ -45,6 +45,9 @@ pub struct Staged {
     /// nobody asks for it before that hold is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loses_hold: bool,
+    /// What a server answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorAnswer>,
 }
 
 /// When a fault strikes: exactly one of the first four is given.

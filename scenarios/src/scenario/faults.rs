@@ -7,7 +7,7 @@
 use super::Scenario;
 use super::error::{KeyError, wrong};
 use super::network::unread;
-use crate::fault::{By, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom};
+use crate::fault::{By, ErrorAnswer, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom};
 use crate::topology::{Topology, TopologyKind};
 
 /// More servers than this are a slip of the finger.
@@ -97,7 +97,7 @@ impl Check<'_> {
 
     /// What it has, and has not, of what its kind takes.
     fn keys(&self) -> Result<(), KeyError> {
-        let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, .. } = self.fault;
+        let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, error, .. } = self.fault;
         let has = |key: &str| match key {
             "for" => lasts.is_some(),
             "until" => until.is_some(),
@@ -105,6 +105,7 @@ impl Check<'_> {
             "ppm" => ppm.is_some(),
             "ways" => ways.is_some(),
             "to" => to.is_some(),
+            "error" => error.is_some(),
             _ => *loses_hold,
         };
         let name = kind.name();
@@ -124,7 +125,7 @@ impl Check<'_> {
         let missing = |key: &str, help: &str| {
             self.wrong("", format!("this {name} does not say `{key}`"), help)
         };
-        let [lasts, until, by, ppm, ..] = uses;
+        let [lasts, until, by, ppm, .., error] = uses;
         match () {
             () if until == Use::Needs && !has("for") && !has("until") => {
                 missing("for", "add for = \"1s\", or until = { phase = \"acquire.applied\" }")
@@ -134,6 +135,10 @@ impl Check<'_> {
             }
             () if by == Use::Needs && !has("by") => {
                 missing("by", "add by = \"1s\", or by = \"-1s\"")
+            }
+            () if error == Use::Needs && !has("error") => {
+                let names = ErrorAnswer::ALL.map(ErrorAnswer::name).join(", ");
+                missing("error", &format!("add error = \"oom\"; there are {names}"))
             }
             () if ppm == Use::Needs && !has("ppm") => {
                 missing("ppm", "add ppm = 500, or ppm = -500")

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use redis_model::command_flags::{may_take_memory, may_write};
-use scenarios::fault::Fault;
+use scenarios::fault::{ErrorAnswer, Fault};
 use serde::Serialize;
 
 /// How far clocks jump.
@@ -134,15 +134,13 @@ impl AttackFault {
     }
 
     /// The error that a server answers with, where it is one.
-    pub const fn error(self) -> Option<&'static str> {
+    pub const fn error(self) -> Option<ErrorAnswer> {
         match self {
-            Self::Loading => Some("LOADING Redis is loading the dataset in memory"),
-            Self::Readonly => Some("READONLY You can't write against a read only replica."),
-            Self::Oom => Some("OOM command not allowed when used memory > 'maxmemory'."),
-            Self::Busy => Some(
-                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-            ),
-            Self::NoScript => Some("NOSCRIPT No matching script. Please use EVAL."),
+            Self::Loading => Some(ErrorAnswer::Loading),
+            Self::Readonly => Some(ErrorAnswer::Readonly),
+            Self::Oom => Some(ErrorAnswer::Oom),
+            Self::Busy => Some(ErrorAnswer::Busy),
+            Self::NoScript => Some(ErrorAnswer::Noscript),
             _ => None,
         }
     }

@@ -137,7 +137,7 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
             (Action::Hold(Side::Request, gate.clone()), Some(Fault::ClockStep))
         }
         other => match other.error() {
-            Some(error) => (Action::Refuse(error.into()), None),
+            Some(error) => (Action::Refuse(error.text().into()), None),
             None => return,
         },
     };

@@ -68,6 +68,9 @@ impl Locked<'_> {
         match cue.kind {
             Fault::LoseRequest => vec![Action::Drop(Side::Request)],
             Fault::LoseReply => vec![Action::Drop(Side::Reply)],
+            Fault::Refuse => {
+                cue.error.map(|it| Action::Refuse(it.text().into())).into_iter().collect()
+            }
             // The first of the two leaves nothing for the second.
             Fault::Reset => sides.take(1).map(Action::Reset).collect(),
             _ if cue.until.is_some() => {

@@ -7,7 +7,7 @@ use picklock::command::Command;
 use picklock::env::CallError;
 use picklock::reply::{Reply, ServerError};
 use redis_model::model::Submitted;
-use resp::Reply as ModelReply;
+use resp::{ErrorReply, Reply as ModelReply};
 use smallvec::SmallVec;
 
 use super::super::calls::{Arrival, CallOutcome};
@@ -96,6 +96,12 @@ impl Simulation {
         let Some(command) = self.calls[call].command.take() else {
             unreachable!("a request arrives once");
         };
+        if let Some(error) = self.staged_refusal(call) {
+            // Whatever it is told to do that it does not know spoils a transaction, as an error does.
+            let unknown = Command::new("PICKLOCK.REFUSE");
+            self.servers[server].submit(self.time.now_ns(), session, &unknown);
+            return self.send_reply(call, ModelReply::Error(ErrorReply::of(error.text())));
+        }
         let submitted = match self.witness {
             None => self.servers[server].submit(self.time.now_ns(), session, &command),
             Some(_) => self.submit_witnessed(conn, command),

@@ -8,7 +8,7 @@ use harness::cues::Recovery;
 use harness::injector::{self, Injector, as_cue};
 use picklock::command::Command;
 use picklock::env::{Mark, Phase};
-use scenarios::fault::{Fault, Staged, Ways};
+use scenarios::fault::{ErrorAnswer, Fault, Staged, Ways};
 
 use super::super::executor::ProcessState;
 use super::super::nemesis::StalledDirection;
@@ -158,6 +158,17 @@ impl Simulation {
             }
             _ => false,
         }
+    }
+
+    /// What the server answers this call with, where it is staged that it does nothing else.
+    pub(super) fn staged_refusal(&mut self, call: u32) -> Option<ErrorAnswer> {
+        if !self.nemesis.cues.on() {
+            return None;
+        }
+        let (place, error) = self.staged(call).and_then(|(place, cue)| Some((place, cue.error?)))?;
+        let process = self.network.conn(self.calls[call].conn).process;
+        as_cue(self, place, process, |sim| sim.nemesis.note(process, None, Fault::Refuse, 0));
+        Some(error)
     }
 
     /// The cue whose fault strikes this call, and its place.

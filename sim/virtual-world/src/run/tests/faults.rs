@@ -154,6 +154,7 @@ fn takes(fault: Fault) -> &'static str {
         Fault::Pause | Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => "for = \"50ms\"",
         Fault::Delay => "for = \"50ms\"\nways = \"both\"",
         Fault::Reset => "ways = \"back\"",
+        Fault::Refuse => "error = \"oom\"",
         Fault::Partition => "for = \"50ms\"\nways = \"there\"",
         Fault::Drift => "ppm = -500\non = \"holder\"",
         Fault::ClockStep => "by = \"-50ms\"\non = \"primary\"",
