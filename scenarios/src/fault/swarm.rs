@@ -27,6 +27,9 @@ pub struct Swarm {
     pub lose_reply: Chance,
     /// A connection breaks with a message on it.
     pub reset: Chance,
+    /// A server answers a request with an error, and does nothing.
+    #[serde(skip_serializing_if = "Chance::is_none")]
+    pub refuse: Chance,
     /// How many clients may be cut off, one after the other or at once.
     pub partitions: u32,
     /// For how long each, at most.
@@ -80,6 +83,11 @@ impl Chance {
         times
     }
 
+    /// Whether it never happens.
+    pub fn is_none(&self) -> bool {
+        self.per_64k() == 0
+    }
+
     /// Whether it is a share at all.
     pub fn is_share(self) -> bool {
         (0.0..=1.0).contains(&self.0)
@@ -107,7 +115,8 @@ impl Swarm {
     /// How many kinds of fault it allows; the order of tasks is none.
     pub fn kinds(&self) -> usize {
         let strikes = |strike: Strike| strike.per_64k() > 0 && !strike.max.0.is_zero();
-        let chances = [self.crash, self.lose_request, self.lose_reply, self.reset];
+        let chances =
+            [self.crash, self.lose_request, self.lose_reply, self.reset, self.refuse];
         let chances = chances.map(|it| it.per_64k() > 0);
         let others = [
             strikes(self.pause),
@@ -149,6 +158,7 @@ impl Swarm {
             share("requests are lost", self.lose_request, "them"),
             share("replies are lost", self.lose_reply, "them"),
             share("connections break", self.reset, "messages"),
+            share("servers answer with an error", self.refuse, "requests"),
             times(self.partitions, "client cut off", "clients cut off", self.partition),
             (self.drift_ppm > 0).then(|| format!("clocks drift by up to {} ppm", self.drift_ppm)),
             steps("a server", self.clock_step),
@@ -167,7 +177,7 @@ impl Swarm {
     }
 
     /// The chances, with the keys they have in a file.
-    pub fn chances(&self) -> [(&'static str, Chance); 6] {
+    pub fn chances(&self) -> [(&'static str, Chance); 7] {
         [
             ("crash", self.crash),
             ("pause", self.pause.chance),
@@ -175,6 +185,7 @@ impl Swarm {
             ("lose_request", self.lose_request),
             ("lose_reply", self.lose_reply),
             ("reset", self.reset),
+            ("refuse", self.refuse),
         ]
     }
 }
@@ -194,6 +205,7 @@ mod tests {
         let never = Strike { chance: Chance(0.5), max: Span::default() };
         assert_eq!(Swarm { pause: never, order: true, ..Swarm::default() }.kinds(), 0);
         for swarm in [
+            Swarm { refuse: Chance(0.1), ..Swarm::default() },
             Swarm { failovers: 1, ..Swarm::default() },
             Swarm { power_losses: 1, ..Swarm::default() },
             Swarm { server_crashes: 1, ..Swarm::default() },

@@ -142,6 +142,7 @@ impl Scenario {
         // A round trip in vain: lost, reset or late on either way, its client stopped or dead.
         let spared = (1.0 - drawn(swarm.lose_request))
             * (1.0 - drawn(swarm.lose_reply))
+            * (1.0 - drawn(swarm.refuse))
             * (1.0 - drawn(swarm.reset)).powi(2)
             * (1.0 - drawn(swarm.delay.chance)).powi(2)
             * (1.0 - drawn(swarm.pause.chance)).powi(2)

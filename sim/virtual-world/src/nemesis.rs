@@ -8,7 +8,7 @@ mod swarm;
 
 use harness::cues::{Cues, Recovery};
 use harness::injector::ServerFault;
-use scenarios::fault::Fault;
+use scenarios::fault::{ErrorAnswer, Fault};
 use scenarios::history::{Journal, What};
 
 use self::swarm::Rates;
@@ -122,6 +122,20 @@ impl VirtualNemesis {
             return Some(fault);
         }
         choices.strikes(self.rates.reset).then_some(Fault::Reset)
+    }
+
+    /// The error that a server answers with in the place of carrying a request out, if it does.
+    pub(super) fn refusal(&self, choices: &mut Choices) -> Option<ErrorAnswer> {
+        // Those that any server may answer any request with.
+        const ANSWERS: [ErrorAnswer; 5] = [
+            ErrorAnswer::Loading,
+            ErrorAnswer::Readonly,
+            ErrorAnswer::Oom,
+            ErrorAnswer::Busy,
+            ErrorAnswer::Misconf,
+        ];
+        let refuses = choices.strikes(self.rates.refuse);
+        refuses.then(|| ANSWERS[choices.pick(ANSWERS.len() as u32) as usize])
     }
 
     /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.

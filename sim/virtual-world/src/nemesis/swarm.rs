@@ -21,6 +21,7 @@ pub(crate) struct Rates {
     pub(super) lose_request: u32,
     pub(super) lose_reply: u32,
     pub(super) reset: u32,
+    pub(super) refuse: u32,
 }
 
 /// A schedule's faults.
@@ -78,7 +79,9 @@ impl SwarmDrawing<'_> {
         let lose_reply = self.rate(swarm.lose_reply.per_64k());
         let reset = self.rate(swarm.reset.per_64k());
         let shuffles = swarm.order && self.choices.pick(2) == 1;
-        self.drawn.rates = Rates { shuffles, pause, crash, delay, lose_request, lose_reply, reset };
+        let refuse = if swarm.refuse.is_none() { 0 } else { self.rate(swarm.refuse.per_64k()) };
+        self.drawn.rates =
+            Rates { shuffles, pause, crash, delay, lose_request, lose_reply, reset, refuse };
     }
 
     /// How often a fault strikes that may strike so often.

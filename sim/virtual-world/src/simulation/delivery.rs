@@ -96,7 +96,7 @@ impl Simulation {
         let Some(command) = self.calls[call].command.take() else {
             unreachable!("a request arrives once");
         };
-        if let Some(error) = self.staged_refusal(call) {
+        if let Some(error) = self.refusal(call) {
             // Whatever it is told to do that it does not know spoils a transaction, as an error does.
             let unknown = Command::new("PICKLOCK.REFUSE");
             self.servers[server].submit(self.time.now_ns(), session, &unknown);

@@ -160,14 +160,19 @@ impl Simulation {
         }
     }
 
-    /// What the server answers this call with, where it is staged that it does nothing else.
-    pub(super) fn staged_refusal(&mut self, call: u32) -> Option<ErrorAnswer> {
-        if !self.nemesis.cues.on() {
+    /// The error that the server answers this call with in the place of carrying it out, if it does.
+    pub(super) fn refusal(&mut self, call: u32) -> Option<ErrorAnswer> {
+        let NetworkConn { process, server, .. } = *self.network.conn(self.calls[call].conn);
+        if process == 0 || self.servers.is_resource(server) {
             return None;
         }
-        let (place, error) = self.staged(call).and_then(|(place, cue)| Some((place, cue.error?)))?;
-        let process = self.network.conn(self.calls[call].conn).process;
-        as_cue(self, place, process, |sim| sim.nemesis.note(process, None, Fault::Refuse, 0));
+        let staged = self.staged(call).and_then(|(place, cue)| Some((place, cue.error?)));
+        if let Some((place, error)) = staged.filter(|_| self.nemesis.cues.on()) {
+            as_cue(self, place, process, |sim| sim.nemesis.note(process, None, Fault::Refuse, 0));
+            return Some(error);
+        }
+        let error = self.nemesis.refusal(&mut self.choices)?;
+        self.nemesis.note(process, None, Fault::Refuse, 0);
         Some(error)
     }
 
