@@ -143,7 +143,7 @@ fn a_lock_that_its_holder_extends_is_struck_at_that_and_held_to_it() {
     let liar = extended(&room, "liar", "reply=+OK");
     let args = ["attack", "--world", "embedded", "--only", "hold.stop", "--", &liar];
     let said = room.run(&args).ended(1);
-    let says = "was told that it has extended the lock, whose key was not its own any more";
+    let says = "said that it has extended the lock, whose key was not its own any more";
     assert!(said.results().contains(says), "{}", said.stdout);
 }
 
@@ -193,7 +193,7 @@ fn the_clock_of_a_program_that_reads_it_itself_is_not_said_to_have_jumped() {
     assert!(said(&["bash"]).contains("1 held"));
     // As good as a static program: nothing is loaded into it.
     let unseen = said(&["env", "-u", "LD_PRELOAD", "bash"]);
-    let says = "n/a acquire.set.clock-back: it does not read its clock through the C library";
+    let says = "n/a acquire.set.clock-back: it never asked the C library for the time";
     assert!(unseen.contains(says), "{unseen}");
 }
 

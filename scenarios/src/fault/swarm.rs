@@ -115,8 +115,7 @@ impl Swarm {
     /// How many kinds of fault it allows; the order of tasks is none.
     pub fn kinds(&self) -> usize {
         let strikes = |strike: Strike| strike.per_64k() > 0 && !strike.max.0.is_zero();
-        let chances =
-            [self.crash, self.lose_request, self.lose_reply, self.reset, self.refuse];
+        let chances = [self.crash, self.lose_request, self.lose_reply, self.reset, self.refuse];
         let chances = chances.map(|it| it.per_64k() > 0);
         let others = [
             strikes(self.pause),

@@ -7,7 +7,9 @@
 use super::Scenario;
 use super::error::{KeyError, wrong};
 use super::network::unread;
-use crate::fault::{By, ErrorAnswer, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom};
+use crate::fault::{
+    By, ErrorAnswer, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom,
+};
 use crate::topology::{Topology, TopologyKind};
 
 /// More servers than this are a slip of the finger.

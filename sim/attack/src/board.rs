@@ -73,6 +73,16 @@ impl Board {
     }
 }
 
+/// How often is looked how late this process itself is.
+const BEAT: Duration = Duration::from_millis(10);
+
+/// Notes for ever how late this process itself is.
+pub(crate) async fn beat(stage: Arc<PlanStage>) {
+    loop {
+        stage.pass(BEAT).await;
+    }
+}
+
 /// What every task of a plan shares.
 pub(crate) struct PlanStage {
     pub(crate) attack: Arc<Attack>,

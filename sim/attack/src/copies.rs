@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::arena::{Arena, Oracle};
-use crate::board::{Board, PlanStage, VICTIM, VictimState};
+use crate::board::{Board, PlanStage, VICTIM, VictimState, beat};
 use crate::clock::{now, pause};
 use crate::copy::{CopyEnd, ProgramCopy};
 use crate::error::AttackError;
@@ -23,9 +23,6 @@ use crate::plan::{AttackFault, AttackPlan, LockStep};
 use crate::protocol::Promises;
 use crate::recorder::Recorder;
 use crate::stage::{arm, direct};
-
-/// How often is looked how late this process itself is.
-const BEAT: Duration = Duration::from_millis(10);
 
 /// What came of a plan, before it is judged.
 pub(crate) struct CopiesRun {
@@ -75,12 +72,7 @@ pub(crate) async fn run(
     let (log, proxy) = (arena.servers[0].log.clone(), arena.proxy.log());
     let watch = KeyWatch::new(Arc::clone(&stage), log, proxy, key.map(<[u8]>::to_vec));
     helpers.spawn(watch.follow());
-    let beating = Arc::clone(&stage);
-    helpers.spawn(async move {
-        loop {
-            beating.pass(BEAT).await;
-        }
-    });
+    helpers.spawn(beat(Arc::clone(&stage)));
     let room = Arc::new(ProgramRoom::new(&arena.supervisor));
     let supervisor = &arena.supervisor;
     let command = &arena.attack.command;

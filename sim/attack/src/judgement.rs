@@ -15,7 +15,8 @@ use scenarios::verdict::{Level, Outcome, Verdict, WitnessStep};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::plan::{AttackFault, AttackPlan};
+use crate::board::VICTIM;
+use crate::plan::{AttackFault, AttackPlan, Target};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
 use crate::tenure::{Tenure, are_enough, tenures};
@@ -77,6 +78,13 @@ pub(crate) struct PlanEvidence<'a> {
     pub(crate) failures: &'a [(u32, WorkerError)],
     pub(crate) start: Instant,
     pub(crate) end: Instant,
+}
+
+impl PlanEvidence<'_> {
+    /// Whether the plan strikes this client, or servers and so everybody.
+    fn may_be_struck(&self, client: u32) -> bool {
+        client == VICTIM || self.plan.is_none_or(|plan| plan.fault.target() == Target::Server)
+    }
 }
 
 /// What each level came to, and what was found.
@@ -236,14 +244,14 @@ fn dishonest(
             Severity::Bug,
             "acquired-is-true",
             Level::Belief,
-            format!("client {client} was told that it has the lock, and never had its key"),
+            format!("client {client} said that it has the lock, and never had its key"),
         ),
         ClaimOf::Held if !owned => (
             if shown.promises.checks && !forgets { Severity::Bug } else { Severity::Assumption },
             "held-is-true",
             Level::Belief,
             format!(
-                "client {client} was told that it still has the lock, whose key was not its own any more"
+                "client {client} said that it still has the lock, whose key was not its own any more"
             ),
         ),
         ClaimOf::Extended if !owned => (
@@ -251,7 +259,7 @@ fn dishonest(
             "extended-is-true",
             Level::Belief,
             format!(
-                "client {client} was told that it has extended the lock, whose key was not its own any more"
+                "client {client} said that it has extended the lock, whose key was not its own any more"
             ),
         ),
         ClaimOf::Released if !owned && shown.promises.reports => (
@@ -259,10 +267,11 @@ fn dishonest(
             "released-is-true",
             Level::Belief,
             format!(
-                "client {client} was told that it has released the lock, which was not its own any more"
+                "client {client} said that it has released the lock, which was not its own any more"
             ),
         ),
-        ClaimOf::NotAcquired(why) => {
+        // What a client does that nothing has struck is the machine's doing, or shows without a fault.
+        ClaimOf::NotAcquired(why) if shown.may_be_struck(client) => {
             let left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > claim.answered);
             // What is left on fewer servers keeps nobody from the lock.
             let left = theirs().filter(left).nth(shown.quorum - 1)?;

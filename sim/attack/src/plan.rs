@@ -113,7 +113,7 @@ attack_faults! {
     Busy "busy" Message "the server answers -BUSY",
     NoScript "noscript" Message "the server answers -NOSCRIPT",
     Stop "stop" Process "the process stands still until another has the lock",
-    Kill "kill" Process "the process is killed",
+    Kill "kill" Process "the process is killed before it hears the answer",
     ClockForward "clock-forward" Process "the process's wall clock jumps an hour ahead",
     ClockBack "clock-back" Process "the process's wall clock jumps an hour back",
     HolderStop "stop" Holder "the holder stands still until another has the lock",

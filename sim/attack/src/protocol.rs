@@ -50,6 +50,17 @@ pub(crate) enum WorkerAnswer {
     Unknown(String),
 }
 
+impl WorkerAnswer {
+    /// How it begins.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self {
+            Self::Ok(_) => "ok",
+            Self::No => "no",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
 /// What comes with the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::arena::Arena;
-use crate::board::{Board, PlanStage, VICTIM, VictimState};
+use crate::board::{Board, PlanStage, VICTIM, VictimState, beat};
 use crate::client::{acquire, release, work};
 use crate::clock::now;
 use crate::plan::{AttackFault, AttackPlan, Boundary, HOUR_NS, LockStep, Target};
@@ -69,6 +69,8 @@ pub(crate) async fn run(
     let process = workers[0].process();
     let rivals = workers.split_off(1);
     let victim = workers.remove(0);
+    let mut beating = JoinSet::new();
+    beating.spawn(beat(Arc::clone(&stage)));
     let mut tasks = JoinSet::new();
     for (client, worker) in (VICTIM + 1..).zip(rivals) {
         let stage = Arc::clone(&stage);
@@ -106,6 +108,7 @@ pub(crate) async fn run(
     if is_changed || stage.recorder.has_unknown(VICTIM) {
         arena.workers[0] = None;
     }
+    beating.shutdown().await;
     let stage = Arc::into_inner(stage).expect("every task has ended");
     let struck = stage.board.borrow().struck.is_some();
     let register = stage.register.into_inner();
@@ -132,7 +135,8 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
         }
         AttackFault::ResetAfter => (Action::Reset(Side::Reply), Some(Fault::Reset)),
         AttackFault::Stop => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause)),
-        AttackFault::Kill => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Crash)),
+        // The command itself is on its way, and must not be later than it would have been.
+        AttackFault::Kill => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Crash)),
         AttackFault::ClockForward | AttackFault::ClockBack => {
             (Action::Hold(Side::Request, gate.clone()), Some(Fault::ClockStep))
         }
@@ -270,7 +274,7 @@ async fn strike_servers(
 fn step(process: &Program, by_ns: i64) -> Option<String> {
     match process.step_wall(by_ns) {
         Ok(true) => None,
-        Ok(false) => Some(String::from("it does not read its clock through the C library")),
+        Ok(false) => Some(String::from("it never asked the C library for the time")),
         Err(error) => Some(error.to_string()),
     }
 }

@@ -140,6 +140,14 @@ impl Worker {
     ) -> Result<(Instant, WorkerAnswer), WorkerError> {
         self.lost = None;
         self.printed().last = None;
+        while let Ok((at, said)) = self.said.try_recv() {
+            if let Said::Answer(answer) = said {
+                let line = answer.word().to_owned();
+                let why = String::from("it came before any order: answer each order once");
+                return Err(WorkerError::Misspelt { line, why });
+            }
+            self.note(at, said);
+        }
         let line = format!("{}\n", order.word());
         // A worker that does not read has its pipe full after some thousand orders, and is found silent first.
         if let Err(error) = self.stdin.write_all(line.as_bytes()).await {
@@ -223,7 +231,9 @@ impl Worker {
     fn last_words(&self) -> String {
         let printed = self.printed();
         if printed.lines.is_empty() {
-            return String::from("; it printed nothing else");
+            return String::from(
+                "; it printed nothing else (does it flush its output after each line?)",
+            );
         }
         let lines: Vec<&str> = printed.lines.iter().map(String::as_str).collect();
         format!("; it printed:\n{}", lines.join("\n"))

@@ -197,11 +197,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
             world.cut(client, staged.ways.unwrap_or_default(), staged);
             lasts(world, staged, client, Recovery::Mend(client));
         }
-        Fault::Delay
-        | Fault::LoseRequest
-        | Fault::LoseReply
-        | Fault::Reset
-        | Fault::Refuse => {
+        Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset | Fault::Refuse => {
             world.arm(client, cue)
         }
         Fault::Drift => match staged.ppm.unwrap_or(0) {

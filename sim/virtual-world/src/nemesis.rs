@@ -135,7 +135,7 @@ impl VirtualNemesis {
             ErrorAnswer::Misconf,
         ];
         let refuses = choices.strikes(self.rates.refuse);
-        refuses.then(|| ANSWERS[choices.pick(ANSWERS.len() as u32) as usize])
+        refuses.then(|| ANSWERS[choices.pick(5) as usize])
     }
 
     /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.

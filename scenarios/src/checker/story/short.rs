@@ -195,7 +195,7 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
             }
             StepKind::Extended(ttl_ns) => {
                 if let Some(key) = keys.get_mut(&it.server) {
-                    key.until_ns = until(Some(ttl_ns));
+                    (key.ttl_ns, key.until_ns) = (Some(ttl_ns), until(Some(ttl_ns)));
                 }
             }
             StepKind::Deleted => {
