@@ -115,6 +115,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
                 let is_own = found.level == Level::Key
                     && witness.clients.windows(2).all(|it| it[0] == it[1]);
                 if is_own && !harms_itself {
+                    levels.pop();
                     continue;
                 }
                 let severity = match () {

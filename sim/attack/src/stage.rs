@@ -343,6 +343,10 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
         board.struck.is_some() || board.victim != VictimState::Waiting || board.stop
     };
     stage.until(Duration::MAX, begins).await;
+    if stage.attack.nodes > 1 {
+        // What the victim sends to the other servers is still on its way.
+        sleep(stage.ttl().mul_f64(0.05)).await;
+    }
     while !stage.board.borrow().stop {
         let attempt = stage.recorder.attempt(client);
         if acquire(stage, &attempt, &mut worker).await? {
