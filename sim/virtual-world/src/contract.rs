@@ -15,14 +15,21 @@ use super::run::{Runner, Schedule, WORLD};
 pub struct VirtualWorld {
     /// The scenario that was run last, ready to be run again.
     ready: Option<(Arc<Scenario>, Runner)>,
+    lua_only: bool,
 }
 
 impl VirtualWorld {
+    /// One whose servers, with `lua_only`, run every script in Lua, also one that could run natively. What comes of a
+    /// schedule is the same.
+    pub fn new(lua_only: bool) -> Self {
+        Self { lua_only, ..Self::default() }
+    }
+
     fn runner(&mut self, scenario: &Arc<Scenario>) -> Result<&mut Runner, RunError> {
         let ready = match self.ready.take() {
             // The same one, not an equal one: to compare them would take longer than some schedules.
             Some(ready) if Arc::ptr_eq(&ready.0, scenario) => ready,
-            _ => (Arc::clone(scenario), Runner::new(scenario)?),
+            _ => (Arc::clone(scenario), Runner::new(scenario)?.lua_only(self.lua_only)),
         };
         Ok(&mut self.ready.insert(ready).1)
     }

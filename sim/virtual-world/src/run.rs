@@ -40,6 +40,7 @@ pub struct Runner {
     trial: Arc<Trial<VirtualEnv>>,
     latencies: Arc<LinkLatencies>,
     lags: Arc<[Sampler]>,
+    lua_only: bool,
 }
 
 /// What has come of a schedule, beside its history.
@@ -63,7 +64,15 @@ impl Runner {
         let lags = (0..servers).map(|server| scenario.topology.lag(server).sampler()).collect();
         let latencies = LinkLatencies::new(&scenario.network, scenario.clients + 1, servers);
         let cues = scenario.faults.clone().into();
-        Ok(Self { scenario: scenario.clone(), cues, trial, latencies: latencies.into(), lags })
+        let latencies = latencies.into();
+        Ok(Self { scenario: scenario.clone(), cues, trial, latencies, lags, lua_only: false })
+    }
+
+    /// The same; with `lua_only`, servers run every script in Lua, also one that could run natively.
+    #[must_use]
+    pub fn lua_only(mut self, lua_only: bool) -> Self {
+        self.lua_only = lua_only;
+        self
     }
 
     /// The history of the last schedule.
@@ -79,8 +88,9 @@ impl Runner {
         with(|sim| {
             let topology = self.scenario.topology();
             sim.reset(choices, seed, clients + 1, servers(&self.scenario));
-            let append_only = self.scenario.server.append_only;
-            sim.servers.configure(topology, self.scenario.software(), append_only, &self.lags);
+            let (software, append_only) =
+                (self.scenario.software(), self.scenario.server.append_only);
+            sim.servers.configure(topology, software, append_only, self.lua_only, &self.lags);
             sim.network.latencies = Arc::clone(&self.latencies);
             sim.nemesis.journal = Some(journal);
             // As in the live worlds, nobody starts before everybody is connected.
