@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::matrix;
 use harness::sweep::BatchProgress;
-use harness::world::{CutShort, RunError, RunRequest, World as _};
+use harness::world::{CutShort, Run, RunError, RunRequest, World as _};
 use live_world::LiveWorld;
 use reports::matrix as written;
 use scenarios::catalog;
@@ -324,7 +324,7 @@ fn one(
     }
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
     let findings = run.findings();
-    let runs = run.levels(&findings).map(|shown| {
+    let runs = Run::levels(&findings).map(|shown| {
         let mut tally = VerdictCounts::default();
         tally.add(SEED, shown);
         tally

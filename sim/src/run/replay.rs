@@ -68,7 +68,7 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
         "replayed: the same {} events, byte for byte\n",
         again.history.events.len()
     ))?;
-    Ok(Exit::of(&result))
+    Ok(report::exit(&result, again.cut_short.as_ref()))
 }
 
 fn manifest(run: &Path) -> Result<Manifest, Failure> {

@@ -15,6 +15,7 @@ use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 use scenarios::trial::{Naming, Trial};
 
+use super::budget::Livelock;
 use super::choices::Choices;
 use super::driver::{close, drive, spawn};
 use super::env::VirtualEnv;
@@ -50,6 +51,10 @@ pub struct Schedule {
     pub facts: Facts,
     /// What was chosen, where that was written down.
     pub taken: Vec<u32>,
+    /// Of which processes tasks were still waiting at the end, if any.
+    pub stuck: Vec<u32>,
+    /// How it came to no end, if so; then it was ended.
+    pub livelock: Option<Livelock>,
 }
 
 impl Runner {
@@ -88,6 +93,7 @@ impl Runner {
         with(|sim| {
             let topology = self.scenario.topology();
             sim.reset(choices, seed, clients + 1, servers(&self.scenario));
+            sim.budget.grant(&self.scenario);
             let (software, append_only) =
                 (self.scenario.software(), self.scenario.server.append_only);
             sim.servers.configure(topology, software, append_only, self.lua_only, &self.lags);
@@ -142,14 +148,23 @@ impl Runner {
         // Nothing strikes any more, so a task that takes longer than any client can is stuck.
         let life_ns = span_ns(self.scenario.longest_life());
         drive(now_ns().saturating_add(life_ns.max(patience_ns)));
-        let stuck = with(|sim| sim.executor.tasks.live);
+        let stuck = with(|sim| sim.executor.tasks.all());
+        let stuck: Vec<_> = stuck.into_iter().map(|(_, process)| process).collect();
 
         let trial = Arc::clone(&self.trial);
         spawn(RUN, Box::pin(async move { drop(trial.look_back(run).await) }));
         drive(now_ns().saturating_add(patience_ns));
         with(|sim| Schedule {
-            facts: Facts { virtual_ns: now_ns(), events: sim.time.events, stuck, digest: None },
+            facts: Facts {
+                virtual_ns: now_ns(),
+                events: sim.budget.events,
+                stuck: stuck.len(),
+                livelock: sim.budget.overrun_by().is_some(),
+                digest: None,
+            },
             taken: sim.choices.taken().to_vec(),
+            stuck,
+            livelock: sim.budget.overrun_by().cloned(),
         })
     }
 }
