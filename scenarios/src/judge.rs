@@ -13,7 +13,8 @@ use crate::history::{Head, History};
 use crate::recipe::Validity;
 use crate::recipe::about;
 use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
-use crate::verdict::{Finding, worst};
+use crate::sweep::STUCK;
+use crate::verdict::{Finding, Level, Verdict, Witness, worst};
 
 pub use counts::HistoryCounts;
 
@@ -24,6 +25,8 @@ pub struct Circumstances {
     pub server: ServerFacts,
     /// False where the run was interrupted.
     pub complete: bool,
+    /// What shows that tasks waited or went on for ever, if they did.
+    pub stuck: Option<Witness>,
     /// Who else may have caused what was seen, if anybody: then nothing is concluded.
     pub disturbed: Option<String>,
     /// What deserves attention.
@@ -53,6 +56,8 @@ pub fn sum_up(
     counts: HistoryCounts<'_>,
     circumstances: Circumstances,
 ) -> RunResult {
+    let stuck = circumstances.stuck.map(Verdict::Violated);
+    findings.extend(stuck.map(|verdict| Finding::new(STUCK, Level::Progress, verdict)));
     if let Some(why) = &circumstances.disturbed {
         findings = findings.into_iter().map(|it| it.doubted(why)).collect();
     }

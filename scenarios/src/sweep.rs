@@ -14,8 +14,8 @@ use crate::fault::Fault;
 use crate::history::{History, What};
 use crate::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 
-/// The name under which tasks that wait for ever are found, at level progress.
-const STUCK: &str = "nobody-stuck";
+/// The name under which tasks that wait or go on for ever are found, at level progress.
+pub const STUCK: &str = "nobody-stuck";
 
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +124,8 @@ pub struct Facts {
     pub events: u64,
     /// Tasks that were still waiting when everything had been put right and time was up.
     pub stuck: usize,
+    /// It came to no end and was ended: a livelock.
+    pub livelock: bool,
     /// The digest of its history and seed, where one was asked for.
     pub digest: Option<Digest>,
 }
@@ -212,10 +214,10 @@ impl Sweep {
         for (fault, it) in struck {
             self.coverage.entry(fault).or_default().add(it);
         }
-        let findings = checker::judge(history, true);
-        let stuck = match facts.stuck {
-            0 => Verdict::Held,
-            _ => Verdict::Violated(Witness::default()),
+        let findings = checker::judge(history, !facts.livelock);
+        let stuck = match facts.stuck > 0 || facts.livelock {
+            true => Verdict::Violated(Witness::default()),
+            false => Verdict::Held,
         };
         let stuck = Finding { name: STUCK, level: Level::Progress, verdict: stuck };
         let (mut violated, mut vacuous) = (Vec::new(), None);

@@ -74,6 +74,9 @@ pub(crate) enum CliCommand {
     Replay {
         /// Directory of the run
         run: PathBuf,
+        /// Run every script in Lua, as Redis does
+        #[arg(long, env = "PICKLOCK_LUA", value_parser = clap::builder::BoolishValueParser::new())]
+        lua: bool,
     },
     /// Judge a history, recorded by picklock or by another tool
     Check(CheckArgs),

@@ -116,7 +116,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
     let text = match &cli.command {
         None => return run::main(&cli.run, terminal),
         Some(CliCommand::Run(args)) => return run::main(args, terminal),
-        Some(CliCommand::Replay { run: directory }) => return run::replay(directory, terminal),
+        Some(CliCommand::Replay { run, lua }) => return run::replay(run, *lua, terminal),
         Some(CliCommand::Check(args)) => return check::main(args, terminal),
         Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
         Some(CliCommand::Proxy(args)) => return proxy::main(args, terminal),

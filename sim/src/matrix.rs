@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::matrix;
 use harness::sweep::BatchProgress;
-use harness::world::{CutShort, RunError, RunRequest, World as _};
+use harness::world::{CutShort, Run, RunError, RunRequest, World as _};
 use live_world::LiveWorld;
 use reports::matrix as written;
 use scenarios::catalog;
@@ -50,6 +50,7 @@ const SEED: u64 = 1;
 /// Runs, writes, and says how picklock ends.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
+    world::refuse_lua(args.world, args.lua)?;
     let asked = Asked::of(args)?;
     let scenarios = asked.pairs.clone();
     let runtime = world::runtime()?;
@@ -176,8 +177,9 @@ async fn on_virtual_time(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or(cores, usize::from);
     let (seeds, total) = (args.seeds.as_ref().map(|it| it.0.clone()), scenarios.len() as u64);
+    let lua = args.lua;
     let work = move |batch: &BatchProgress| {
-        matrix::pairs(VirtualWorld::default, &scenarios, seeds.as_ref(), threads, batch)
+        matrix::pairs(|| VirtualWorld::new(lua), &scenarios, seeds.as_ref(), threads, batch)
     };
     let (pairs, interrupted) = run_batch(terminal, total, "pairs", work).await?;
     Ok(Matrix::new(WORLD, None, pairs.map_err(failed)?, interrupted))
@@ -234,7 +236,8 @@ async fn on_server(
     if !terminal.options.quiet {
         print::note(&first.why);
     }
-    let world = LiveWorld::new(first.choice, Handle::current(), interrupted.clone());
+    let world =
+        LiveWorld::new(first.choice, Handle::current(), interrupted.clone()).lua_only(args.lua);
     let done = Arc::new(AtomicU64::new(0));
     let shown = Arc::clone(&done);
     let total = scenarios.len() as u64;
@@ -321,7 +324,7 @@ fn one(
     }
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
     let findings = run.findings();
-    let runs = run.levels(&findings).map(|shown| {
+    let runs = Run::levels(&findings).map(|shown| {
         let mut tally = VerdictCounts::default();
         tally.add(SEED, shown);
         tally

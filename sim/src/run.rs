@@ -35,12 +35,13 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     if args.searched && args.world != World::Virtual {
         return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
     }
+    world::refuse_lua(args.world, args.lua)?;
     if let Some(seeds) = &args.seeds {
         return sweep::main(args, &scenario, seeds, terminal);
     }
     let runtime = world::runtime()?;
     let entered = runtime.enter();
-    let Opened { mut world, why } = world::open(args.world, &args.server)?;
+    let Opened { mut world, why } = world::open(args.world, &args.server, args.lua)?;
     world.check(&scenario).map_err(failed)?;
     let request = request(&scenario, seed(args)?);
     let report = Report::begin(args, world.name(), &request)?;

@@ -44,15 +44,16 @@ pub(super) struct Opened {
     pub(super) why: Option<String>,
 }
 
-/// The world that was asked for. Belongs to the tokio runtime it is called on.
-pub(super) fn open(asked: World, server: &ServerArgs) -> Result<Opened, Failure> {
+/// The world that was asked for; with `lua`, its model runs every script in Lua. Belongs to the tokio runtime it is
+/// called on.
+pub(super) fn open(asked: World, server: &ServerArgs, lua: bool) -> Result<Opened, Failure> {
     if asked == World::Virtual {
         refuse_server(server)?;
-        return Ok(Opened { world: Box::new(VirtualWorld::default()), why: None });
+        return Ok(Opened { world: Box::new(VirtualWorld::new(lua)), why: None });
     }
     let Chosen { choice, why, .. } = choose(asked, server)?;
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
-    let world = LiveWorld::new(choice, Handle::current(), interrupted);
+    let world = LiveWorld::new(choice, Handle::current(), interrupted).lua_only(lua);
     Ok(Opened { world: Box::new(world), why: Some(why) })
 }
 
@@ -110,6 +111,17 @@ pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
     Err(Failure::usage_text(
         format!("{contradicts} names a server, and the virtual world has none"),
         "omit one of the two",
+    ))
+}
+
+/// Refuses `--lua` where a redis-server runs the scripts, or may.
+pub(super) fn refuse_lua(asked: World, lua: bool) -> Result<(), Failure> {
+    if !lua || matches!(asked, World::Virtual | World::Embedded) {
+        return Ok(());
+    }
+    Err(Failure::usage_text(
+        "--lua has picklock's own Redis model run every script in Lua; a redis-server always does",
+        "add --world virtual or --world embedded, or omit --lua",
     ))
 }
 

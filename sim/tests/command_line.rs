@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 57] = [
+const WRONG: [(&[&str], &str); 60] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -84,6 +84,9 @@ const WRONG: [(&[&str], &str); 57] = [
     (&["matrix", "--searched", "--scenario", "polling-load"], "leave --searched away"),
     (&["matrix", "--searched", "--world", "embedded"], "add --world virtual"),
     (&["matrix", "--redis", "redis://h"], "omit one of the two"),
+    (&["--scenario", "bonus-pool", "--lua"], "add --world virtual or --world embedded"),
+    (&["--scenario", "bonus-pool", "--lua", "--world", "redis"], "a redis-server always does"),
+    (&["matrix", "--lua", "--world", "redis"], "or omit --lua"),
 ];
 
 /// What is staged is no part of a searched form.

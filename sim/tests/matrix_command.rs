@@ -5,7 +5,7 @@ mod endpoint_support;
 mod proxy_support;
 mod servers_support;
 
-use cli_support::Room;
+use cli_support::{Room, words};
 use endpoint_support::Theirs;
 use scenarios::matrix::{Conformance, Matrix, Several};
 
@@ -29,6 +29,19 @@ fn what_is_expected_ends_well_and_is_written_in_every_form() {
     assert!(runs.into_iter().all(|runs| runs == 2));
     assert!(read("m.xml").contains("<testsuite name=\"gc-pause\" tests=\"3\""));
     assert!(read("m.md").contains("## `crash-holder`"));
+}
+
+#[test]
+fn a_matrix_in_lua_is_the_same() {
+    let room = Room::new();
+    let pairs =
+        words("matrix --scenario gc-pause,lost-reply,script-flush --lock single,queue,fenced");
+    for more in ["--seeds 0..2 --format json", "--searched --seeds 0..5 --format json"] {
+        let args = [pairs.clone(), words(more)].concat();
+        let native = room.run(&args);
+        let lua = room.run(&[args, vec!["--lua"]].concat());
+        assert_eq!((lua.code, lua.stdout), (native.code, native.stdout), "{more}");
+    }
 }
 
 #[test]

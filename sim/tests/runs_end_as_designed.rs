@@ -58,6 +58,8 @@ fn a_sound_lock_holds_and_everything_is_written_down() {
         assert!(said.stdout.contains(run.file_name().unwrap().to_str().unwrap()));
         room.is_left_clean();
     }
+    let said = run(&Room::new(), "embedded", &["--lock", "queue", "--lua"]).ended(0);
+    assert!(said.stdout.contains("verdict: held"), "{}", said.stdout);
 }
 
 #[test]

@@ -46,6 +46,24 @@ fn a_thousand_seeds_give_the_same_bytes_in_another_process_directory_and_time_zo
 }
 
 #[test]
+fn a_run_in_lua_is_written_and_replayed_as_any_other() {
+    let written = |lua: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let args = [&RUN[..], &["--lock", "queue", "--seed", "5"], lua].concat();
+        assert_eq!(picklock(dir.path(), &args, "UTC").status.code(), Some(0));
+        let run = dir.path().join("picklock-out/bonus-pool/latest");
+        let file = |name| std::fs::read_to_string(run.join(name)).unwrap();
+        let files = (file("history.jsonl"), file("result.json"));
+        for lua in [&[][..], &["--lua"]] {
+            let replay = [&["replay", run.to_str().unwrap()], lua].concat();
+            assert_eq!(picklock(dir.path(), &replay, "UTC").status.code(), Some(0));
+        }
+        files
+    };
+    assert_eq!(written(&[]), written(&["--lua"]));
+}
+
+#[test]
 fn a_searched_run_says_so_and_replays() {
     let dir = tempfile::tempdir().unwrap();
     let pair = ["--scenario", "gc-pause", "--lock", "polling", "--world", "virtual"];

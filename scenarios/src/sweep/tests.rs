@@ -47,6 +47,22 @@ fn adding_up_does_not_depend_on_the_order() {
     assert_eq!(sweep.level(Level::Belief), Outcome::Inconclusive, "nobody held anything");
 }
 
+#[test]
+fn a_livelock_violates_progress_and_leaves_the_rest_open() {
+    let of = |livelock| {
+        let mut sweep = Sweep::default();
+        sweep.add(4, &history(&[]), Facts { livelock, ..Facts::default() }, 1);
+        sweep
+    };
+    let (ended, unended) = (of(false), of(true));
+    assert_eq!(
+        (ended.violations, ended.outcome(ended.invariants.last().unwrap())),
+        (0, Outcome::Held)
+    );
+    assert_eq!(unended.failing[&4], [STUCK]);
+    assert_eq!(unended.level(Level::Progress), Outcome::Violated);
+}
+
 fn counts(held: u64, violated: u64, inconclusive: u64, vacuous: u64) -> InvariantCounts {
     let none = InvariantCounts::new("it", Level::Key);
     InvariantCounts { held, violated, inconclusive, vacuous, not_applicable: 5, ..none }

@@ -13,7 +13,7 @@ use scenarios::sweep::Facts;
 use scenarios::verdict::Outcome;
 
 use crate::sweep::BatchProgress;
-use crate::world::{RunError, RunRequest, World};
+use crate::world::{Run, RunError, RunRequest, World};
 
 /// The default seeds of a scenario whose faults are staged: it shows the same each time.
 const STAGED: Range<u64> = 0..10;
@@ -101,7 +101,7 @@ pub fn shown(
     seed: u64,
 ) -> Result<([Outcome; 4], Facts), RunError> {
     let run = world.run(&RunRequest::new(Arc::clone(scenario), seed))?;
-    let shown = (run.levels(&run.findings()), run.facts);
+    let shown = (Run::levels(&run.findings()), run.facts);
     world.recycle(run);
     Ok(shown)
 }

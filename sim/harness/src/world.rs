@@ -14,8 +14,8 @@ use scenarios::judge::Circumstances;
 use scenarios::recipe::BuildError;
 use scenarios::result::{LatencyFigures, ServerFacts};
 use scenarios::scenario::Scenario;
-use scenarios::sweep::Facts;
-use scenarios::verdict::{Finding, Level, Outcome, worst};
+use scenarios::sweep::{Facts, STUCK};
+use scenarios::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 
 /// Where a scenario runs.
 pub trait World {
@@ -69,6 +69,8 @@ pub struct Run {
     pub facts: Facts,
     /// Why it did not come to its end, if so.
     pub cut_short: Option<CutShort>,
+    /// What shows that tasks waited or went on for ever, if they did: after the heal, only a lock can make them.
+    pub stuck: Option<Witness>,
     /// How somebody else has used private servers, if so: nothing can be concluded then.
     pub disturbed: Option<String>,
     /// What deserves attention.
@@ -86,7 +88,10 @@ pub struct Run {
 impl Run {
     /// What was found.
     pub fn findings(&self) -> Vec<Finding> {
-        let findings = checker::judge(&self.history, self.cut_short.is_none()).into_iter();
+        let stuck = self.stuck.clone().map(Verdict::Violated);
+        let stuck = stuck.map(|verdict| Finding::new(STUCK, Level::Progress, verdict));
+        let findings = checker::judge(&self.history, self.cut_short.is_none());
+        let findings = findings.into_iter().chain(stuck);
         match &self.disturbed {
             Some(why) => findings.map(|it| it.doubted(why)).collect(),
             None => findings.collect(),
@@ -94,13 +99,10 @@ impl Run {
     }
 
     /// What these findings say at each level, in the order of [`Level::ALL`].
-    pub fn levels(&self, findings: &[Finding]) -> [Outcome; 4] {
+    pub fn levels(findings: &[Finding]) -> [Outcome; 4] {
         Level::ALL.map(|level| {
             let of_level = findings.iter().filter(|it| it.level == level);
-            // After the heal, only a lock can keep a task waiting.
-            let stuck = self.facts.stuck > 0 && level == Level::Progress;
-            let stuck = stuck.then_some(Outcome::Violated);
-            worst(of_level.map(|it| it.verdict.outcome()).chain(stuck))
+            worst(of_level.map(|it| it.verdict.outcome()))
         })
     }
 
@@ -117,6 +119,7 @@ impl Run {
         Circumstances {
             server: self.server.clone(),
             complete: self.cut_short.is_none(),
+            stuck: self.stuck.clone(),
             disturbed: self.disturbed.clone(),
             remarks,
             searched: scenario.swarm.searched,
@@ -138,13 +141,15 @@ pub enum CutShort {
     ServerRefused(String),
     /// How often there was no file descriptor for a connection: this machine's limit, and no fault of the lock.
     OutOfFiles(u64),
+    /// It came to no end: [`Run::stuck`] says how.
+    Livelock,
 }
 
 impl CutShort {
     /// What to say about it; nothing if the user knows.
     pub fn trouble(&self) -> Option<String> {
         match self {
-            Self::Interrupted => None,
+            Self::Interrupted | Self::Livelock => None,
             Self::ServerGone(why) => {
                 Some(format!("the server stopped answering before the end: {why}"))
             }

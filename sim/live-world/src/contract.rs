@@ -21,12 +21,13 @@ pub struct LiveWorld {
     supervisor: Option<PathBuf>,
     runtime: Handle,
     interrupted: watch::Receiver<bool>,
+    lua_only: bool,
 }
 
 impl LiveWorld {
     /// One with this server, on this runtime, until `interrupted` turns true.
     pub fn new(choice: Choice, runtime: Handle, interrupted: watch::Receiver<bool>) -> Self {
-        Self { choice, supervisor: None, runtime, interrupted }
+        Self { choice, supervisor: None, runtime, interrupted, lua_only: false }
     }
 
     /// The same, with this executable as the supervisor of its servers instead of the running one.
@@ -34,13 +35,19 @@ impl LiveWorld {
         Self { supervisor: Some(picklock), ..self }
     }
 
+    /// The same; with `lua_only`, the embedded model runs every script in Lua, also one that could run natively.
+    #[must_use]
+    pub fn lua_only(self, lua_only: bool) -> Self {
+        Self { lua_only, ..self }
+    }
+
     async fn open(&self, scenario: &Scenario, seed: u64) -> Result<Deployment, RunError> {
         #[expect(clippy::disallowed_methods, reason = "no other run's keys may have this name")]
         let unique = getrandom::u64().map_err(|error| RunError::Unavailable(error.into()))?;
         let keys = KeySpace::of_run(&format!("{}-{seed}-{unique:016x}", scenario.name));
         let supervisor = self.supervisor.clone();
-        let settings =
-            Settings { software: scenario.software(), supervisor, ..Settings::default() };
+        let (software, lua_only) = (scenario.software(), self.lua_only);
+        let settings = Settings { software, lua_only, supervisor, ..Settings::default() };
         let opening = Deployment::open(self.choice.clone(), keys, &settings, scenario);
         let mut interrupted = self.interrupted.clone();
         tokio::select! {

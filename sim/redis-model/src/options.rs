@@ -23,8 +23,8 @@ pub struct ModelOptions {
     pub script_budget_instructions: u64,
     /// Whether an append-only file is kept, and when it is synced.
     pub append_only: AppendOnly,
-    /// Whether known scripts run without Lua. A test that compares the two turns it off.
-    pub native_scripts: bool,
+    /// Whether every script runs in Lua, also one that could run natively.
+    pub lua_only: bool,
     /// Which server it is: commands of other ones are unknown to it. What Redis 7.0 has, all have; the
     /// words of its errors are used for all.
     pub software: Software,
@@ -38,7 +38,7 @@ impl Default for ModelOptions {
             port: 6379,
             script_budget_instructions: 50_000_000,
             append_only: AppendOnly::Off,
-            native_scripts: true,
+            lua_only: false,
             software: Software::Redis70,
         }
     }

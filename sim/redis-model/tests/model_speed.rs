@@ -59,6 +59,6 @@ fn time_of_the_common_commands() {
         &[set, eval_delete, eval_extend, set, sha_extend, sha_delete],
     );
     measure("SET NX PX, DEL, for a replica", plain(), &[set, &[b"DEL", b"lock"]]);
-    let lua = || ModelOptions { native_scripts: false, ..ModelOptions::default() };
+    let lua = || ModelOptions { lua_only: true, ..ModelOptions::default() };
     measure("SET NX PX, EVAL compare-and-delete in Lua", lua(), &[set, eval_delete]);
 }

@@ -51,6 +51,9 @@ pub(crate) struct RunArgs {
     /// (--world virtual only)
     #[arg(long, env = "PICKLOCK_SEARCHED", value_parser = BoolishValueParser::new())]
     pub(crate) searched: bool,
+    /// Run every script in Lua, as Redis does: the same results, slower (--world virtual or embedded only)
+    #[arg(long, env = "PICKLOCK_LUA", value_parser = BoolishValueParser::new())]
+    pub(crate) lua: bool,
     /// Seed of latencies, jitter and tokens; default: random
     #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
@@ -87,6 +90,9 @@ pub(crate) struct MatrixArgs {
     /// (--world virtual only)
     #[arg(long, env = "PICKLOCK_SEARCHED", value_parser = BoolishValueParser::new())]
     pub(crate) searched: bool,
+    /// Run every script in Lua, as Redis does: the same results, slower (--world virtual or embedded only)
+    #[arg(long, env = "PICKLOCK_LUA", value_parser = BoolishValueParser::new())]
+    pub(crate) lua: bool,
     /// The server.
     #[command(flatten)]
     pub(crate) server: ServerArgs,

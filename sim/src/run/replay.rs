@@ -20,7 +20,7 @@ use super::{failed, report};
 use virtual_world::{VirtualWorld, WORLD};
 
 /// Replays, compares, and says how picklock ends.
-pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
+pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     let manifest = manifest(run)?;
     if manifest.world != WORLD {
         return Err(Failure::usage_text(
@@ -45,7 +45,7 @@ pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
     }
     let scenario = Arc::new(scenario);
     let request = RunRequest::new(Arc::clone(&scenario), manifest.seed);
-    let again = VirtualWorld::default().run(&request).map_err(failed)?;
+    let again = VirtualWorld::new(lua).run(&request).map_err(failed)?;
     let mut bytes = Vec::new();
     history::write(&again.history, &mut bytes).map_err(Failure::internal)?;
     if let Some(line) = first_difference(recorded.as_bytes(), &bytes) {
@@ -68,7 +68,7 @@ pub(crate) fn main(run: &Path, terminal: &Terminal) -> Result<Exit, Failure> {
         "replayed: the same {} events, byte for byte\n",
         again.history.events.len()
     ))?;
-    Ok(Exit::of(&result))
+    Ok(report::exit(&result, again.cut_short.as_ref()))
 }
 
 fn manifest(run: &Path) -> Result<Manifest, Failure> {

@@ -151,7 +151,7 @@ fn no_directory(error: &WriteError) -> Failure {
     }
 }
 
-fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
+pub(super) fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
     match (Exit::of(result), cut_short) {
         // What was found before the server went is found.
         (Exit::Interrupted, Some(cut_short)) if *cut_short != CutShort::Interrupted => {

@@ -49,7 +49,7 @@ pub(super) fn main(
         ));
     }
     world::refuse_server(&args.server)?;
-    let mut world = VirtualWorld::default();
+    let mut world = VirtualWorld::new(args.lua);
     // Looked at before anything is made.
     world.check(scenario).map_err(failed)?;
     let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
@@ -99,8 +99,9 @@ fn look(
     let theirs = Arc::clone(scenario);
     let plan =
         sweep::SweepPlan { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
+    let lua = args.lua;
     let work =
-        move |batch: &BatchProgress| sweep::sweep(VirtualWorld::default, &theirs, &plan, batch);
+        move |batch: &BatchProgress| sweep::sweep(|| VirtualWorld::new(lua), &theirs, &plan, batch);
     let (swept, _) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
     let mut sweep = swept.map_err(failed)?;
     sweep.interrupted = sweep.schedules < total;

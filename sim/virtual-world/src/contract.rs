@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use harness::world::{Run, RunError, RunRequest, World};
+use harness::world::{CutShort, Run, RunError, RunRequest, World};
 use redis_model::options::VERSION;
 use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
+use scenarios::verdict::{Witness, WitnessStep};
 
+use super::budget::Livelock;
 use super::choices::Choices;
 use super::run::{Runner, Schedule, WORLD};
 
@@ -15,14 +17,21 @@ use super::run::{Runner, Schedule, WORLD};
 pub struct VirtualWorld {
     /// The scenario that was run last, ready to be run again.
     ready: Option<(Arc<Scenario>, Runner)>,
+    lua_only: bool,
 }
 
 impl VirtualWorld {
+    /// One whose servers, with `lua_only`, run every script in Lua, also one that could run natively. What comes of a
+    /// schedule is the same.
+    pub fn new(lua_only: bool) -> Self {
+        Self { lua_only, ..Self::default() }
+    }
+
     fn runner(&mut self, scenario: &Arc<Scenario>) -> Result<&mut Runner, RunError> {
         let ready = match self.ready.take() {
             // The same one, not an equal one: to compare them would take longer than some schedules.
             Some(ready) if Arc::ptr_eq(&ready.0, scenario) => ready,
-            _ => (Arc::clone(scenario), Runner::new(scenario)?),
+            _ => (Arc::clone(scenario), Runner::new(scenario)?.lua_only(self.lua_only)),
         };
         Ok(&mut self.ready.insert(ready).1)
     }
@@ -40,13 +49,13 @@ impl World for VirtualWorld {
 
     fn run(&mut self, request: &RunRequest) -> Result<Run, RunError> {
         let runner = self.runner(&request.scenario)?;
-        let Schedule { facts, .. } = runner.run(request.seed, Choices::seeded(request.seed));
-        let remarks = match facts.stuck {
-            0 => Vec::new(),
-            stuck => {
-                vec![format!("{stuck} tasks were still waiting when everything had been put right")]
-            }
+        let schedule = runner.run(request.seed, Choices::seeded(request.seed));
+        let stuck = match &schedule.livelock {
+            Some(livelock) => Some(goes_on(livelock)),
+            None if schedule.stuck.is_empty() => None,
+            None => Some(waits(&schedule)),
         };
+        let cut_short = schedule.livelock.map(|_| CutShort::Livelock);
         let server = ServerFacts {
             software: "picklock model".to_owned(),
             version: format!("{VERSION}{}", request.scenario.software().besides()),
@@ -54,12 +63,60 @@ impl World for VirtualWorld {
             ..ServerFacts::default()
         };
         let history = runner.journal().take();
-        Ok(Run { history, facts, remarks, server, is_private: true, ..Run::default() })
+        let facts = schedule.facts;
+        Ok(Run { history, facts, cut_short, stuck, server, is_private: true, ..Run::default() })
     }
 
     fn recycle(&mut self, run: Run) {
         if let Some((_, runner)) = &self.ready {
             runner.journal().give_back(run.history);
         }
+    }
+}
+
+/// What shows that tasks went on for ever.
+fn goes_on(livelock: &Livelock) -> Witness {
+    let Livelock { at_ns, what, ran } = livelock;
+    let of = ran.iter().map(|(_, polls)| polls).sum::<u32>();
+    let steps = ran.iter().map(|&(client, polls)| {
+        let text = format!("a task of it ran {polls} times of the last {of}");
+        WitnessStep { at_ns: *at_ns, client, text }
+    });
+    Witness {
+        summary: format!("a livelock: the schedule was ended after {what}"),
+        clients: ran.iter().map(|&(process, _)| process).collect(),
+        steps: steps.collect(),
+        occurrences: 1,
+        ..Witness::default()
+    }
+}
+
+/// What shows that tasks waited for ever.
+fn waits(schedule: &Schedule) -> Witness {
+    let (mut clients, tasks) = (schedule.stuck.clone(), schedule.stuck.len());
+    clients.sort_unstable();
+    clients.dedup();
+    let step = |&client: &u32| {
+        let text = "a task of it is still waiting".to_owned();
+        WitnessStep { at_ns: schedule.facts.virtual_ns, client, text }
+    };
+    Witness {
+        summary: format!("{tasks} tasks were still waiting when everything had been put right"),
+        steps: clients.iter().map(step).collect(),
+        clients,
+        occurrences: 1,
+        ..Witness::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_ever_is_named_once_and_their_tasks_are_counted() {
+        let witness = waits(&Schedule { stuck: vec![2, 1, 2], ..Schedule::default() });
+        assert!(witness.summary.starts_with("3 tasks were still waiting"), "{witness:?}");
+        assert_eq!((witness.clients, witness.steps.len()), (vec![1, 2], 2));
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Invariant: once a schedule is closed, what its futures do when they are dropped has no effect.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Context;
 
-use super::simulation::{NextStep, with};
+use super::simulation::{NextStep, SpinsInPoll, with};
 use super::tasks::{TaskFuture, WakerCache};
 
 /// Starts a task of a process that has just begun.
@@ -13,15 +14,20 @@ pub(super) fn spawn(process: u32, future: TaskFuture) {
     assert!(refused.is_none(), "a process that has just begun takes tasks");
 }
 
-/// Runs the simulation until no task is left, or nothing happens before `end_ns`.
+/// Runs the simulation until no task is left, nothing happens before `end_ns`, or the budget is spent.
 pub(super) fn drive(end_ns: u64) {
     let mut wakers = WakerCache::take();
     let mut polled = None;
     loop {
         match with(|sim| sim.next_step(polled.take(), end_ns)) {
             NextStep::Poll(task, mut future) => {
-                let state = future.as_mut().poll(&mut Context::from_waker(wakers.of(task)));
-                polled = Some((task, future, state.is_ready()));
+                let mut context = Context::from_waker(wakers.of(task));
+                let poll = AssertUnwindSafe(|| future.as_mut().poll(&mut context).is_ready());
+                let is_ready = catch_unwind(poll).unwrap_or_else(|thrown| {
+                    // A task that was thrown out of its poll is never polled again.
+                    if thrown.is::<SpinsInPoll>() { true } else { resume_unwind(thrown) }
+                });
+                polled = Some((task, future, is_ready));
             }
             NextStep::Drop(future) => drop(future),
             NextStep::Done => break,

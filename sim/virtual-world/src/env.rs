@@ -17,7 +17,7 @@ use scenarios::record::Observed;
 use super::executor::ProcessState;
 use super::network::Purpose;
 use super::queue::SimEvent;
-use super::simulation::{with, with_if_open};
+use super::simulation::{with, with_counted, with_if_open};
 use super::time::now_ns;
 
 /// A process's environment.
@@ -38,11 +38,13 @@ impl Env for VirtualEnv {
     type Subscription = VirtualSubscription;
 
     fn now(&self) -> Instant {
-        Instant::from_ns(with(|sim| sim.processes[self.process].clock.local(sim.time.now_ns())))
+        Instant::from_ns(with_counted(|sim| {
+            sim.processes[self.process].clock.local(sim.time.now_ns())
+        }))
     }
 
     fn wall(&self) -> WallTime {
-        let wall_ns = with(|sim| sim.processes[self.process].clock.wall(sim.time.now_ns()));
+        let wall_ns = with_counted(|sim| sim.processes[self.process].clock.wall(sim.time.now_ns()));
         WallTime::from_unix_ns(wall_ns)
     }
 
@@ -52,11 +54,11 @@ impl Env for VirtualEnv {
     }
 
     fn random(&self) -> u64 {
-        with(|sim| sim.processes.random(self.process))
+        with_counted(|sim| sim.processes.random(self.process))
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let refused = with(|sim| sim.executor.spawn(self.process, Box::pin(task)));
+        let refused = with_counted(|sim| sim.executor.spawn(self.process, Box::pin(task)));
         // The task of a process that is gone is dropped, while the simulation is not borrowed.
         drop(refused);
     }
@@ -82,7 +84,7 @@ impl Env for VirtualEnv {
     }
 
     fn mark(&self, mark: Mark) {
-        with(|sim| {
+        with_counted(|sim| {
             if !sim.executor.closed {
                 sim.marked(self.process, mark);
             }
@@ -108,7 +110,7 @@ pub struct VirtualConn {
 
 impl Conn for VirtualConn {
     fn gave_up(&self, silence: Duration) -> bool {
-        with(|sim| sim.give_up_conn(self.conn, span_ns(silence)))
+        with_counted(|sim| sim.give_up_conn(self.conn, span_ns(silence)))
     }
 
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send {
@@ -125,7 +127,7 @@ pub struct VirtualSubscription {
 impl Subscription for VirtualSubscription {
     fn next(&mut self) -> impl Future<Output = Result<Box<[u8]>, CallError>> + Send {
         poll_fn(|_| {
-            with(|sim| {
+            with_counted(|sim| {
                 let Some(inbox) = sim.pubsub.inbox(self.subscription) else { return Poll::Pending };
                 if let Some(message) = inbox.messages.pop_front() {
                     return Poll::Ready(Ok(message));
@@ -152,7 +154,7 @@ impl Drop for VirtualSubscription {
 async fn connect(process: u32, node: Node, purpose: Purpose) -> Result<u32, CallError> {
     let mut attempt = None;
     poll_fn(|_| {
-        with(|sim| {
+        with_counted(|sim| {
             let Some(server) = sim.servers.of_node(node.0.into()) else {
                 let why = format!("no server is configured as {}", node.0);
                 return Poll::Ready(Err(CallError::NotSent(why.into())));
@@ -193,7 +195,7 @@ impl Future for CallFuture {
 
     fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        with(|sim| {
+        with_counted(|sim| {
             let task = sim.executor.current;
             let call = match (this.call, this.command.take()) {
                 (Some(call), _) => call,
@@ -240,7 +242,7 @@ impl Future for SleepFuture {
 
     fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
-        with(|sim| {
+        with_counted(|sim| {
             let clock = sim.processes[this.process].clock;
             if clock.local(sim.time.now_ns()) >= this.deadline_ns {
                 return Poll::Ready(());

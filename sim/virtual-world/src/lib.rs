@@ -1,5 +1,6 @@
 //! The virtual world: the same lock code, workload and checkers on virtual time.
 
+mod budget;
 mod calls;
 mod choices;
 mod contract;
@@ -21,6 +22,7 @@ mod tests;
 mod time;
 mod timers;
 
+pub use budget::Livelock;
 pub use choices::Choices;
 pub use contract::VirtualWorld;
 pub use env::{VirtualConn, VirtualEnv, VirtualSubscription};

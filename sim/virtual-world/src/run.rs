@@ -15,6 +15,7 @@ use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 use scenarios::trial::{Naming, Trial};
 
+use super::budget::Livelock;
 use super::choices::Choices;
 use super::driver::{close, drive, spawn};
 use super::env::VirtualEnv;
@@ -40,6 +41,7 @@ pub struct Runner {
     trial: Arc<Trial<VirtualEnv>>,
     latencies: Arc<LinkLatencies>,
     lags: Arc<[Sampler]>,
+    lua_only: bool,
 }
 
 /// What has come of a schedule, beside its history.
@@ -49,6 +51,10 @@ pub struct Schedule {
     pub facts: Facts,
     /// What was chosen, where that was written down.
     pub taken: Vec<u32>,
+    /// Of which processes tasks were still waiting at the end, if any.
+    pub stuck: Vec<u32>,
+    /// How it came to no end, if so; then it was ended.
+    pub livelock: Option<Livelock>,
 }
 
 impl Runner {
@@ -63,7 +69,15 @@ impl Runner {
         let lags = (0..servers).map(|server| scenario.topology.lag(server).sampler()).collect();
         let latencies = LinkLatencies::new(&scenario.network, scenario.clients + 1, servers);
         let cues = scenario.faults.clone().into();
-        Ok(Self { scenario: scenario.clone(), cues, trial, latencies: latencies.into(), lags })
+        let latencies = latencies.into();
+        Ok(Self { scenario: scenario.clone(), cues, trial, latencies, lags, lua_only: false })
+    }
+
+    /// The same; with `lua_only`, servers run every script in Lua, also one that could run natively.
+    #[must_use]
+    pub fn lua_only(mut self, lua_only: bool) -> Self {
+        self.lua_only = lua_only;
+        self
     }
 
     /// The history of the last schedule.
@@ -79,8 +93,10 @@ impl Runner {
         with(|sim| {
             let topology = self.scenario.topology();
             sim.reset(choices, seed, clients + 1, servers(&self.scenario));
-            let append_only = self.scenario.server.append_only;
-            sim.servers.configure(topology, self.scenario.software(), append_only, &self.lags);
+            sim.budget.grant(&self.scenario);
+            let (software, append_only) =
+                (self.scenario.software(), self.scenario.server.append_only);
+            sim.servers.configure(topology, software, append_only, self.lua_only, &self.lags);
             sim.network.latencies = Arc::clone(&self.latencies);
             sim.nemesis.journal = Some(journal);
             // As in the live worlds, nobody starts before everybody is connected.
@@ -132,14 +148,23 @@ impl Runner {
         // Nothing strikes any more, so a task that takes longer than any client can is stuck.
         let life_ns = span_ns(self.scenario.longest_life());
         drive(now_ns().saturating_add(life_ns.max(patience_ns)));
-        let stuck = with(|sim| sim.executor.tasks.live);
+        let stuck = with(|sim| sim.executor.tasks.all());
+        let stuck: Vec<_> = stuck.into_iter().map(|(_, process)| process).collect();
 
         let trial = Arc::clone(&self.trial);
         spawn(RUN, Box::pin(async move { drop(trial.look_back(run).await) }));
         drive(now_ns().saturating_add(patience_ns));
         with(|sim| Schedule {
-            facts: Facts { virtual_ns: now_ns(), events: sim.time.events, stuck, digest: None },
+            facts: Facts {
+                virtual_ns: now_ns(),
+                events: sim.budget.events,
+                stuck: stuck.len(),
+                livelock: sim.budget.overrun_by().is_some(),
+                digest: None,
+            },
             taken: sim.choices.taken().to_vec(),
+            stuck,
+            livelock: sim.budget.overrun_by().cloned(),
         })
     }
 }

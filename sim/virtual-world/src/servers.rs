@@ -53,6 +53,7 @@ pub(super) struct VirtualServer {
     /// What its model was made from.
     append_only: AppendOnly,
     software: Software,
+    lua_only: bool,
     /// An fsync is planned.
     sync_planned: bool,
 }
@@ -88,6 +89,7 @@ impl Default for VirtualServer {
             liveness: Liveness::Up,
             append_only: AppendOnly::Off,
             software: Software::default(),
+            lua_only: false,
             sync_planned: false,
         }
     }
@@ -103,12 +105,14 @@ impl VirtualServer {
     }
 
     /// Makes its model anew where it is to be another.
-    fn configure(&mut self, software: Software, append_only: AppendOnly) {
-        if (self.append_only, self.software) != (append_only, software) {
-            self.model =
-                Model::new(ModelOptions { append_only, software, ..ModelOptions::default() });
+    fn configure(&mut self, software: Software, append_only: AppendOnly, lua_only: bool) {
+        let asked = (append_only, software, lua_only);
+        if (self.append_only, self.software, self.lua_only) != asked {
+            let options =
+                ModelOptions { append_only, software, lua_only, ..ModelOptions::default() };
+            self.model = Model::new(options);
         }
-        (self.append_only, self.software) = (append_only, software);
+        (self.append_only, self.software, self.lua_only) = asked;
     }
 
     /// Its wall clock.
@@ -228,6 +232,7 @@ impl VirtualServers {
         topology: Topology,
         software: Software,
         append_only: AppendOnly,
+        lua_only: bool,
         lags: &Arc<[Sampler]>,
     ) {
         self.nodes = topology.nodes();
@@ -236,7 +241,7 @@ impl VirtualServers {
         self.resource = Some(of_lock).filter(|it| (*it as usize) < self.all.len());
         for (server, it) in (0..).zip(&mut self.all) {
             let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
-            it.configure(software, append_only);
+            it.configure(software, append_only, lua_only);
         }
     }
 

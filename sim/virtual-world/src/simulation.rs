@@ -13,7 +13,9 @@ mod plans;
 mod witnessed;
 
 use std::cell::RefCell;
+use std::panic::resume_unwind;
 
+use super::budget::Budget;
 use super::calls::PendingCalls;
 use super::choices::Choices;
 use super::executor::Executor;
@@ -24,7 +26,7 @@ use super::pubsub::Pubsub;
 use super::queue::SimEvent;
 use super::servers::VirtualServers;
 use super::tasks::TaskFuture;
-use super::time::{BUDGET_PER_INSTANT, VirtualTime};
+use super::time::VirtualTime;
 use super::timers::SleepTimers;
 pub(super) use witnessed::ServersWitness;
 pub use witnessed::WitnessedCommand;
@@ -37,6 +39,23 @@ thread_local! {
 pub(super) fn with<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
     SIMULATION.with_borrow_mut(act)
 }
+
+/// The same for what lock code asks of its environment, which is counted: a task that asks for ever within one poll is
+/// thrown out of it, and the driver catches that.
+pub(super) fn with_counted<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
+    let (result, spins) = with(|sim| {
+        let spins = sim.budget.count_call(sim.time.now_ns());
+        (act(sim), spins)
+    });
+    // What is dropped on the way out may ask once more, and must not be thrown out again.
+    if spins && !std::thread::panicking() {
+        resume_unwind(Box::new(SpinsInPoll));
+    }
+    result
+}
+
+/// What a task is thrown out of its poll with.
+pub(super) struct SpinsInPoll;
 
 /// The same, from a destructor: where the simulation is borrowed, closed or gone there is nothing left
 /// to be put right.
@@ -64,6 +83,7 @@ pub(super) enum NextStep {
 #[derive(Default)]
 pub(super) struct Simulation {
     pub(super) time: VirtualTime,
+    pub(super) budget: Budget,
     pub(super) choices: Choices,
     pub(super) executor: Executor,
     pub(super) timers: SleepTimers,
@@ -82,6 +102,7 @@ impl Simulation {
     pub(super) fn reset(&mut self, choices: Choices, seed: u64, processes: u32, servers: u32) {
         let (processes, servers) = (processes as usize, servers as usize);
         self.time.reset();
+        self.budget.reset(processes);
         self.choices = choices;
         self.executor.reset(processes);
         self.timers.clear();
@@ -108,9 +129,14 @@ impl Simulation {
             if let Some(future) = self.executor.next_ended() {
                 return NextStep::Drop(future);
             }
+            if self.budget.overrun_by().is_some() {
+                return NextStep::Done;
+            }
             let shuffles = self.nemesis.rates.shuffles;
             if let Some((task, future)) = self.executor.next_ready(shuffles, &mut self.choices) {
-                self.count_event();
+                self.budget.count_event(self.time.now_ns());
+                let process = self.executor.tasks.process(task).unwrap_or_default();
+                self.budget.begin_poll(process);
                 return NextStep::Poll(task, future);
             }
             if self.executor.tasks.live == 0 || !self.next_event(end_ns) {
@@ -160,23 +186,9 @@ impl Simulation {
     }
 
     fn advance(&mut self, at_ns: u64) {
-        self.time.advance(at_ns);
-        self.count_event();
-    }
-
-    fn count_event(&mut self) {
-        if self.time.count_event() {
-            self.panic_of_livelock();
+        if self.time.advance(at_ns) {
+            self.budget.begin_instant();
         }
-    }
-
-    #[cold]
-    fn panic_of_livelock(&self) -> ! {
-        panic!(
-            "livelock: {BUDGET_PER_INSTANT} events at {} ns with seed {}; tasks (number, process): {:?}",
-            self.time.now_ns(),
-            self.processes.seed,
-            self.executor.tasks.all()
-        );
+        self.budget.count_event(at_ns);
     }
 }

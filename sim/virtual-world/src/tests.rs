@@ -4,6 +4,7 @@ mod calls;
 mod clocks;
 mod faults;
 mod leases;
+mod livelock;
 
 use std::cell::RefCell;
 use std::sync::Arc;

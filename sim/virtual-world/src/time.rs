@@ -8,8 +8,6 @@ use super::queue::{EventQueue, SimEvent};
 
 /// Where every wall clock begins: 2023-11-14T22:13:20Z.
 pub(super) const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
-/// More events and polls than this at one instant are a livelock.
-pub(super) const BUDGET_PER_INSTANT: u32 = 1_000_000;
 
 thread_local! {
     /// The present moment once more: every line of a history asks for it, also while the simulation is
@@ -27,15 +25,11 @@ pub(super) fn now_ns() -> u64 {
 pub(super) struct VirtualTime {
     now_ns: u64,
     pub(super) queue: EventQueue,
-    /// Events and polls since the beginning, and at this instant.
-    pub(super) events: u64,
-    events_at_once: u32,
 }
 
 impl VirtualTime {
     /// Begins anew, keeping the memory.
     pub(super) fn reset(&mut self) {
-        (self.events, self.events_at_once) = (0, 0);
         self.advance(0);
         self.queue.clear();
     }
@@ -50,19 +44,13 @@ impl VirtualTime {
         self.queue.push(at_ns.max(self.now_ns), event)
     }
 
-    /// Goes on to a moment.
-    pub(super) fn advance(&mut self, at_ns: u64) {
-        if self.now_ns != at_ns {
+    /// Goes on to a moment; true where it is a later one.
+    pub(super) fn advance(&mut self, at_ns: u64) -> bool {
+        let is_later = self.now_ns != at_ns;
+        if is_later {
             self.now_ns = at_ns;
-            self.events_at_once = 0;
             NOW_NS.set(at_ns);
         }
-    }
-
-    /// Counts an event or a poll; true where there are too many at one instant.
-    pub(super) fn count_event(&mut self) -> bool {
-        self.events += 1;
-        self.events_at_once += 1;
-        self.events_at_once > BUDGET_PER_INSTANT
+        is_later
     }
 }

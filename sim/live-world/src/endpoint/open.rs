@@ -42,6 +42,8 @@ pub struct Settings {
     pub loading_within: Duration,
     /// What the embedded model is. Redis 7.0.
     pub software: Software,
+    /// Whether the embedded model runs every script in Lua, also one that could run natively. No.
+    pub lua_only: bool,
     /// The picklock that supervises a server we start; none: this program's own executable.
     pub supervisor: Option<PathBuf>,
 }
@@ -52,6 +54,7 @@ impl Default for Settings {
             answer_within: Duration::from_secs(3),
             loading_within: Duration::from_secs(10),
             software: Software::default(),
+            lua_only: false,
             supervisor: None,
         }
     }
@@ -174,6 +177,7 @@ impl Endpoint {
     ) -> Result<Self, EndpointError> {
         let options = ModelOptions {
             software: settings.software,
+            lua_only: settings.lua_only,
             password: Some(password.reveal().to_owned()),
             ..ModelOptions::default()
         };

@@ -211,7 +211,9 @@ impl Engine {
                 |digest: &ScriptDigest| self.shared.server.borrow().scripts.contains(digest);
             let digest = digest.ok().filter(known).ok_or(no_script)?;
             // A script known by its text has never been compiled until it is needed.
-            if let Some(text) = native::text_of(&digest) {
+            if !self.compiled.contains_key(&digest)
+                && let Some(text) = native::text_of(&digest)
+            {
                 self.load(text.as_bytes())?;
             }
             digest

@@ -80,7 +80,7 @@ pub(crate) fn run(
         true => known.digest == *body,
         false => known.text.as_bytes() == body,
     })?;
-    if !server.options.native_scripts || server.following.is_some() {
+    if server.options.lua_only || server.following.is_some() {
         return None;
     }
     if by_digest {

@@ -27,7 +27,7 @@ fn fleet(topology: Topology, append_only: AppendOnly) -> TestWorld {
     with(|sim| {
         sim.reset(Choices::listed(Vec::new()), 7, 3, topology.servers());
         let lags = vec![Distribution::Constant(Span(LAG)).sampler(); 3].into();
-        sim.servers.configure(topology, Software::default(), append_only, &lags);
+        sim.servers.configure(topology, Software::default(), append_only, false, &lags);
         sim.network.latencies = Arc::default();
         for process in 0..3 {
             for node in 0..topology.nodes() {

@@ -153,17 +153,3 @@ fn what_a_server_has_not_read_is_lost_with_the_client() {
     until(20 * MS_NS);
     assert_eq!(said()[0].1, "Int(0)");
 }
-
-#[test]
-#[should_panic(expected = "livelock")]
-fn a_livelock_ends_in_a_panic_that_names_the_tasks() {
-    let _world = world(2);
-    task(
-        1,
-        std::future::poll_fn(|cx| {
-            cx.waker().wake_by_ref();
-            std::task::Poll::Pending
-        }),
-    );
-    drive(MS_NS);
-}

@@ -16,8 +16,8 @@ struct One {
 }
 
 impl One {
-    fn new(native_scripts: bool) -> Self {
-        let mut model = Model::new(ModelOptions { native_scripts, ..ModelOptions::default() });
+    fn new(lua_only: bool) -> Self {
+        let mut model = Model::new(ModelOptions { lua_only, ..ModelOptions::default() });
         let mut connect = |from| model.connect(WallTime::from_unix_ns(0), from);
         let (client, other) = (connect("127.0.0.1:1"), connect("127.0.0.1:2"));
         model.attach_replica("127.0.0.1", 7001);
@@ -149,7 +149,7 @@ fn a_changed_text_has_no_twin_and_does_what_it_says() {
     let changed = "redis.call('PEXPIRE', KEYS[1], ARGV[2])\nreturn 1\n";
     assert!(bound((sha1, changed, fits, act)).is_none());
     assert!(bound((sha1, text, fits, act)).is_some());
-    let mut one = One::new(true);
+    let mut one = One::new(false);
     one.run(0, &[b"SET", b"k", b"other", b"PX", b"10"]);
     let (reply, ..) = one.run(0, &[b"EVAL", changed.as_bytes(), b"1", b"k", b"mine", b"50"]);
     assert_eq!(reply, Reply::Int(1), "it extends another's hold, as the text says");
@@ -160,7 +160,7 @@ fn a_changed_text_has_no_twin_and_does_what_it_says() {
 fn a_lock_is_handed_over_without_lua() {
     use picklock::queue_scripts::{JOIN, LEAVE};
 
-    let (mut native, mut lua) = (One::new(true), One::new(false));
+    let (mut native, mut lua) = (One::new(false), One::new(true));
     let mut both = |now_ms: u64, text: &str, rest: &str| {
         let args = [&["EVAL", text], &rest.split(' ').collect::<Vec<_>>()[..]].concat();
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
@@ -183,7 +183,7 @@ fn a_lock_is_handed_over_without_lua() {
 proptest::proptest! {
     #[test]
     fn native_and_lua_cannot_be_told_apart(lines in lines()) {
-        let (mut native, mut lua) = (One::new(true), One::new(false));
+        let (mut native, mut lua) = (One::new(false), One::new(true));
         let mut now_ms = 1_000;
         for (span_ms, line) in lines {
             now_ms += span_ms;
