@@ -1,0 +1,156 @@
+//! What is true of claims, and what is not.
+
+use scenarios::history::Head;
+
+use super::*;
+use crate::seen::{CommandSeen, SeenAnswer};
+
+const MS: u64 = 1_000_000;
+
+/// A test's clock, and what happened by it.
+struct Tape {
+    start: Instant,
+    sent: Vec<TracedCommand>,
+    phases: Vec<Phases>,
+}
+
+impl Tape {
+    /// Client 1 has acquisition 1 from the start, client 2 acquisition 2 from 500 ms on.
+    fn new() -> Self {
+        let start = crate::clock::now();
+        let phases = [(1, 0), (2, 500)].map(|(client, ms)| Phases {
+            client,
+            acquisition: client,
+            begun: start + Duration::from_millis(ms),
+            acquired: None,
+            release: None,
+        });
+        Self { start, sent: Vec::new(), phases: phases.to_vec() }
+    }
+
+    fn at(&self, ms: u64) -> Instant {
+        self.start + Duration::from_millis(ms)
+    }
+
+    /// A client sent a command that did this to the key when it arrived.
+    fn does(mut self, client: u32, sent_ms: u64, arrived_ms: u64, touch: Touch) -> Self {
+        let change = KeyChange { db: 0, key: b"k".to_vec(), touch };
+        let seen = CommandSeen {
+            at: self.at(arrived_ms),
+            from: ([127, 0, 0, 1], 1).into(),
+            name: String::from("SET"),
+            answer: SeenAnswer::Ok,
+            changes: vec![change],
+        };
+        let (name, key) = (String::from("SET"), b"k".to_vec());
+        let (lost, refused, reply, seen) = (false, None, None, Some(seen));
+        let sent = self.at(sent_ms);
+        let node = 0;
+        self.sent.push(TracedCommand { client, node, sent, name, key, lost, refused, reply, seen });
+        self
+    }
+
+    /// Judges a run of two seconds, with a lock of 300 ms.
+    fn judge<T>(&self, look: impl FnOnce(&PlanEvidence<'_>, &[Tenure]) -> T) -> T {
+        let lock_key = String::from("k");
+        let head = Head { lock_key, ttl_ns: 300 * MS, ..Head::default() };
+        let history = History { head, ..History::default() };
+        let shown = PlanEvidence {
+            plan: None,
+            quorum: 1,
+            promises: Promises { checks: true, reports: true, ..Promises::default() },
+            history: &history,
+            sent: &self.sent,
+            phases: &self.phases,
+            claims: &[],
+            validities: &[],
+            failures: &[],
+            start: self.start,
+            end: self.at(2_000),
+        };
+        look(&shown, &tenures(&self.sent, &self.phases, b"k", shown.end))
+    }
+
+    /// What is wrong with this claim.
+    fn claim(&self, client: u32, of: ClaimOf, from: u64, to: u64) -> Option<AttackFinding> {
+        let (asked, answered) = (self.at(from), self.at(to));
+        let claim = Claim { client, acquisition: client, of, asked, answered };
+        self.judge(|shown, tenures| dishonest(shown, tenures, &claim, false))
+    }
+}
+
+#[test]
+fn a_validity_counts_from_the_last_renewal_before_it_was_told() {
+    let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+    let tape = tape.does(1, 200, 201, Touch::Extend(300 * MS));
+    for (told, until, is_true) in
+        [(12, 350, true), (12, 360, false), (202, 540, true), (202, 550, false)]
+    {
+        let claim = (tape.at(told), 1, 1, tape.at(until));
+        let found = tape.judge(|shown, tenures| overlong(shown, tenures, claim));
+        assert_eq!(found.is_none(), is_true, "told at {told}: {found:?}");
+    }
+}
+
+#[test]
+fn a_claim_is_true_while_the_key_is_ones_own() {
+    let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS))).does(
+        1,
+        200,
+        201,
+        Touch::Extend(300 * MS),
+    );
+    for (asked, answered, is_true) in [(9, 12, true), (400, 450, true), (502, 600, false)] {
+        let found = tape.claim(1, ClaimOf::Held, asked, answered);
+        assert_eq!(found.is_none(), is_true, "asked at {asked}: {found:?}");
+    }
+    let found = tape.claim(2, ClaimOf::Acquired, 500, 600).unwrap();
+    assert_eq!((found.severity, found.level), (Severity::Bug, Level::Belief));
+    assert_eq!(tape.claim(1, ClaimOf::Released, 700, 701).unwrap().severity, Severity::Api);
+}
+
+#[test]
+fn a_command_belongs_to_whom_sent_it_however_late_it_comes() {
+    let tape = Tape::new()
+        .does(1, 10, 11, Touch::Create(Some(100 * MS)))
+        .does(2, 501, 502, Touch::Create(Some(900 * MS)))
+        .does(1, 50, 600, Touch::Delete);
+    assert!(tape.claim(2, ClaimOf::Held, 590, 595).is_none());
+    let found = tape.claim(2, ClaimOf::Held, 605, 606).unwrap();
+    assert!(found.story.iter().any(|it| it.text.contains("deleted or taken over")), "{found:?}");
+}
+
+#[test]
+fn a_key_is_left_behind_only_if_nobody_clears_it_away() {
+    let taken = || Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+    let found = taken().claim(1, ClaimOf::NotAcquired(None), 9, 50).unwrap();
+    assert!(found.summary.contains("261 ms"), "{}", found.summary);
+    let cleared = taken().does(1, 60, 61, Touch::Delete);
+    assert!(cleared.claim(1, ClaimOf::NotAcquired(None), 9, 50).is_none());
+    assert!(
+        taken().claim(1, ClaimOf::NotAcquired(None), 9, 400).is_none(),
+        "it had expired by then"
+    );
+}
+
+#[test]
+fn what_follows_from_something_graver_is_not_told() {
+    let finding = |severity, invariant: &str| AttackFinding {
+        severity,
+        invariant: invariant.to_owned(),
+        level: Level::Key,
+        summary: String::new(),
+        story: Vec::new(),
+    };
+    let all = vec![
+        finding(Severity::Api, "released-is-true"),
+        finding(Severity::Bug, "ownership"),
+        finding(Severity::Bug, "ownership"),
+        finding(Severity::Bug, "mutual-exclusion"),
+    ];
+    let harmless = vec![finding(Severity::Assumption, "held-is-true"), all[0].clone()];
+    let kept: Vec<Severity> = gravest(harmless).into_iter().map(|it| it.severity).collect();
+    assert_eq!(kept, [Severity::Api, Severity::Assumption]);
+    let kept: Vec<String> = gravest(all).into_iter().map(|it| it.invariant).collect();
+    assert_eq!(kept, ["ownership", "mutual-exclusion"]);
+}
