@@ -47,6 +47,7 @@ pub(super) struct FoundPair {
 #[derive(Deserialize)]
 struct FoundCell {
     level: String,
+    expected: String,
     found: String,
     standing: String,
     runs: FoundRuns,
@@ -68,7 +69,10 @@ impl Conviction {
     pub(super) fn of(matrix: &FoundMatrix, searched: bool) -> Option<Self> {
         let sound = matrix.pairs.iter().filter(|pair| pair.sound);
         let cells = sound.flat_map(|pair| pair.cells.iter().map(move |cell| (pair, cell)));
-        let convicts = cells.filter(|(_, it)| it.found == "violated" && it.standing == "different");
+        // Expected and now and then missed is no conviction.
+        let convicts = cells.filter(|(_, it)| {
+            it.found == "violated" && it.standing == "different" && it.expected != "violated"
+        });
         let all = convicts.filter_map(|(pair, cell)| {
             let level = LEVELS.iter().position(|it| *it == cell.level)?;
             let seeds = cell.runs.first_violated?.saturating_add(1);
