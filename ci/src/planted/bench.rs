@@ -22,8 +22,8 @@ const CATALOGUE: &str = "scenarios/catalog/";
 const PAGE: &str = "docs/planted.md";
 /// So many seeds a searched form has, against the 100 of the matrix: what is searched for is rare.
 const SEARCHED: &str = "--searched --seeds 0..400";
-/// The longest a run may take, in seconds.
-const LIMIT_S: &str = "60";
+/// The most processor time that a run may take, in seconds: on a busy machine it may last longer.
+const LIMIT: &str = "--cpu=60";
 const AT_ONCE: usize = 2;
 /// The share of the errors that do harm which has to be convicted, in per cent.
 const LEAST: usize = 95;
@@ -203,8 +203,8 @@ fn scenarios(
     files: &str,
 ) -> Result<Option<FoundMatrix>, PlantedFailure> {
     let out = format!("{PLANTED}/{error}-{recipe}-{searched}.json");
-    let mut command = Command::new("timeout");
-    command.args(["-k", "1", LIMIT_S, &format!("{PLANTED}/build/release/picklock")]);
+    let mut command = Command::new("prlimit");
+    command.args([LIMIT, &format!("{PLANTED}/build/release/picklock")]);
     command.args(["matrix", "--quiet", "--progress", "off", "--threads", "1", "--lock", recipe]);
     command.args(["--scenario", files, "--format", &format!("json={out}")]);
     if searched {
@@ -212,7 +212,7 @@ fn scenarios(
     }
     let _ = fs::remove_file(&out);
     command.env("PICKLOCK_PLANTED", error).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().map_err(PlantedFailure::read("timeout"))?;
+    command.status().map_err(PlantedFailure::read("prlimit"))?;
     // Neither a run that was ended nor one that panicked has written anything.
     let Ok(text) = fs::read_to_string(&out) else { return Ok(None) };
     let _ = fs::remove_file(&out);
