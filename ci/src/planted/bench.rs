@@ -81,17 +81,25 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
     let began = Instant::now();
     let trials = at_once(&pairs, |(error, recipe)| {
         let trial = trial(&error.name, recipe);
-        eprintln!("{}: {recipe}: {}", error.name, match &trial {
-            Ok((Some(it), ..)) => format!("{} {} {}", it.scenario, it.level(), it.seeds),
-            Ok((None, ..)) => "not convicted".to_owned(),
-            Err(failed) => failed.to_string(),
-        });
+        eprintln!(
+            "{}: {recipe}: {}",
+            error.name,
+            match &trial {
+                Ok((Some(it), ..)) => format!("{} {} {}", it.scenario, it.level(), it.seeds),
+                Ok((None, ..)) => "not convicted".to_owned(),
+                Err(failed) => failed.to_string(),
+            }
+        );
         trial
     })?;
     let trials: Vec<ErrorTrial<'_>> = trials
         .into_iter()
-        .map(|(&(error, recipe), (found, endless, took))| {
-            ErrorTrial { error, recipe, found, endless, took }
+        .map(|(&(error, recipe), (found, endless, took))| ErrorTrial {
+            error,
+            recipe,
+            found,
+            endless,
+            took,
         })
         .collect();
     let summary = page::summary(&trials, began.elapsed());
@@ -170,7 +178,9 @@ fn matrix(
     let mut found = None;
     for file in files {
         match scenarios(error, recipe, searched, &file)? {
-            Some(matrix) => found = found.into_iter().chain(Conviction::of(&matrix, searched)).min(),
+            Some(matrix) => {
+                found = found.into_iter().chain(Conviction::of(&matrix, searched)).min()
+            }
             None => {
                 let name = file.trim_start_matches(CATALOGUE).trim_end_matches(".toml");
                 endless.insert(name.to_owned());

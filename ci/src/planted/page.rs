@@ -58,7 +58,10 @@ pub(super) fn summary(trials: &[ErrorTrial<'_>], took: Duration) -> String {
 /// The whole page.
 pub(super) fn page(trials: &[ErrorTrial<'_>]) -> String {
     let (harmful, convicted) = counts(trials);
-    format!("{HEAD}\n{convicted} of {harmful} errors that do harm are convicted.\n{}", tables(trials))
+    format!(
+        "{HEAD}\n{convicted} of {harmful} errors that do harm are convicted.\n{}",
+        tables(trials)
+    )
 }
 
 /// A table for each class.
@@ -70,7 +73,9 @@ pub(super) fn tables(trials: &[ErrorTrial<'_>]) -> String {
         if error.class != class {
             class = &error.class;
             let _ = write!(out, "\n## {}\n\n", capital(class));
-            out.push_str("| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | --- |\n");
+            out.push_str(
+                "| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | --- |\n",
+            );
         }
         let (scenario, level, seeds) = match found {
             Some(it) => {
@@ -85,7 +90,10 @@ pub(super) fn tables(trials: &[ErrorTrial<'_>]) -> String {
             _ => format!(" (no end within the limit: {})", endless.join(", ")),
         };
         let (name, what) = (&error.name, &error.what);
-        let _ = writeln!(out, "| `{name}`: {what} | {recipe} | {scenario}{endless} | {level} | {seeds} |");
+        let _ = writeln!(
+            out,
+            "| `{name}`: {what} | {recipe} | {scenario}{endless} | {level} | {seeds} |"
+        );
     }
     out
 }

@@ -72,7 +72,11 @@ pub(super) fn rewrite(text: &str, mut choices: Vec<ErrorChoice<'_>>) -> Result<S
     part(text, 0..text.len(), &choices)
 }
 
-fn part(text: &str, range: Range<usize>, mut choices: &[ErrorChoice<'_>]) -> Result<String, String> {
+fn part(
+    text: &str,
+    range: Range<usize>,
+    mut choices: &[ErrorChoice<'_>],
+) -> Result<String, String> {
     let mut out = String::new();
     let mut at = range.start;
     while let Some(first) = choices.first() {
@@ -127,7 +131,8 @@ mod tests {
     fn places_may_be_the_same_and_lie_within_each_other_but_not_cross() {
         let choice = |range, number, replace| ErrorChoice { range, number, replace };
         let all = vec![choice(4..5, 2, "y"), choice(2..8, 0, "z"), choice(4..5, 1, "x")];
-        let inner = "(if crate::planted::is(1) { x } else if crate::planted::is(2) { y } else { c })";
+        let inner =
+            "(if crate::planted::is(1) { x } else if crate::planted::is(2) { y } else { c })";
         assert_eq!(
             rewrite("a(b+c(d));", all).unwrap(),
             format!("a((if crate::planted::is(0) {{ z }} else {{ b+{inner}(d) }}));")

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::rewrite::{ErrorChoice, EditPlace, locate, rewrite};
+use super::rewrite::{EditPlace, ErrorChoice, locate, rewrite};
 use super::{CORE, PlantedError, PlantedFailure};
 use crate::tree::Tree;
 

@@ -40,7 +40,8 @@ mod tests {
     fn an_error_whose_place_has_changed_is_found() {
         let error = |find| {
             let head = "[[error]]\nname = \"a\"\nwhat = \"b\"\nrecipes = [\"c\"]\n";
-            let edit = format!("[[error.edit]]\nfile = \"d.rs\"\nfind = \"{find}\"\nreplace = \"x\"\n");
+            let edit =
+                format!("[[error.edit]]\nfile = \"d.rs\"\nfind = \"{find}\"\nreplace = \"x\"\n");
             let files = [
                 ("ci/planted-errors/e.toml", format!("{head}{edit}")),
                 ("core/src/d.rs", "fn f() { g(h) }\n".to_owned()),
