@@ -1,7 +1,9 @@
-//! `cargo tidy`: prints what breaks the rules of the house, a finding a line.
+//! `cargo tidy`: prints what breaks the rules of the house, a finding a line. `ci/planted`: says which planted
+//! errors the scenarios convict.
 //!
 //! Exit codes: 0 tidy, 1 findings, 2 usage, 69 the workspace could not be read.
 
+mod planted;
 mod rust;
 mod tidy;
 mod tree;
@@ -9,13 +11,17 @@ mod tree;
 use std::env;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p ci -- tidy";
+const USAGE: &str = "usage: cargo run -p ci -- tidy|planted";
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
-    if words != ["tidy"] {
-        eprintln!("ci: expected one subcommand, tidy, and no more\n{USAGE}");
-        return ExitCode::from(2);
+    match words.split_first() {
+        Some((word, rest)) if word == "planted" => return planted::main(rest),
+        Some((word, [])) if word == "tidy" => {}
+        _ => {
+            eprintln!("ci: expected a subcommand, tidy or planted\n{USAGE}");
+            return ExitCode::from(2);
+        }
     }
     let report = match tidy::workspace() {
         Ok(report) => report,

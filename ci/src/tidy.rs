@@ -12,6 +12,7 @@ mod length;
 mod manifests;
 mod names;
 mod pages;
+mod planted;
 mod type_names;
 mod wiring;
 mod words;
@@ -96,6 +97,7 @@ fn check(tree: &Tree, metadata: &Metadata) -> TidyReport {
         cycles::check(tree),
         type_names::check(tree),
         pages::check(tree),
+        planted::check(tree),
     ]
     .concat();
     findings.sort();

@@ -1,0 +1,236 @@
+//! Builds the planted lock, runs it through the matrix, and says which errors were convicted.
+//!
+//! Invariant: before any error is tried, the same build without one holds in everything that is used. A conviction is
+//! *violated* where a recipe without a known flaw is expected to hold; a run that shows nothing, or does
+//! not end in time, convicts nobody.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::conviction::{Conviction, ErrorTrial, FoundMatrix};
+use super::page;
+use super::sources::{self, PLANTED};
+use super::{PlantedError, PlantedFailure, errors};
+use crate::tree::Tree;
+
+const CATALOGUE: &str = "scenarios/catalog/";
+/// The page, with `--markdown`.
+const PAGE: &str = "docs/planted.md";
+/// So many seeds a searched form has, against the 100 of the matrix: what is searched for is rare.
+const SEARCHED: &str = "--searched --seeds 0..400";
+/// The most processor time that a run may take, in seconds: on a busy machine it may last longer.
+const LIMIT: &str = "--cpu=60";
+const AT_ONCE: usize = 2;
+/// The share of the errors that do harm which has to be convicted, in per cent.
+const LEAST: usize = 95;
+
+/// `ci planted [NAME…] [--markdown]`: exit code 0 where enough were convicted, 1 where not, 2 usage, 69 where the
+/// bench could not be run.
+pub(crate) fn main(words: &[String]) -> ExitCode {
+    let (options, names): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.starts_with('-'));
+    let writes = options.iter().any(|it| *it == "--markdown");
+    if options.len() > usize::from(writes) || (writes && !names.is_empty()) {
+        eprintln!("usage: ci/planted [NAME…], or ci/planted --markdown");
+        return ExitCode::from(2);
+    }
+    match run(&names, writes) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error @ PlantedFailure::NoSuchError(_)) => {
+            eprintln!("planted: {error}");
+            ExitCode::from(2)
+        }
+        Err(error) => {
+            eprintln!("planted: {error}");
+            ExitCode::from(69)
+        }
+    }
+}
+
+fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
+    let tree = Tree::load(".".as_ref()).map_err(PlantedFailure::read("."))?;
+    let errors = errors(&tree)?;
+    if let Some(name) = names.iter().find(|name| errors.iter().all(|error| error.name != ***name)) {
+        return Err(PlantedFailure::NoSuchError((*name).clone()));
+    }
+    sources::write(&tree, &errors)?;
+    build()?;
+    let asked = |error: &&PlantedError| names.is_empty() || names.contains(&&error.name);
+    let pairs: Vec<(&PlantedError, &str)> = errors
+        .iter()
+        .filter(asked)
+        .flat_map(|error| error.recipes.iter().map(move |recipe| (error, &**recipe)))
+        .collect();
+    let recipes: BTreeSet<&str> = pairs.iter().map(|(_, recipe)| *recipe).collect();
+    let recipes: Vec<&str> = recipes.into_iter().collect();
+    let sound = at_once(&recipes, |recipe| trial("", recipe))?;
+    for (recipe, (found, endless, _)) in sound {
+        if let Some(found) = found {
+            let what = format!("{recipe} without an error violates {}", found.scenario);
+            return Err(PlantedFailure::Program(what));
+        }
+        if !endless.is_empty() {
+            return Err(PlantedFailure::Program(format!("{recipe} without an error")));
+        }
+    }
+    let began = now();
+    let trials = at_once(&pairs, |(error, recipe)| {
+        let trial = trial(&error.name, recipe);
+        eprintln!(
+            "{}: {recipe}: {}",
+            error.name,
+            match &trial {
+                Ok((Some(it), ..)) => format!("{} {} {}", it.scenario, it.level(), it.seeds),
+                Ok((None, ..)) => "not convicted".to_owned(),
+                Err(failed) => failed.to_string(),
+            }
+        );
+        trial
+    })?;
+    let trials: Vec<ErrorTrial<'_>> = trials
+        .into_iter()
+        .map(|(&(error, recipe), (found, endless, took))| ErrorTrial {
+            error,
+            recipe,
+            found,
+            endless,
+            took,
+        })
+        .collect();
+    let summary = page::summary(&trials, began.elapsed());
+    let (harmful, convicted) = page::counts(&trials);
+    if writes {
+        fs::write(PAGE, page::page(&trials)).map_err(PlantedFailure::read(PAGE))?;
+    }
+    println!("{}\n{summary}", page::tables(&trials));
+    Ok(convicted * 100 >= harmful * LEAST)
+}
+
+fn build() -> Result<(), PlantedFailure> {
+    let manifest = format!("{PLANTED}/Cargo.toml");
+    let built = Command::new("cargo")
+        .args(["build", "--locked", "--release", "--package", "sim", "--manifest-path", &manifest])
+        .args(["--target-dir", &format!("{PLANTED}/build")])
+        .status();
+    match built {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(PlantedFailure::Program("cargo build of the planted lock".to_owned())),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long the bench takes is for the reader alone")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Does `work` with each of these, some at a time.
+fn at_once<T: Sync, R: Send>(
+    all: &[T],
+    work: impl Fn(&T) -> Result<R, PlantedFailure> + Sync,
+) -> Result<Vec<(&T, R)>, PlantedFailure> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((place, one)) = {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    all.get(place).map(|one| (place, one))
+                } {
+                    let result = work(one);
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((place, one, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(place, ..)| *place);
+    done.into_iter().map(|(_, one, result)| Ok((one, result?))).collect()
+}
+
+type Found = (Option<Conviction>, BTreeSet<String>, Duration);
+
+/// The staged scenarios, and where they do not convict, the searched ones.
+fn trial(error: &str, recipe: &str) -> Result<Found, PlantedFailure> {
+    let began = now();
+    let mut endless = BTreeSet::new();
+    let mut found = None;
+    for searched in [false, true] {
+        found = matrix(error, recipe, searched, &mut endless)?;
+        if found.is_some() {
+            break;
+        }
+    }
+    Ok((found, endless, began.elapsed()))
+}
+
+/// All scenarios at once; where they do not end, each for itself.
+fn matrix(
+    error: &str,
+    recipe: &str,
+    searched: bool,
+    endless: &mut BTreeSet<String>,
+) -> Result<Option<Conviction>, PlantedFailure> {
+    let files = catalogue(searched)?;
+    if let Some(matrix) = scenarios(error, recipe, searched, &files.join(","))? {
+        return Ok(Conviction::of(&matrix, searched));
+    }
+    let mut found = None;
+    for file in files {
+        match scenarios(error, recipe, searched, &file)? {
+            Some(matrix) => {
+                found = found.into_iter().chain(Conviction::of(&matrix, searched)).min()
+            }
+            None => {
+                let name = file.trim_start_matches(CATALOGUE).trim_end_matches(".toml");
+                endless.insert(name.to_owned());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The files of the scenarios; for searched forms, of those that have one.
+fn catalogue(searched: bool) -> Result<Vec<String>, PlantedFailure> {
+    let mut files = Vec::new();
+    for file in fs::read_dir(CATALOGUE).map_err(PlantedFailure::read(CATALOGUE))? {
+        let name = file.map_err(PlantedFailure::read(CATALOGUE))?.file_name();
+        let path = format!("{CATALOGUE}{}", name.to_string_lossy());
+        let text = fs::read_to_string(&path).map_err(PlantedFailure::read(&path))?;
+        if !searched || !text.lines().any(|line| line.starts_with("unsearched = ")) {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// What `picklock matrix` found; none where it did not end, or not in time.
+fn scenarios(
+    error: &str,
+    recipe: &str,
+    searched: bool,
+    files: &str,
+) -> Result<Option<FoundMatrix>, PlantedFailure> {
+    let out = format!("{PLANTED}/{error}-{recipe}-{searched}.json");
+    let mut command = Command::new("prlimit");
+    command.args([LIMIT, &format!("{PLANTED}/build/release/picklock")]);
+    command.args(["matrix", "--quiet", "--progress", "off", "--threads", "1", "--lock", recipe]);
+    command.args(["--scenario", files, "--format", &format!("json={out}")]);
+    if searched {
+        command.args(SEARCHED.split(' '));
+    }
+    let _ = fs::remove_file(&out);
+    command.env("PICKLOCK_PLANTED", error).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map_err(PlantedFailure::read("prlimit"))?;
+    // Neither a run that was ended nor one that panicked has written anything.
+    let Ok(text) = fs::read_to_string(&out) else { return Ok(None) };
+    let _ = fs::remove_file(&out);
+    let failed = || PlantedFailure::Program(format!("PICKLOCK_PLANTED={error} picklock matrix"));
+    serde_json::from_str(&text).map(Some).map_err(|_| failed())
+}
