@@ -49,7 +49,7 @@ pub(super) struct Budget {
     at_once_most: u32,
     calls_in_poll: u32,
     /// The process that is being polled, or was last.
-    polled: u32,
+    pub(super) polled: u32,
     /// How often each process was polled, once the end is near.
     noted: BTreeMap<u32, u32>,
     overrun: Option<Livelock>,
@@ -100,17 +100,17 @@ impl Budget {
     }
 
     /// Counts a call of the environment by the task that is being polled; true where there are too many.
-    pub(super) fn count_call(&mut self, now_ns: u64) -> bool {
+    #[inline]
+    pub(super) fn count_call(&mut self) -> bool {
         self.calls_in_poll += 1;
-        let spins = self.calls_in_poll > CALLS_IN_POLL;
-        if spins {
-            self.noted = BTreeMap::from([(self.polled, 1)]);
-            self.overrun(
-                now_ns,
-                format!("{CALLS_IN_POLL} calls of one task that let nobody else run"),
-            );
-        }
-        spins
+        self.calls_in_poll > CALLS_IN_POLL
+    }
+
+    /// The task that is being polled has called its environment too often.
+    #[cold]
+    pub(super) fn spins(&mut self, now_ns: u64) {
+        self.noted = BTreeMap::from([(self.polled, 1)]);
+        self.overrun(now_ns, format!("{CALLS_IN_POLL} calls of one task that let nobody else run"));
     }
 
     /// How the schedule came to no end, if it is over its budget.

@@ -43,15 +43,28 @@ pub(super) fn with<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
 /// The same for what lock code asks of its environment, which is counted: a task that asks for ever within one poll is
 /// thrown out of it, and the driver catches that.
 pub(super) fn with_counted<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
-    let (result, spins) = with(|sim| {
-        let spins = sim.budget.count_call(sim.time.now_ns());
-        (act(sim), spins)
-    });
-    // What is dropped on the way out may ask once more, and must not be thrown out again.
-    if spins && !std::thread::panicking() {
-        resume_unwind(Box::new(SpinsInPoll));
+    let (result, spins) = with(|sim| (act(sim), sim.budget.count_call()));
+    if spins {
+        thrown_out();
     }
     result
+}
+
+/// Ends the schedule, and throws the task that is being polled out of its poll, if there is one: what is dropped between
+/// polls may ask, too.
+#[cold]
+fn thrown_out() {
+    let is_polled = with(|sim| {
+        let is_polled = sim.executor.is_polling(sim.budget.polled);
+        if is_polled {
+            sim.budget.spins(sim.time.now_ns());
+        }
+        is_polled
+    });
+    // What is dropped on the way out may ask once more, and must not be thrown out again.
+    if is_polled && !std::thread::panicking() {
+        resume_unwind(Box::new(SpinsInPoll));
+    }
 }
 
 /// What a task is thrown out of its poll with.

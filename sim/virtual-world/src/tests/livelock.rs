@@ -113,6 +113,24 @@ fn ever_longer_timers_are_bounded_by_virtual_time_alone() {
 }
 
 #[test]
+fn what_is_dropped_between_polls_may_ask_as_often_as_it_likes() {
+    struct AsksOften;
+    impl Drop for AsksOften {
+        fn drop(&mut self) {
+            for _ in 0..200_000 {
+                VirtualEnv::of(1).random();
+            }
+        }
+    }
+    let waits = async {
+        let _asks = AsksOften;
+        pending::<()>().await;
+    };
+    assert_eq!(driven(waits, sleeps_once(2), MS_NS), (None, 1));
+    the_next_one_ends();
+}
+
+#[test]
 #[should_panic(expected = "a bug of the lock")]
 fn a_panic_of_a_task_is_no_livelock() {
     driven(async { panic!("a bug of the lock") }, pending(), MS_NS);
