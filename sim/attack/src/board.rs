@@ -11,7 +11,7 @@ use scenarios::fault::Fault;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::arena::Attack;
+use crate::arena::{Arena, Attack};
 use crate::clock::now;
 use crate::plan::{AttackPlan, LockStep};
 use crate::protocol::Promises;
@@ -99,6 +99,21 @@ pub(crate) struct PlanStage {
 }
 
 impl PlanStage {
+    /// That of a plan, or without one of a run without faults, which is about to begin.
+    pub(crate) fn new(arena: &Arena, plan: Option<&AttackPlan>, promises: Promises) -> Self {
+        let acquired = vec![0; arena.attack.clients as usize];
+        Self {
+            attack: Arc::clone(&arena.attack),
+            life: arena.life,
+            plan: plan.cloned(),
+            board: watch::Sender::new(Board { acquired, ..Board::default() }),
+            recorder: Recorder::default(),
+            register: AtomicI64::new(0),
+            late_ns: AtomicU64::new(0),
+            promises,
+        }
+    }
+
     /// Waits until the board shows this, or so long at most; whether it does.
     pub(crate) async fn until(&self, span: Duration, mut is: impl FnMut(&Board) -> bool) -> bool {
         let mut board = self.board.subscribe();

@@ -5,12 +5,11 @@
 //! to them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Gate, Link};
 use live_world::program::ProgramRoom;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::arena::{Arena, Oracle};
@@ -21,7 +20,6 @@ use crate::error::AttackError;
 use crate::key_watch::KeyWatch;
 use crate::plan::{AttackFault, AttackPlan, LockStep};
 use crate::protocol::Promises;
-use crate::recorder::Recorder;
 use crate::stage::{arm, direct};
 
 /// What came of a plan, before it is judged.
@@ -53,18 +51,7 @@ pub(crate) async fn run(
     arena.links.iter().flatten().for_each(Link::reset_connections);
     arena.proxy.log().take();
     arena.servers[0].log.clear();
-    let clients = arena.attack.clients as usize;
-    let board = Board { acquired: vec![0; clients], ..Board::default() };
-    let stage = Arc::new(PlanStage {
-        attack: Arc::clone(&arena.attack),
-        life: arena.life,
-        plan: plan.cloned(),
-        board: watch::Sender::new(board),
-        recorder: Recorder::default(),
-        register: AtomicI64::new(0),
-        late_ns: AtomicU64::new(0),
-        promises: Promises::default(),
-    });
+    let stage = Arc::new(PlanStage::new(arena, plan, Promises::default()));
     let start = now();
     let gate = Gate::shut();
     arm(&stage, arena.proxy.rules(), &gate, LockStep::Run);

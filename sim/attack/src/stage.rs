@@ -6,7 +6,6 @@
 #![expect(clippy::disallowed_methods, reason = "workers run in real time")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
@@ -14,7 +13,6 @@ use live_world::program::Program;
 use live_world::supervisor::Signal;
 use picklock::env::Node;
 use scenarios::fault::Fault;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -52,18 +50,7 @@ pub(crate) async fn run(
     plan: Option<&AttackPlan>,
     promises: Promises,
 ) -> PlanRun {
-    let clients = arena.attack.clients;
-    let board = Board { acquired: vec![0; clients as usize], ..Board::default() };
-    let stage = Arc::new(PlanStage {
-        attack: Arc::clone(&arena.attack),
-        life: arena.life,
-        plan: plan.cloned(),
-        board: watch::Sender::new(board),
-        recorder: Recorder::default(),
-        register: AtomicI64::new(0),
-        late_ns: AtomicU64::new(0),
-        promises,
-    });
+    let stage = Arc::new(PlanStage::new(arena, plan, promises));
     let start = now();
     let mut workers: Vec<Worker> = arena.workers.iter_mut().filter_map(Option::take).collect();
     let process = workers[0].process();
