@@ -25,6 +25,8 @@ const SEARCHED: &str = "--searched --seeds 0..400";
 /// The most processor time that a run may take, in seconds: on a busy machine it may last longer.
 const LIMIT: &str = "--cpu=60";
 const AT_ONCE: usize = 2;
+/// How the planted lock is built.
+const PROFILE: &str = "planted";
 /// The share of the errors that do harm which has to be convicted, in per cent.
 const LEAST: usize = 95;
 
@@ -114,8 +116,8 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
 fn build() -> Result<(), PlantedFailure> {
     let manifest = format!("{PLANTED}/Cargo.toml");
     let built = Command::new("cargo")
-        .args(["build", "--locked", "--release", "--package", "sim", "--manifest-path", &manifest])
-        .args(["--target-dir", &format!("{PLANTED}/build")])
+        .args(["build", "--locked", "--profile", PROFILE, "--package", "sim"])
+        .args(["--manifest-path", &manifest, "--target-dir", &format!("{PLANTED}/build")])
         .status();
     match built {
         Ok(status) if status.success() => Ok(()),
@@ -219,7 +221,7 @@ fn scenarios(
 ) -> Result<Option<FoundMatrix>, PlantedFailure> {
     let out = format!("{PLANTED}/{error}-{recipe}-{searched}.json");
     let mut command = Command::new("prlimit");
-    command.args([LIMIT, &format!("{PLANTED}/build/release/picklock")]);
+    command.args([LIMIT, &format!("{PLANTED}/build/{PROFILE}/picklock")]);
     command.args(["matrix", "--quiet", "--progress", "off", "--threads", "1", "--lock", recipe]);
     command.args(["--scenario", files, "--format", &format!("json={out}")]);
     if searched {
