@@ -23,7 +23,7 @@ use scenarios::verdict::{Finding, Verdict};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use virtual_world::{VirtualWorld, WORLD};
+use virtual_world::WORLD;
 
 use super::args::{MatrixArgs, OutputFormat, ServerArgs, World};
 use super::exit::Exit;
@@ -179,7 +179,7 @@ async fn on_virtual_time(
     let (seeds, total) = (args.seeds.as_ref().map(|it| it.0.clone()), scenarios.len() as u64);
     let lua = args.lua;
     let work = move |batch: &BatchProgress| {
-        matrix::pairs(|| VirtualWorld::new(lua), &scenarios, seeds.as_ref(), threads, batch)
+        matrix::pairs(|| world::simulated(lua), &scenarios, seeds.as_ref(), threads, batch)
     };
     let (pairs, interrupted) = run_batch(terminal, total, "pairs", work).await?;
     Ok(Matrix::new(WORLD, None, pairs.map_err(failed)?, interrupted))

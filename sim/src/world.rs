@@ -3,16 +3,18 @@
 //! Invariant: what was asked for by name is used or is an error; only `auto` looks further.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use tokio::runtime::{Handle, Runtime};
 
 use super::args::{ServerArgs, World};
+use super::exit::Exit;
 use super::failure::Failure;
-use super::signal;
+use super::{print, signal};
 use live_world::LiveWorld;
 use live_world::endpoint::{Choice, RedisUrl};
 use live_world::server::{DiscoverError, ServerBinary, find_server};
-use virtual_world::VirtualWorld;
+use virtual_world::{EndlessPoll, VirtualWorld};
 
 /// A world, and what to say of the choice.
 #[derive(Debug)]
@@ -49,12 +51,30 @@ pub(super) struct Opened {
 pub(super) fn open(asked: World, server: &ServerArgs, lua: bool) -> Result<Opened, Failure> {
     if asked == World::Virtual {
         refuse_server(server)?;
-        return Ok(Opened { world: Box::new(VirtualWorld::new(lua)), why: None });
+        return Ok(Opened { world: Box::new(simulated(lua)), why: None });
     }
     let Chosen { choice, why, .. } = choose(asked, server)?;
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
     let world = LiveWorld::new(choice, Handle::current(), interrupted).lua_only(lua);
     Ok(Opened { world: Box::new(world), why: Some(why) })
+}
+
+/// A virtual world; with `lua`, its model runs every script in Lua. From the first one on, a poll that never returns ends
+/// the process, for nothing else can end it.
+pub(super) fn simulated(lua: bool) -> VirtualWorld {
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        virtual_world::watch_polls(|endless| {
+            let EndlessPoll { scenario, recipe, seed, client } = endless;
+            print::note(&format!(
+                "violated (progress): a livelock in scenario {scenario}, lock {recipe}, seed {seed}: a task of client \
+                 {client} has computed for a minute without asking its environment for anything.\n  Nothing can end \
+                 it from within, so picklock ends here, without a report; --seeds and --lock leave it out."
+            ));
+            std::process::exit(Exit::ProgressOnly as i32);
+        });
+    });
+    VirtualWorld::new(lua)
 }
 
 /// The runtime of the live worlds, and of whatever is shown meanwhile.

@@ -14,10 +14,10 @@ use scenarios::scenario::Scenario;
 
 use super::super::exit::Exit;
 use super::super::failure::Failure;
-use super::super::print;
 use super::super::terminal::Terminal;
+use super::super::{print, world};
 use super::{failed, report};
-use virtual_world::{VirtualWorld, WORLD};
+use virtual_world::WORLD;
 
 /// Replays, compares, and says how picklock ends.
 pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -45,7 +45,7 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
     }
     let scenario = Arc::new(scenario);
     let request = RunRequest::new(Arc::clone(&scenario), manifest.seed);
-    let again = VirtualWorld::new(lua).run(&request).map_err(failed)?;
+    let again = world::simulated(lua).run(&request).map_err(failed)?;
     let mut bytes = Vec::new();
     history::write(&again.history, &mut bytes).map_err(Failure::internal)?;
     if let Some(line) = first_difference(recorded.as_bytes(), &bytes) {

@@ -30,7 +30,7 @@ use super::super::terminal::Terminal;
 use super::super::{load, output, world};
 use super::report::{self, Report};
 use super::{failed, request};
-use virtual_world::{VirtualWorld, WORLD};
+use virtual_world::WORLD;
 
 /// So many failing seeds are kept.
 const KEEP: usize = 5;
@@ -49,7 +49,7 @@ pub(super) fn main(
         ));
     }
     world::refuse_server(&args.server)?;
-    let mut world = VirtualWorld::new(args.lua);
+    let mut world = world::simulated(args.lua);
     // Looked at before anything is made.
     world.check(scenario).map_err(failed)?;
     let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
@@ -101,7 +101,7 @@ fn look(
         sweep::SweepPlan { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
     let lua = args.lua;
     let work =
-        move |batch: &BatchProgress| sweep::sweep(|| VirtualWorld::new(lua), &theirs, &plan, batch);
+        move |batch: &BatchProgress| sweep::sweep(|| world::simulated(lua), &theirs, &plan, batch);
     let (swept, _) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
     let mut sweep = swept.map_err(failed)?;
     sweep.interrupted = sweep.schedules < total;

@@ -1,8 +1,8 @@
 //! The budget of a schedule: what may happen in it before it counts as a livelock.
 //!
 //! Invariant: what is counted follows from the schedule alone, never from a clock of this machine, so a schedule that is over
-//! its budget is so each time. Virtual time is bounded by whoever drives the schedule. Deliberately absent: an end to a
-//! poll that neither returns nor asks its environment for anything, for safe code cannot end it.
+//! its budget is so each time. Virtual time is bounded by whoever drives the schedule. Deliberately absent: a
+//! poll that neither returns nor asks its environment for anything; see [`super::watch`].
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

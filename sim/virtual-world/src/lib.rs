@@ -21,6 +21,7 @@ mod tasks;
 mod tests;
 mod time;
 mod timers;
+mod watch;
 
 pub use budget::Livelock;
 pub use choices::Choices;
@@ -28,3 +29,4 @@ pub use contract::VirtualWorld;
 pub use env::{VirtualConn, VirtualEnv, VirtualSubscription};
 pub use run::{Runner, Schedule, WORLD};
 pub use simulation::WitnessedCommand;
+pub use watch::{EndlessPoll, watch_polls};

@@ -94,6 +94,7 @@ impl Runner {
             let topology = self.scenario.topology();
             sim.reset(choices, seed, clients + 1, servers(&self.scenario));
             sim.budget.grant(&self.scenario);
+            sim.beat.begin(&self.scenario, seed);
             let (software, append_only) =
                 (self.scenario.software(), self.scenario.server.append_only);
             sim.servers.configure(topology, software, append_only, self.lua_only, &self.lags);

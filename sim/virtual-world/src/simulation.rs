@@ -28,6 +28,7 @@ use super::servers::VirtualServers;
 use super::tasks::TaskFuture;
 use super::time::VirtualTime;
 use super::timers::SleepTimers;
+use super::watch::WatchedBeat;
 pub(super) use witnessed::ServersWitness;
 pub use witnessed::WitnessedCommand;
 
@@ -108,6 +109,8 @@ pub(super) struct Simulation {
     pub(super) nemesis: VirtualNemesis,
     /// Where what servers carry out is written down.
     pub(super) witness: Option<ServersWitness>,
+    /// Which poll goes on, for whoever watches this thread.
+    pub(super) beat: WatchedBeat,
 }
 
 impl Simulation {
@@ -135,6 +138,7 @@ impl Simulation {
         end_ns: u64,
     ) -> NextStep {
         if let Some((task, future, is_ready)) = polled {
+            self.beat.end_poll();
             self.executor.end_poll(task, future, is_ready);
             self.crash_if_pending();
         }
@@ -150,6 +154,7 @@ impl Simulation {
                 self.budget.count_event(self.time.now_ns());
                 let process = self.executor.tasks.process(task).unwrap_or_default();
                 self.budget.begin_poll(process);
+                self.beat.begin_poll(process);
                 return NextStep::Poll(task, future);
             }
             if self.executor.tasks.live == 0 || !self.next_event(end_ns) {
