@@ -32,3 +32,8 @@ fn main() -> ExitCode {
     live_world::supervisor::main(std::env::args_os().skip(1))
         .unwrap_or_else(|| dispatch::main().into())
 }
+
+/// Ends at once, for a thread that watches one which nothing else can end.
+fn end_at_once(exit: exit::Exit) -> ! {
+    std::process::exit(exit as i32)
+}

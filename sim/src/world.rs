@@ -71,7 +71,7 @@ pub(super) fn simulated(lua: bool) -> VirtualWorld {
                  {client} has computed for a minute without asking its environment for anything.\n  Nothing can end \
                  it from within, so picklock ends here, without a report; --seeds and --lock leave it out."
             ));
-            std::process::exit(Exit::ProgressOnly as i32);
+            super::end_at_once(Exit::ProgressOnly)
         });
     });
     VirtualWorld::new(lua)
