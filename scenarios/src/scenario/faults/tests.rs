@@ -182,7 +182,7 @@ fn faults_that_cannot_be_had_are_shown_in_their_place() {
     wrong(pause, "for = \"1s\"", "for = \"0s\"", "no time", "1ns", "\"0s\"");
     wrong(pause, "for = \"1s\"", "for = \"1s\"\nby = \"1s\"", "no use for `by`", "", "\"1s\"\n");
     wrong(pause, "for = \"1s\"", "four = \"1s\"", "four", "did you mean `for`?", "four");
-    wrong(pause, "\"pause\"", "\"crash\"", "does not come back", "leave", "\"1s\"");
+    wrong(pause, "\"pause\"", "\"crash\"", "has no end", "comes_back", "\"1s\"");
     let step = "[[fault]]\nkind = \"clock-step\"\non = \"server 0\"\nat = { time = \"1s\" }\nby = \"1s\"\n";
     wrong(step, "on = \"server 0\"\n", "", "whose clock", "client 1", "[[fault]]");
     wrong(step, "\"server 0\"", "\"any\"", "whose clock", "client 1", "\"any\"");
