@@ -261,8 +261,13 @@ impl Check<'_> {
                 return self.wrong("on", why, "leave `on` away");
             }
             if *kind == Fault::SplitBrain && self.scenario.topology.sentinels.is_some() {
-                let why = "sentinels decide by themselves when the old primary steps down".to_owned();
-                return self.wrong("kind", why, "leave topology.sentinels away: picklock promotes the replica");
+                let why =
+                    "sentinels decide by themselves when the old primary steps down".to_owned();
+                return self.wrong(
+                    "kind",
+                    why,
+                    "leave topology.sentinels away: picklock promotes the replica",
+                );
             }
         }
         match to {

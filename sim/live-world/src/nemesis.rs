@@ -65,14 +65,14 @@ struct NemesisState {
     links: ClientLinks,
     messages: MessageFaults,
     server_ops: ServerOps,
-    pending_crashes: Vec<PendingCrash>,
+    pending_crashes: Vec<StagedCrash>,
     /// What deserves attention.
     remarks: Vec<String>,
     random: Pcg64,
 }
 
 /// A client that has come to the place where it crashes.
-struct PendingCrash {
+struct StagedCrash {
     client: u32,
     cue: u32,
     /// When it is there again, if ever, in nanoseconds from its death.

@@ -229,7 +229,8 @@ mod tests {
     async fn a_process_that_comes_back_does_nothing_of_its_life_before() {
         let process = Arc::new(process());
         let theirs = Arc::clone(&process);
-        let before = tokio::spawn(async move { theirs.unless_gone(std::future::pending::<()>()).await });
+        let before =
+            tokio::spawn(async move { theirs.unless_gone(std::future::pending::<()>()).await });
         tokio::task::yield_now().await;
         assert!(process.end(true) && process.is_busy(0), "there is something to come");
         process.revive();

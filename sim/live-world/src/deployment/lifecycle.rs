@@ -94,7 +94,11 @@ impl Deployment {
         &self,
         server: usize,
     ) -> Result<Option<CutAt>, PrivateServerError> {
-        self.endpoints[server].process().await.ok_or_else(PrivateServerError::not_ours)?.lose_power()
+        self.endpoints[server]
+            .process()
+            .await
+            .ok_or_else(PrivateServerError::not_ours)?
+            .lose_power()
     }
 
     /// Whether a server uses its page, so that its clocks and its disk can be made to fail.
@@ -124,7 +128,12 @@ impl Deployment {
         if self.is_up(server) {
             return Ok(());
         }
-        self.endpoints[server].process().await.ok_or_else(PrivateServerError::not_ours)?.restart().await?;
+        self.endpoints[server]
+            .process()
+            .await
+            .ok_or_else(PrivateServerError::not_ours)?
+            .restart()
+            .await?;
         // The control connection is broken, which only using it shows.
         let _ = self.command(server, &["PING"]).await;
         self.state().down[server] = false;

@@ -9,8 +9,8 @@ use rand_pcg::rand_core::Rng;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 use scenarios::history::What;
 
-use super::{Locked, PendingCrash};
 use super::server_op::ServerAction;
+use super::{Locked, StagedCrash};
 use fault_proxy::Cut;
 use harness::cues::{Cues, Recovery};
 use harness::injector::{self, Injector, ServerFault};
@@ -64,7 +64,7 @@ impl Injector for Locked<'_> {
 
     fn kill(&mut self, client: u32, comes_back_ns: Option<u64>) {
         let Some(cue) = self.state.cues.striking() else { return };
-        let crash = PendingCrash { client, cue: cue.into(), comes_back_ns };
+        let crash = StagedCrash { client, cue: cue.into(), comes_back_ns };
         self.state.pending_crashes.push(crash);
         // It crashes with its next request, or now if there is none.
         let grace_ns = span_ns(CRASH_GRACE);
@@ -124,7 +124,7 @@ impl Locked<'_> {
     pub(super) fn crash_if_pending(&mut self, client: u32) {
         let pending = &mut self.state.pending_crashes;
         let Some(at) = pending.iter().position(|it| it.client == client) else { return };
-        let PendingCrash { cue, comes_back_ns, .. } = pending.remove(at);
+        let StagedCrash { cue, comes_back_ns, .. } = pending.remove(at);
         if self.client(client).is_some_and(|it| it.kill(comes_back_ns.is_some())) {
             let for_ns = comes_back_ns.unwrap_or(0);
             injector::as_cue(self, cue, client, |it| it.note(client, Fault::Crash, for_ns));
