@@ -50,8 +50,8 @@ pub(crate) enum Use {
 }
 
 /// What a fault of a scenario may say beside whom it strikes and when.
-pub(crate) const KEYS: [&str; 8] =
-    ["for", "until", "by", "ppm", "ways", "to", "loses_hold", "error"];
+pub(crate) const KEYS: [&str; 9] =
+    ["for", "until", "by", "ppm", "ways", "to", "loses_hold", "error", "comes_back"];
 
 /// A row is a kind: its name, whom it strikes, and which of [`KEYS`] it takes, in their order. One that
 /// needs both `for` and `until` needs one of them.
@@ -88,43 +88,54 @@ macro_rules! faults {
 }
 
 faults! {
-    // Name, whom it strikes,                    for, until, by, ppm, ways, to, loses_hold, error.
+    // Name, whom it strikes,                    for, until, by, ppm, ways, to, loses_hold, error, comes_back.
     /// A client stood still.
-    Pause "pause" Client                         [Needs Needs No No No No No No],
+    Pause "pause" Client                         [Needs Needs No No No No No No No],
     /// A client died.
-    Crash "crash" Client                         [No No No No No No No No],
+    Crash "crash" Client                         [No No No No No No No No May],
     /// A message took longer than its latency says.
-    Delay "delay" Message                        [Needs Needs No No May No No No],
+    Delay "delay" Message                        [Needs Needs No No May No No No No],
     /// A request was lost on its way.
-    LoseRequest "lose-request" Message           [No No No No No No No No],
+    LoseRequest "lose-request" Message           [No No No No No No No No No],
     /// A reply was lost on its way.
-    LoseReply "lose-reply" Message               [No No No No No No No No],
+    LoseReply "lose-reply" Message               [No No No No No No No No No],
     /// A connection broke.
-    Reset "reset" Message                        [No No No No May No No No],
+    Reset "reset" Message                        [No No No No May No No No No],
     /// A server answered a request with an error, and did nothing.
-    Refuse "refuse" Message                      [No No No No No No No Needs],
+    Refuse "refuse" Message                      [No No No No No No No Needs No],
     /// A client was cut off from a server, one way or both.
-    Partition "partition" Client                 [Needs Needs No No May No No No],
+    Partition "partition" Client                 [Needs Needs No No May No No No No],
     /// Clocks run apart.
-    Drift "drift" Either                         [No No No Needs No No No No],
+    Drift "drift" Either                         [No No No Needs No No No No No],
     /// A wall clock jumped, a server's or a client's.
-    ClockStep "clock-step" Either                [No No Needs No No No May No],
+    ClockStep "clock-step" Either                [No No Needs No No No May No No],
     /// The server forgot its scripts.
-    ScriptFlush "script-flush" Server            [No No No No No No No No],
+    ScriptFlush "script-flush" Server            [No No No No No No No No No],
     /// The lock's key was evicted, or somebody deleted it.
-    Evict "evict" ServerKeys                     [No No No No No No No No],
+    Evict "evict" ServerKeys                     [No No No No No No No No No],
+    /// Somebody deleted every key that the server had. It still knows its scripts.
+    Flush "flush" ServerKeys                     [No No No No No No No No No],
+    /// A server stood still: it answered nobody, and then did all that it had been sent.
+    Stall "server-stall" Server                  [Needs No No No No No No No No],
     /// The primary died, and a replica took its place with what it had.
-    Failover "failover" ServerEnds               [Needs No No No No May May No],
+    Failover "failover" ServerEnds               [Needs No No No No May May No No],
+    /// A replica took the primary's place, and the primary went on for some as if nothing had happened.
+    SplitBrain "split-brain" ServerEnds          [Needs No No No No May May No No],
     /// A server was without power: of its file, what had not been synced is gone.
-    PowerLoss "power-loss" ServerEnds            [Needs No No No No No No No],
+    PowerLoss "power-loss" ServerEnds            [Needs No No No No No No No No],
     /// A server's process died and was started again.
-    ServerCrash "server-crash" ServerEnds        [Needs No No No No No No No],
+    ServerCrash "server-crash" ServerEnds        [Needs No No No No No No No No],
 }
 
 impl Fault {
     /// Whether a server may have lost keys by it that it had granted.
     pub fn loses_keys(self) -> bool {
         matches!(self.strikes(), Strikes::ServerKeys | Strikes::ServerEnds)
+    }
+
+    /// Whether it takes servers that can be ended or follow each other.
+    pub(crate) fn ends_server(self) -> bool {
+        self.strikes() == Strikes::ServerEnds
     }
 
     /// Whether it happens to a message on its way.
@@ -146,6 +157,7 @@ impl Fault {
         };
         Some(match self {
             Self::Pause => format!("stands still{}", lasts("for")),
+            Self::Crash if for_ns > 0 => format!("dies, and comes back{}", lasts("after")),
             Self::Crash => "dies".to_owned(),
             // A late message that is nobody's in particular, and clocks that drift, are in every story.
             Self::Delay if client == 0 => return None,
@@ -162,6 +174,11 @@ impl Fault {
             Self::ClockStep => format!("has its clock jump{}", lasts("by")),
             Self::ScriptFlush => "makes the server forget its scripts".to_owned(),
             Self::Evict => "evicts the lock's key".to_owned(),
+            Self::Flush => "deletes all keys of the server".to_owned(),
+            Self::Stall => format!("has the server stand still{}", lasts("for")),
+            Self::SplitBrain => {
+                format!("has a replica take over, while the old primary goes on{}", lasts("for"))
+            }
             Self::Failover => "kills the primary, and a replica takes over".to_owned(),
             Self::PowerLoss => format!("cuts the server's power{}", lasts("for")),
             Self::ServerCrash => format!("kills the server{}", lasts("for")),

@@ -288,7 +288,7 @@ impl Scenario {
     /// real ones and those of the virtual world do.
     pub fn only_servers(&self) -> Option<&'static str> {
         match () {
-            () if self.faults.iter().any(|it| it.kind.loses_keys()) => {
+            () if self.faults.iter().any(|it| it.kind.ends_server()) => {
                 Some("the end of a server ([[fault]])")
             }
             () if self.faults.iter().any(Staged::is_of_server_clock) => {

@@ -8,35 +8,42 @@ use live_support::{play_all, struck};
 use live_world::endpoint::Choice;
 use scenarios::fault::Fault;
 
-/// Which pairs, and the fault that each stages; none where it stages none.
-const PAIRS: [(&str, &str, Option<Fault>); 20] = [
-    ("check-then-create", "exists-then-set", Some(Fault::Pause)),
-    ("check-then-create", "single", Some(Fault::Pause)),
-    ("clock-skew", "getset-timestamp", Some(Fault::ClockStep)),
-    ("clock-skew", "single", Some(Fault::ClockStep)),
-    ("crash-holder", "no-ttl", Some(Fault::Crash)),
-    ("crash-holder", "single", Some(Fault::Crash)),
-    ("expiry-race", "get-del-release", Some(Fault::Pause)),
-    ("expiry-race", "single", Some(Fault::Pause)),
-    ("gc-pause", "del-release", Some(Fault::Pause)),
-    ("gc-pause", "redlock", Some(Fault::Pause)),
-    ("gc-pause", "no-ttl", Some(Fault::Pause)),
-    ("gc-pause", "single", Some(Fault::Pause)),
-    ("holder-cut-off", "polling", Some(Fault::Partition)),
-    ("holder-cut-off", "single", Some(Fault::Partition)),
-    ("long-job", "polling", None),
-    ("script-flush", "single", Some(Fault::ScriptFlush)),
-    ("slow-network", "del-release", Some(Fault::Delay)),
-    ("slow-network", "single", Some(Fault::Delay)),
-    ("stale-write", "fenced", Some(Fault::Pause)),
-    ("stale-write", "polling", Some(Fault::Pause)),
+/// Which pairs, and the faults that each stages.
+const PAIRS: [(&str, &str, &[Fault]); 26] = [
+    ("check-then-create", "exists-then-set", &[Fault::Pause]),
+    ("check-then-create", "single", &[Fault::Pause]),
+    ("clock-skew", "getset-timestamp", &[Fault::ClockStep]),
+    ("clock-skew", "single", &[Fault::ClockStep]),
+    ("client-restarts", "del-release", &[Fault::Delay, Fault::Crash]),
+    ("client-restarts", "single", &[Fault::Delay, Fault::Crash]),
+    ("crash-holder", "no-ttl", &[Fault::Crash]),
+    ("crash-holder", "single", &[Fault::Crash]),
+    ("expiry-race", "get-del-release", &[Fault::Pause]),
+    ("expiry-race", "single", &[Fault::Pause]),
+    ("gc-pause", "del-release", &[Fault::Pause]),
+    ("gc-pause", "redlock", &[Fault::Pause]),
+    ("gc-pause", "no-ttl", &[Fault::Pause]),
+    ("gc-pause", "single", &[Fault::Pause]),
+    ("holder-cut-off", "polling", &[Fault::Partition]),
+    ("holder-cut-off", "single", &[Fault::Partition]),
+    ("keys-flushed", "notify", &[Fault::Flush]),
+    ("keys-flushed", "polling", &[Fault::Flush]),
+    ("long-job", "polling", &[]),
+    ("script-flush", "single", &[Fault::ScriptFlush]),
+    ("server-stalls", "del-release", &[Fault::Stall]),
+    ("server-stalls", "single", &[Fault::Stall]),
+    ("slow-network", "del-release", &[Fault::Delay]),
+    ("slow-network", "single", &[Fault::Delay]),
+    ("stale-write", "fenced", &[Fault::Pause]),
+    ("stale-write", "polling", &[Fault::Pause]),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_story_comes_out_as_in_the_virtual_world() {
-    play_all(&Choice::Embedded, 6, &PAIRS, |scenario, lock, fault, run| {
-        let of_hold = !matches!(scenario, "check-then-create" | "clock-skew");
-        let expected: Vec<_> = fault.map(|it| (it, of_hold, Some(0))).into_iter().collect();
+    play_all(&Choice::Embedded, 6, &PAIRS, |scenario, lock, faults, run| {
+        let of_hold = !matches!(scenario, "check-then-create" | "clock-skew" | "client-restarts");
+        let expected = (0..).zip(faults).map(|(place, it)| (*it, of_hold, Some(place)));
+        let expected: Vec<_> = expected.collect();
         let struck = struck(&run.history).into_iter();
         let struck: Vec<_> = struck.map(|it| (it.0, it.1 && of_hold, it.2)).collect();
         assert_eq!(struck, expected, "{scenario} {lock}");

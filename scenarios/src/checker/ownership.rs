@@ -40,12 +40,13 @@ struct Op {
     found: u32,
 }
 
-/// A server has lost its memory, and perhaps what it had granted.
+/// A server has lost its memory, and perhaps what it had granted. While two servers stand for one, nothing that either
+/// grants is certain.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     node: u16,
     from_ns: u64,
-    /// Until it, or the one that took its place, could be used again.
+    /// Until it, or the one that took its place, could be used again and is the only one.
     until_ns: u64,
 }
 
@@ -106,6 +107,7 @@ struct Ownership {
     touched: bool,
     margin_ns: u64,
     stamped: bool,
+    exact: bool,
     ops: Vec<Op>,
     losses: Vec<Loss>,
     /// When servers' clocks jumped: which one's, or perhaps any's, and when.
@@ -113,8 +115,8 @@ struct Ownership {
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
-    let Head { margin_ns, stamped, .. } = *head;
-    Some(Box::new(Ownership { margin_ns, stamped, ..Ownership::default() }))
+    let Head { margin_ns, stamped, exact, .. } = *head;
+    Some(Box::new(Ownership { margin_ns, stamped, exact, ..Ownership::default() }))
 }
 
 impl Checker for Ownership {
@@ -129,7 +131,11 @@ impl Checker for Ownership {
             (What::Unanswered(_), Some(command)) => self.ended(seen.event.op, command, 0),
             (What::Fault { fault, node, for_ns, .. }, _) => {
                 if let Some(node) = node.filter(|_| fault.loses_keys()) {
-                    let until_ns = at_ns.saturating_add(for_ns);
+                    let until_ns = match fault {
+                        // In real time nobody can say at which moment the old primary stepped down.
+                        Fault::SplitBrain if !self.exact => u64::MAX,
+                        _ => at_ns.saturating_add(for_ns),
+                    };
                     self.losses.push(Loss { node, from_ns: at_ns, until_ns });
                 }
                 // The jump of a client's clock moves no expiry of a key.

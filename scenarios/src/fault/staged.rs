@@ -48,6 +48,9 @@ pub struct Staged {
     /// What a server answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorAnswer>,
+    /// So long after its death a client is there again as a new process; none: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comes_back: Option<Span>,
 }
 
 /// When a fault strikes: exactly one of the first four is given.

@@ -54,6 +54,15 @@ pub struct Swarm {
     pub server_crashes: u32,
     /// How long until it is there again, at most.
     pub server_crash: Span,
+    /// How many times a server may stand still.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub server_stalls: u32,
+    /// For how long each, at most.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub server_stall: Span,
+    /// How long until a client that has died is there again, at most; nothing: it never is.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub comes_back: Span,
     /// Faults that are planned strike within this time from the start.
     pub within: Span,
 }
@@ -71,6 +80,11 @@ pub struct Strike {
     pub chance: Chance,
     /// For how long.
     pub max: Span,
+}
+
+/// Whether nothing is said, so that a manifest has no word of it either.
+fn is_nothing<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Chance {
@@ -125,6 +139,7 @@ impl Swarm {
             !self.clock_step.0.is_zero(),
             !self.client_clock_step.0.is_zero(),
             self.script_flush,
+            self.server_stalls > 0,
         ];
         let ends = self.ends().map(|(_, most, _)| most > 0);
         let all = chances.into_iter().chain(others).chain(ends);
@@ -153,6 +168,8 @@ impl Swarm {
             self.order.then(|| "tasks that are ready at once go in any order".to_owned()),
             hard("clients stand still", self.pause, "calls").map(|it| it.replace(" by ", " for ")),
             share("clients die", self.crash, "calls"),
+            (!self.comes_back.0.is_zero())
+                .then(|| format!("who dies is there again after up to {}", self.comes_back)),
             hard("messages are late", self.delay, "them"),
             share("requests are lost", self.lose_request, "them"),
             share("replies are lost", self.lose_reply, "them"),
@@ -171,6 +188,7 @@ impl Swarm {
                 "crashes of servers",
                 self.server_crash,
             ),
+            times(self.server_stalls, "stall of a server", "stalls of servers", self.server_stall),
         ];
         descriptions.into_iter().flatten().collect()
     }
@@ -208,6 +226,7 @@ mod tests {
             Swarm { failovers: 1, ..Swarm::default() },
             Swarm { power_losses: 1, ..Swarm::default() },
             Swarm { server_crashes: 1, ..Swarm::default() },
+            Swarm { server_stalls: 1, ..Swarm::default() },
             Swarm {
                 client_clock_step: Span(std::time::Duration::from_secs(1)),
                 ..Swarm::default()

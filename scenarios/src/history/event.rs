@@ -144,7 +144,7 @@ pub enum What {
     Fault {
         /// Which.
         fault: Fault,
-        /// The server that lost memory or file by it, as clients name it; none where none did.
+        /// The server that lost memory or file by it, or stood still, as clients name it; none where none did.
         node: Option<u16>,
         /// For how long, in nanoseconds; 0 where it does not last.
         for_ns: u64,

@@ -100,6 +100,7 @@ impl Check<'_> {
     /// What it has, and has not, of what its kind takes.
     fn keys(&self) -> Result<(), KeyError> {
         let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, error, .. } = self.fault;
+        let comes_back = self.fault.comes_back;
         let has = |key: &str| match key {
             "for" => lasts.is_some(),
             "until" => until.is_some(),
@@ -108,6 +109,7 @@ impl Check<'_> {
             "ways" => ways.is_some(),
             "to" => to.is_some(),
             "error" => error.is_some(),
+            "comes_back" => comes_back.is_some(),
             _ => *loses_hold,
         };
         let name = kind.name();
@@ -116,8 +118,9 @@ impl Check<'_> {
             if it == Use::No && has(key) {
                 let why = match (kind, key) {
                     (Fault::Crash, "for") => {
-                        "a client that crashes does not come back, so `for` means nothing"
-                            .to_owned()
+                        let why = "a crash has no end, so `for` means nothing".to_owned();
+                        let help = "write comes_back = \"1s\" for a client that is started again";
+                        return self.wrong(key, why, help);
                     }
                     _ => format!("a {name} has no use for `{key}`"),
                 };
@@ -127,7 +130,7 @@ impl Check<'_> {
         let missing = |key: &str, help: &str| {
             self.wrong("", format!("this {name} does not say `{key}`"), help)
         };
-        let [lasts, until, by, ppm, .., error] = uses;
+        let [lasts, until, by, ppm, .., error, _] = uses;
         match () {
             () if until == Use::Needs && !has("for") && !has("until") => {
                 missing("for", "add for = \"1s\", or until = { phase = \"acquire.applied\" }")
@@ -159,6 +162,10 @@ impl Check<'_> {
         if lasts.is_some_and(|lasts| lasts.0.is_zero()) {
             let why = format!("a {name} that lasts no time does nothing");
             return self.wrong("for", why, "1ns is the least");
+        }
+        if self.fault.comes_back.is_some_and(|comes_back| comes_back.0.is_zero()) {
+            let why = "a client that is there again at once has not died".to_owned();
+            return self.wrong("comes_back", why, "1ns is the least");
         }
         if by.is_some_and(|by| by.0 == 0) {
             let why = "a clock that jumps by nothing does not jump".to_owned();
@@ -245,13 +252,22 @@ impl Check<'_> {
             }
             _ => {}
         }
-        if *kind == Fault::Failover {
+        if matches!(kind, Fault::Failover | Fault::SplitBrain) {
             let Topology::Replicated { .. } = self.scenario.topology() else {
                 return self.no_replica();
             };
             if whom != Whom::Primary {
-                let why = format!("a failover is of the primary, and not of {whom}");
+                let why = format!("a {name} is of the primary, and not of {whom}");
                 return self.wrong("on", why, "leave `on` away");
+            }
+            if *kind == Fault::SplitBrain && self.scenario.topology.sentinels.is_some() {
+                let why =
+                    "sentinels decide by themselves when the old primary steps down".to_owned();
+                return self.wrong(
+                    "kind",
+                    why,
+                    "leave topology.sentinels away: picklock promotes the replica",
+                );
             }
         }
         match to {

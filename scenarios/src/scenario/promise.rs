@@ -160,8 +160,9 @@ impl Scenario {
             Duration::from_nanos(most_ns).saturating_mul(most.saturating_mul(2))
         });
         let down = ends.into_iter().fold(cut_off, Duration::saturating_add);
+        let down = down.saturating_add(swarm.server_stall.0.saturating_mul(swarm.server_stalls));
         let looks = match self.about_lock().fair {
-            _ if in_a_row == 0 && swarm.partitions == 0 => 0,
+            _ if in_a_row == 0 && swarm.partitions == 0 && swarm.server_stalls == 0 => 0,
             Some(_) => LOOKS_IN_LINE,
             None => LOOKS,
         };

@@ -32,6 +32,8 @@ pub enum Recovery<H> {
     Resume(u32),
     /// This client reaches the servers again.
     Mend(u32),
+    /// This client, which has died, is there again as a new process.
+    Revive(u32),
     /// These messages are delivered.
     Deliver(H),
 }
@@ -121,6 +123,13 @@ impl<H: Copy> Cues<H> {
     /// Whether this client has the lock.
     pub fn holds(&self, client: u32) -> bool {
         self.holders.get(client as usize).copied().unwrap_or_default()
+    }
+
+    /// This client has died: what it held it holds no more.
+    pub fn dies(&mut self, client: u32) {
+        if let Some(holds) = self.holders.get_mut(client as usize) {
+            *holds = false;
+        }
     }
 
     /// A fault that strikes this client lasts until what its cue says, if it says so.

@@ -6,6 +6,7 @@
 
 use picklock::env::{Mark, Phase};
 use scenarios::fault::{Chance, Fault, Staged, Ways, When, Whom};
+use scenarios::span::Span;
 
 use crate::cues::{Cues, Recovery};
 
@@ -36,8 +37,12 @@ pub trait Injector {
     fn pause(&mut self, client: u32, cue: &Staged) -> bool;
     /// A client that was stopped goes on.
     fn resume(&mut self, client: u32);
-    /// Ends a client for good, once it has sent what it was about to send.
-    fn kill(&mut self, client: u32);
+    /// Ends a client, once it has sent what it was about to send. Where it comes back, the world is to call [`end`]
+    /// with [`Recovery::Revive`] so many nanoseconds after its death.
+    fn kill(&mut self, client: u32, comes_back_ns: Option<u64>);
+    /// A client that has died is there again: a new process with connections of its own, which begins anew with what
+    /// clients do.
+    fn revive(&mut self, client: u32);
     /// Cuts a client off from the servers of the lock.
     fn cut(&mut self, client: u32, ways: Ways, cue: &Staged);
     /// It reaches them again.
@@ -61,6 +66,23 @@ pub enum ServerFault {
     FlushScripts,
     /// The lock's key is gone, as after an eviction.
     Evict,
+    /// All its keys are gone, as after FLUSHALL.
+    Flush,
+    /// It stands still for so many nanoseconds, while its clocks go on. What reaches it meanwhile it then carries out.
+    Stall {
+        /// For how long.
+        for_ns: u64,
+    },
+    /// A replica takes the place of this server, the primary, which goes on for one client, until it steps down and
+    /// forgets what the other does not know.
+    SplitBrain {
+        /// Who replaces it, if somebody is named.
+        to: Option<u32>,
+        /// Who stays with it.
+        keeps: u32,
+        /// For how many nanoseconds.
+        for_ns: u64,
+    },
     /// Its wall clock jumps by so many nanoseconds.
     StepClock(i64),
     /// From now on its clocks run faster by so many parts per million, or slower.
@@ -182,17 +204,22 @@ pub fn as_cue<I: Injector>(world: &mut I, cue: u32, client: u32, act: impl FnOnc
 fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32) {
     let server = match staged.whom() {
         Whom::Server(server) => Some(server),
-        Whom::Any if staged.kind.loses_keys() => world.any_server(),
+        Whom::Any if staged.kind.loses_keys() || staged.kind == Fault::Stall => world.any_server(),
         _ => None,
     };
     let of_server = staged.whom().is_server();
+    let to = match staged.to {
+        Some(Whom::Server(to)) => Some(to),
+        _ => None,
+    };
+    let for_ns = staged.lasts_ns().unwrap_or(0);
     match staged.kind {
         Fault::Pause => {
             if world.pause(client, staged) {
                 lasts(world, staged, client, Recovery::Resume(client));
             }
         }
-        Fault::Crash => world.kill(client),
+        Fault::Crash => world.kill(client, staged.comes_back.map(Span::ns)),
         Fault::Partition => {
             world.cut(client, staged.ways.unwrap_or_default(), staged);
             lasts(world, staged, client, Recovery::Mend(client));
@@ -210,12 +237,15 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
         },
         Fault::ScriptFlush => world.strike_server(server, ServerFault::FlushScripts),
         Fault::Evict => world.strike_server(server, ServerFault::Evict),
+        Fault::Flush => world.strike_server(server, ServerFault::Flush),
+        Fault::Stall => world.strike_server(server, ServerFault::Stall { for_ns }),
+        Fault::SplitBrain => {
+            // Who has come to its place stays with the old primary; where nobody has, anybody may.
+            let keeps = if client == 0 { world.any_client() } else { client };
+            world.strike_server(server, ServerFault::SplitBrain { to, keeps, for_ns });
+        }
         Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => {
-            let to = match staged.to {
-                Some(Whom::Server(to)) => Some(to),
-                _ => None,
-            };
-            let (fault, for_ns) = (staged.kind, staged.lasts_ns().unwrap_or(0));
+            let fault = staged.kind;
             world.strike_server(server, ServerFault::End { fault, to, for_ns });
         }
     }
@@ -234,6 +264,7 @@ pub fn end<I: Injector>(world: &mut I, end: Recovery<I::Held>) {
     match end {
         Recovery::Resume(client) => world.resume(client),
         Recovery::Mend(client) => world.mend(client),
+        Recovery::Revive(client) => world.revive(client),
         Recovery::Deliver(held) => world.deliver(held),
     }
 }

@@ -57,8 +57,12 @@ struct Launcher {
 struct DeploymentState {
     /// Which server `Node(0)` leads to.
     primary: usize,
+    /// The old primary that goes on beside the new one.
+    lingering: Option<usize>,
     /// Which have ended.
     down: Vec<bool>,
+    /// Which stand still.
+    stalled: Vec<bool>,
     /// Which have shown that they use their page, so that their clocks and disks can be made to fail.
     paged: Vec<bool>,
     /// A server has ended, and its counts with it.
@@ -127,7 +131,8 @@ impl Deployment {
             }
         };
         let down = vec![false; endpoints.len()];
-        let state = DeploymentState { paged: down.clone(), down, ..DeploymentState::default() };
+        let (paged, stalled) = (down.clone(), down.clone());
+        let state = DeploymentState { paged, down, stalled, ..DeploymentState::default() };
         let (state, sentinels) = (Mutex::new(state), OnceLock::new());
         let deployment = Self { endpoints, topology, state, sentinels, launcher };
         deployment.verify_pages().await;
@@ -249,6 +254,14 @@ impl Deployment {
     /// Deletes the lock's key, as an eviction does.
     pub(crate) async fn evict(&self, server: usize) -> Result<(), CallError> {
         self.command(server, &["DEL", &self.lock_key()]).await.map(drop)
+    }
+
+    /// Deletes every key of a server. On one of somebody else's nothing is done.
+    pub(crate) async fn flush(&self, server: usize) -> Result<(), CallError> {
+        if !self.first().is_private() {
+            return Err(CallError::NotSent("others may use this server".into()));
+        }
+        self.command(server, &["FLUSHALL"]).await.map(drop)
     }
 
     fn lock_key(&self) -> String {

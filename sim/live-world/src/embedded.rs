@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +21,7 @@ use resp::{ErrorReply, Parsed, Reply, RequestParser, encode, is_http};
 use smallvec::SmallVec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
@@ -50,7 +52,17 @@ pub enum StartError {
 pub struct EmbeddedServer {
     addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
+    stalls: UnboundedSender<ThreadStall>,
+    /// What ends a stall when it is dropped.
+    stalled: Mutex<Option<mpsc::Sender<()>>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What a server's thread is asked to wait for, and whom it tells that it does.
+#[derive(Debug)]
+struct ThreadStall {
+    waits: oneshot::Sender<()>,
+    until: mpsc::Receiver<()>,
 }
 
 /// Is shown every request right after it was carried out, on the server's thread.
@@ -91,16 +103,18 @@ pub fn start_tapped(
         .build()
         .map_err(StartError::Thread)?;
     let (stop, stopped) = oneshot::channel();
+    let (stalls, stalled) = unbounded_channel();
     let thread = std::thread::Builder::new()
         .name("embedded-redis".to_owned())
         .spawn(move || {
             // The model is not Send, so it is made where it lives.
             let model = Rc::new(RefCell::new(Model::new(options)));
             let local = LocalSet::new();
-            local.block_on(&runtime, serve(listener, model, tap, stopped));
+            local.block_on(&runtime, serve(listener, model, tap, stopped, stalled));
         })
         .map_err(StartError::Thread)?;
-    Ok(EmbeddedServer { addr, stop: Some(stop), thread: Some(thread) })
+    let (stop, stalled) = (Some(stop), Mutex::default());
+    Ok(EmbeddedServer { addr, stop, stalls, stalled, thread: Some(thread) })
 }
 
 impl EmbeddedServer {
@@ -108,10 +122,27 @@ impl EmbeddedServer {
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
+
+    /// It stands still from now on: it reads nothing and answers nobody, until it is [woken](Self::wake).
+    pub async fn stall(&self) {
+        let (waits, waiting) = oneshot::channel();
+        let (end, until) = mpsc::channel();
+        // Where its thread has ended, it stands still for ever.
+        if self.stalls.send(ThreadStall { waits, until }).is_ok() {
+            let _ = waiting.await;
+        }
+        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    }
+
+    /// It goes on.
+    pub fn wake(&self) {
+        drop(self.stalled.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
 }
 
 impl Drop for EmbeddedServer {
     fn drop(&mut self) {
+        self.wake();
         // An error means that the thread has ended by itself.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take() {
@@ -125,6 +156,7 @@ async fn serve(
     model: Rc<RefCell<Model>>,
     tap: Option<Box<dyn Tap>>,
     mut stopped: oneshot::Receiver<()>,
+    mut stalls: UnboundedReceiver<ThreadStall>,
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let tap = RefCell::new(tap);
@@ -134,6 +166,11 @@ async fn serve(
         tokio::select! {
             biased;
             _ = &mut stopped => return,
+            Some(ThreadStall { waits, until }) = stalls.recv() => {
+                let _ = waits.send(());
+                // The whole thread waits, as a process does that stands still; an error ends it.
+                let _ = until.recv();
+            }
             _ = expiry.tick() => {
                 hub.model.borrow_mut().expire_due(wall_clock(), EXPIRY_LIMIT);
                 hub.model.borrow_mut().fsync_due(wall_clock());

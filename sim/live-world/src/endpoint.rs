@@ -37,8 +37,8 @@ pub use self::refusal::Refusal;
 use self::url::Login;
 pub use self::url::{RedisUrl, UrlError};
 use super::embedded::EmbeddedServer;
-use super::server::{Password, PrivateServer};
-use super::supervisor::Supervisor;
+use super::server::{Password, PrivateServer, PrivateServerError};
+use super::supervisor::{Signal, Supervisor};
 use super::wire::command_of;
 use fault_proxy::Upstream;
 
@@ -78,6 +78,36 @@ impl Endpoint {
         match &self.owned {
             Owned::Server { server, .. } => Some(server.lock().await),
             Owned::Nothing | Owned::Embedded(_) => None,
+        }
+    }
+
+    /// Has the server stand still until it is [woken](Self::wake): what reaches it meanwhile it then carries out.
+    ///
+    /// # Errors
+    /// [`PrivateServerError::NotRunning`] where picklock has not started it, or it has ended.
+    pub(crate) async fn stall(&self) -> Result<(), PrivateServerError> {
+        match &self.owned {
+            Owned::Nothing => Err(PrivateServerError::not_ours()),
+            Owned::Embedded(server) => {
+                server.stall().await;
+                Ok(())
+            }
+            Owned::Server { server, .. } => server.lock().await.stall().await,
+        }
+    }
+
+    /// Lets the server go on.
+    ///
+    /// # Errors
+    /// As [`stall`](Self::stall).
+    pub(crate) async fn wake(&self) -> Result<(), PrivateServerError> {
+        match &self.owned {
+            Owned::Nothing => Err(PrivateServerError::not_ours()),
+            Owned::Embedded(server) => {
+                server.wake();
+                Ok(())
+            }
+            Owned::Server { server, .. } => server.lock().await.signal(Signal::Cont),
         }
     }
 

@@ -28,6 +28,8 @@ pub struct LiveEnv {
     client: ClientId,
     /// Empty once the client is gone: its connections end with the last task that has one.
     inner: Arc<Mutex<TokioEnv>>,
+    /// Makes an environment without connections, for a client that is there again.
+    anew: Arc<dyn Fn() -> TokioEnv + Send + Sync>,
     random: Arc<Mutex<Pcg64>>,
     running: watch::Sender<usize>,
     pub(super) process: Arc<ClientProcess>,
@@ -45,11 +47,17 @@ impl LiveEnv {
     /// A connection that has been idle for a second is looked at with a PING before it is used
     /// again, which is sent or withdrawn; so PING cannot be counted.
     pub fn new(client: ClientId, seed: u64, links: Vec<redis::Client>) -> Self {
-        Self::over(client, seed, TokioEnv::from_clients(links, TokioOptions::default()))
+        let anew = move || TokioEnv::from_clients(links.clone(), TokioOptions::default());
+        Self::over(client, seed, Arc::new(anew))
     }
 
-    /// The environment of `client` over this one of a service.
-    pub(super) fn over(client: ClientId, seed: u64, inner: TokioEnv) -> Self {
+    /// The environment of `client` over those of a service that this makes.
+    pub(super) fn over(
+        client: ClientId,
+        seed: u64,
+        anew: Arc<dyn Fn() -> TokioEnv + Send + Sync>,
+    ) -> Self {
+        let inner = anew();
         // Both are hashed, for neighbouring seeds and clients must not have related streams.
         let of_client = Pcg64::seed_from_u64(u64::from(client.0)).next_u64();
         let generator = Pcg64::seed_from_u64(seed ^ of_client);
@@ -57,7 +65,7 @@ impl LiveEnv {
         let random = Arc::new(Mutex::new(generator));
         let process = Arc::new(ClientProcess::new(inner.now(), inner.wall()));
         let (inner, origin) = (Arc::new(Mutex::new(inner)), Instant::default());
-        Self { client, inner, random, running, process, nemesis: None, origin }
+        Self { client, inner, anew, random, running, process, nemesis: None, origin }
     }
 
     /// The same client in a run that began then.
@@ -121,14 +129,19 @@ impl ClientControl for LiveEnv {
         self.process.resume();
     }
 
-    fn kill(&self) -> bool {
-        let was_there = self.process.end();
+    fn kill(&self, comes_back: bool) -> bool {
+        let was_there = self.process.end(comes_back);
         if was_there {
             // Its tasks have handles of their own, and are dropped when they are polled next.
             let no_servers = TokioEnv::from_clients(Vec::new(), TokioOptions::default());
             *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = no_servers;
         }
         was_there
+    }
+
+    fn revive(&self) {
+        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = (self.anew)();
+        self.process.revive();
     }
 
     fn block(&self) {

@@ -65,11 +65,18 @@ struct NemesisState {
     links: ClientLinks,
     messages: MessageFaults,
     server_ops: ServerOps,
-    /// Clients that have come to the place where they crash, and the cue.
-    pending_crashes: Vec<(u32, u32)>,
+    pending_crashes: Vec<StagedCrash>,
     /// What deserves attention.
     remarks: Vec<String>,
     random: Pcg64,
+}
+
+/// A client that has come to the place where it crashes.
+struct StagedCrash {
+    client: u32,
+    cue: u32,
+    /// When it is there again, if ever, in nanoseconds from its death.
+    comes_back_ns: Option<u64>,
 }
 
 /// A client as the nemesis controls it.
@@ -78,8 +85,10 @@ pub(super) trait ClientControl: Send + Sync {
     fn stop(&self) -> bool;
     /// Lets it go on after a stop.
     fn resume(&self);
-    /// Ends it for good, and its connections; whether it was there.
-    fn kill(&self) -> bool;
+    /// Ends it and its connections, for good unless it comes back; whether it was there.
+    fn kill(&self, comes_back: bool) -> bool;
+    /// It is there again: a new process, which has no connections yet.
+    fn revive(&self);
     /// Keeps it waiting, until it has been [unblocked](Self::unblock) as often as blocked.
     fn block(&self);
     /// Undoes one [block](Self::block).
@@ -235,6 +244,13 @@ impl LiveNemesis {
 impl NemesisInner {
     fn write(&self, client: u32, what: What) {
         self.journal.write(|| (self.elapsed_ns)(), client, 0, 0, |_| what);
+    }
+
+    /// A client has died: what it held it holds no more.
+    fn dies(&self, client: u32) {
+        if let Some(holds) = self.holds.get(client as usize) {
+            holds.store(false, Ordering::Relaxed);
+        }
     }
 
     fn holds(&self, client: u32) -> bool {

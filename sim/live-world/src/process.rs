@@ -43,6 +43,10 @@ struct RunState {
     /// So many operations have to be done before it goes on.
     blocked: u32,
     gone: bool,
+    /// It will be there again.
+    comes_back: bool,
+    /// How many times it has been there again.
+    lives: u32,
 }
 
 impl ClientProcess {
@@ -99,9 +103,32 @@ impl ClientProcess {
         self.state.send_modify(|it| it.blocked = it.blocked.saturating_sub(1));
     }
 
-    /// Ends it; whether it was there.
-    pub(super) fn end(&self) -> bool {
-        self.state.send_if_modified(|it| !std::mem::replace(&mut it.gone, true))
+    /// Ends it, for good unless it comes back; whether it was there.
+    pub(super) fn end(&self, comes_back: bool) -> bool {
+        self.state.send_if_modified(|it| {
+            let was_there = !std::mem::replace(&mut it.gone, true);
+            it.comes_back |= was_there && comes_back;
+            was_there
+        })
+    }
+
+    /// It is there again, and runs; nothing that it did in its life before goes on.
+    pub(super) fn revive(&self) {
+        self.state.send_if_modified(|it| {
+            let revives = it.gone && it.comes_back;
+            if revives {
+                *it = RunState { lives: it.lives + 1, ..RunState::default() };
+            }
+            revives
+        });
+    }
+
+    /// Returns when it is there again after its end; false if it never will be.
+    pub(super) async fn is_revived(&self) -> bool {
+        let mut state = self.state.subscribe();
+        let known = state.wait_for(|it| !it.gone || !it.comes_back).await;
+        // The channel cannot close: its sender is this process's own.
+        known.is_ok_and(|it| !it.gone)
     }
 
     /// It has done all that it was to do.
@@ -117,11 +144,14 @@ impl ClientProcess {
 
     /// Whether it may still do something before it is resumed: of a stopped one, only timers go on.
     pub(super) fn is_busy(&self, tasks: usize) -> bool {
-        let RunState { stopped, gone, .. } = *self.state.borrow();
-        if stopped && !gone {
+        let RunState { stopped, gone, comes_back, .. } = *self.state.borrow();
+        if gone {
+            return comes_back;
+        }
+        if stopped {
             return self.timers.load(Ordering::Relaxed) > 0;
         }
-        !gone && (tasks > 0 || !self.finished.load(Ordering::Relaxed))
+        tasks > 0 || !self.finished.load(Ordering::Relaxed)
     }
 
     /// Whether it is gone.
@@ -142,7 +172,9 @@ impl ClientProcess {
     /// Does this work; drops it, and returns `None`, once the process is gone.
     pub(super) async fn unless_gone<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut state = self.state.subscribe();
-        let mut gone = pin!(state.wait_for(|it| it.gone));
+        let life = state.borrow().lives;
+        // By now it may be there again, and this work belonged to its life before.
+        let mut gone = pin!(state.wait_for(move |it| it.gone || it.lives != life));
         let mut work = pin!(work);
         poll_fn(|cx| {
             if gone.as_mut().poll(cx).is_ready() {
@@ -184,11 +216,27 @@ mod tests {
     async fn a_process_that_is_gone_drops_its_work() {
         let process = process();
         assert_eq!(process.unless_gone(async { 1 }).await, Some(1));
-        assert!(process.end());
-        assert!(!process.end());
+        assert!(process.end(false));
+        assert!(!process.end(false));
         assert_eq!(process.unless_gone(std::future::pending::<()>()).await, None);
         assert_eq!(process.unless_gone(async { 1 }).await, None, "nothing more");
         assert!(!process.is_busy(1) && !process.stop());
+        process.revive();
+        assert!(process.is_gone() && !process.is_revived().await, "it was not to come back");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_comes_back_does_nothing_of_its_life_before() {
+        let process = Arc::new(process());
+        let theirs = Arc::clone(&process);
+        let before =
+            tokio::spawn(async move { theirs.unless_gone(std::future::pending::<()>()).await });
+        tokio::task::yield_now().await;
+        assert!(process.end(true) && process.is_busy(0), "there is something to come");
+        process.revive();
+        assert!(process.is_revived().await && !process.is_gone());
+        assert_eq!(before.await.unwrap(), None);
+        assert_eq!(process.unless_gone(async { 1 }).await, Some(1));
     }
 
     #[test]

@@ -161,10 +161,15 @@ impl Program {
     /// Whether the system shows its process as stopped.
     fn is_stopped(&self) -> bool {
         let ServerState::Started { pid, .. } = *self.state.borrow() else { return false };
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // Behind its name, which is in parentheses and may contain any others.
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        stands_still(pid)
     }
+}
+
+/// Whether the system shows this process as stopped.
+pub(super) fn stands_still(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Behind its name, which is in parentheses and may contain any others.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
 impl Drop for Program {

@@ -23,6 +23,7 @@ pub use discover::{DiscoverError, ServerBinary, find_server};
 pub use password::Password;
 
 use super::page::Page;
+use super::program::stands_still;
 use super::supervisor::{
     PAGE_FILE, ServerState, Signal, StartRequest, SuperviseError, Supervisor, SupervisorRequest,
 };
@@ -93,6 +94,13 @@ pub enum PrivateServerError {
     /// It is not running any more.
     #[error("the server is not running ({0})")]
     NotRunning(String),
+}
+
+impl PrivateServerError {
+    /// Nothing can be done to a server of somebody else's.
+    pub(crate) fn not_ours() -> Self {
+        Self::NotRunning(String::from("picklock has not started it"))
+    }
 }
 
 /// A running server. Dropping it ends it, in the background.
@@ -246,6 +254,18 @@ impl PrivateServer {
             return Err(PrivateServerError::NotRunning(status.clone()));
         }
         Ok(self.supervisor.request(SupervisorRequest::Signal { id: self.id, signal })?)
+    }
+
+    /// Has it stand still, and waits until it does.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    pub async fn stall(&self) -> Result<(), PrivateServerError> {
+        self.signal(Signal::Stop)?;
+        while self.is_running() && !stands_still(self.pid) {
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
     }
 
     /// Kills it as a crash would, and waits for its end. One that has ended is left alone.

@@ -57,8 +57,8 @@ pub(super) enum Arrival {
 pub(super) struct PendingCalls {
     calls: Vec<PendingCall>,
     vacant: Vec<u32>,
-    /// Connections and requests that have arrived behind a blocked command: the server reads them when
-    /// that is answered.
+    /// Connections and requests that have arrived behind a blocked command, or at a server that stands still: the
+    /// server reads them when that is answered, or when it goes on.
     pub(super) unread: Vec<(u32, u32)>,
 }
 
@@ -199,6 +199,17 @@ impl PendingCalls {
     pub(super) fn next_unread(&mut self, conn: u32) -> Option<u32> {
         let next = self.unread.iter().position(|(of, _)| *of == conn)?;
         Some(self.unread.remove(next).1)
+    }
+
+    /// The connections of which this is true and on which something was not read, the one that came first before others.
+    pub(super) fn unread_conns(&self, is: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut conns = Vec::new();
+        for &(conn, _) in &self.unread {
+            if is(conn) && !conns.contains(&conn) {
+                conns.push(conn);
+            }
+        }
+        conns
     }
 
     /// What has arrived on this connection and was not read is lost.

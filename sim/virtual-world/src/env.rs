@@ -155,7 +155,7 @@ async fn connect(process: u32, node: Node, purpose: Purpose) -> Result<u32, Call
     let mut attempt = None;
     poll_fn(|_| {
         with_counted(|sim| {
-            let Some(server) = sim.servers.of_node(node.0.into()) else {
+            let Some(server) = sim.servers.of_node(process, node.0.into()) else {
                 let why = format!("no server is configured as {}", node.0);
                 return Poll::Ready(Err(CallError::NotSent(why.into())));
             };

@@ -16,7 +16,7 @@ pub(super) enum ProcessState {
     Running,
     /// It does nothing, and may go on.
     Paused,
-    /// It is gone for good.
+    /// It is gone, for good unless it is revived.
     Crashed,
 }
 
@@ -159,6 +159,14 @@ impl Executor {
         if process.state == ProcessState::Paused {
             process.state = ProcessState::Running;
             self.ready.extend(process.deferred.drain(..));
+        }
+    }
+
+    /// A process that is gone begins anew, without tasks.
+    pub(super) fn revive(&mut self, process: u32) {
+        let process = &mut self.processes[process as usize];
+        if process.state == ProcessState::Crashed {
+            process.state = ProcessState::Running;
         }
     }
 

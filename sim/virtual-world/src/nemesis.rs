@@ -30,6 +30,10 @@ pub(super) enum PlannedFault {
     StrikeServer { server: Option<u32>, with: ServerFault },
     /// A server that has ended starts again.
     StartServer(u32),
+    /// A server that stands still goes on.
+    WakeServer(u32),
+    /// The old primary that has gone on beside the new one becomes its replica.
+    StepDown,
     /// A replica takes the primary's place, which starts again so much later.
     Promote { to: Option<u32>, for_ns: u64 },
     /// A staged fault that has waited for its time.
@@ -46,6 +50,17 @@ pub(super) struct StalledDirection {
     pub(super) direction: Direction,
 }
 
+/// A client that crashes as soon as its task has been polled to the end: what it was about to say when it came to the
+/// cue's place it still says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PendingCrash {
+    pub(super) client: u32,
+    /// The cue.
+    pub(super) striking: Option<u16>,
+    /// When it is there again, if ever, in nanoseconds from its death.
+    pub(super) comes_back_ns: Option<u64>,
+}
+
 /// Faults: staged, planned, and those that strike by chance.
 #[derive(Debug, Default)]
 pub(super) struct VirtualNemesis {
@@ -54,9 +69,7 @@ pub(super) struct VirtualNemesis {
     pub(super) cues: Cues<StalledDirection>,
     /// Clients (0: any) and the cues whose faults strike their next request.
     pub(super) armed: Vec<(u32, u32)>,
-    /// The client that crashes, and the cue, as soon as its task has been polled to the end: what it was about
-    /// to say when it came to the cue's place it still says.
-    pub(super) pending_crash: Option<(u32, Option<u16>)>,
+    pub(super) pending_crash: Option<PendingCrash>,
     /// Whether each process holds the lock, as its marks tell.
     pub(super) holders: Vec<bool>,
     pub(super) journal: Option<Journal>,

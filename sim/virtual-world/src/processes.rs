@@ -79,6 +79,11 @@ impl VirtualProcess {
         *self.conns[purpose as usize].get(server as usize)?
     }
 
+    /// It is another process now, which has no connections yet.
+    pub(super) fn forget_conns(&mut self) {
+        self.conns.iter_mut().for_each(Vec::clear);
+    }
+
     /// Has it use this connection; the one it used before.
     pub(super) fn use_conn(&mut self, server: u32, purpose: Purpose, conn: u32) -> Option<u32> {
         let conns = &mut self.conns[purpose as usize];

@@ -22,6 +22,7 @@ use super::env::VirtualEnv;
 use super::latency::LinkLatencies;
 use super::network::Purpose;
 use super::simulation::{ServersWitness, Simulation, WitnessedCommand, with};
+use super::tasks::TaskFuture;
 use super::time::now_ns;
 
 /// The prefix of all keys. Every schedule has servers of its own, so it needs no seed.
@@ -141,9 +142,14 @@ impl Runner {
             sim.draw_swarm(&self.scenario.swarm);
             sim.set_stage(&self.cues);
         });
+        let trial = Arc::clone(&self.trial);
+        let begins = move |client| -> TaskFuture {
+            Box::pin(Arc::clone(&trial).client(VirtualEnv::of(client), client))
+        };
         for client in 1..=clients {
-            spawn(client, Box::pin(Arc::clone(&self.trial).client(VirtualEnv::of(client), client)));
+            spawn(client, begins(client));
         }
+        with(|sim| sim.begins = Some(Box::new(begins)));
         drive(patience_ns);
         with(Simulation::heal);
         // Nothing strikes any more, so a task that takes longer than any client can is stuck.

@@ -50,6 +50,8 @@ pub(super) struct VirtualServer {
     pub(super) subscribers: u32,
     pub(super) clock: Clock,
     pub(super) liveness: Liveness,
+    /// What has come due while it stands still; none while it goes on.
+    pub(super) stalled: Option<Vec<SimEvent>>,
     /// What its model was made from.
     append_only: AppendOnly,
     software: Software,
@@ -66,6 +68,8 @@ pub(super) struct VirtualServers {
     nodes: u32,
     /// The server that `Node(0)` leads to.
     pub(super) primary: u32,
+    /// The old primary that goes on beside the new one, and the process that stays with it.
+    pub(super) lingering: Option<(u32, u32)>,
     /// The server of the protected resource, where it has one of its own: no fault strikes it.
     resource: Option<u32>,
     replicated: bool,
@@ -87,6 +91,7 @@ impl Default for VirtualServer {
             subscribers: 0,
             clock: Clock::exact(EPOCH_NS),
             liveness: Liveness::Up,
+            stalled: None,
             append_only: AppendOnly::Off,
             software: Software::default(),
             lua_only: false,
@@ -102,6 +107,7 @@ impl VirtualServer {
         self.sessions.clear();
         (self.blocked, self.subscribers, self.sync_planned) = (0, 0, false);
         (self.clock, self.liveness) = (Clock::exact(EPOCH_NS), Liveness::Up);
+        self.stalled = None;
     }
 
     /// Makes its model anew where it is to be another.
@@ -122,6 +128,11 @@ impl VirtualServer {
 
     pub(super) fn is_up(&self) -> bool {
         self.liveness == Liveness::Up
+    }
+
+    /// Whether it is up, and does not stand still.
+    pub(super) fn serves(&self) -> bool {
+        self.is_up() && self.stalled.is_none()
     }
 
     /// Accepts a client.
@@ -191,6 +202,8 @@ impl VirtualServer {
     fn end(&mut self, ending: Termination) {
         self.sessions.clear();
         (self.blocked, self.subscribers) = (0, 0);
+        let missed = self.stalled.take().unwrap_or_default();
+        self.sync_planned &= !missed.iter().any(|event| matches!(event, SimEvent::Sync(_)));
         self.model.end(ending);
         self.liveness = match ending {
             Termination::Killed => Liveness::Down,
@@ -219,7 +232,7 @@ impl VirtualServers {
         self.all.iter_mut().for_each(VirtualServer::reset);
         self.all.resize_with(servers, VirtualServer::default);
         self.nodes = self.count();
-        (self.primary, self.resource) = (0, None);
+        (self.primary, self.lingering, self.resource) = (0, None, None);
         (self.replicated, self.has_followups) = (false, false);
         self.feeds.clear();
         self.feeds_begun = 0;
@@ -275,8 +288,12 @@ impl VirtualServers {
         self.resource.unwrap_or(self.count())
     }
 
-    /// The server that a node leads to at this moment.
-    pub(super) fn of_node(&self, node: u32) -> Option<u32> {
+    /// The server that a node leads this process to at this moment.
+    pub(super) fn of_node(&self, process: u32, node: u32) -> Option<u32> {
+        match (node, self.lingering) {
+            (0, Some((old, keeps))) if keeps == process => return Some(old),
+            _ => {}
+        }
         match node {
             0 => Some(self.primary),
             _ if node == self.nodes => self.resource,
@@ -291,9 +308,21 @@ impl VirtualServers {
         node.and_then(|node| u16::try_from(node).ok())
     }
 
-    /// Whether any node leads to this server at this moment.
-    pub(super) fn is_reachable(&self, server: u32) -> bool {
-        !self.replicated || server == self.primary || self.is_resource(server)
+    /// Whether any node leads this process to this server at this moment.
+    pub(super) fn is_reachable(&self, process: u32, server: u32) -> bool {
+        !self.replicated || self.of_node(process, 0) == Some(server) || self.is_resource(server)
+    }
+
+    /// Keeps an event for later that a server which stands still cannot see yet; false where none has to.
+    pub(super) fn postpones(&mut self, event: SimEvent) -> bool {
+        let server = match event {
+            SimEvent::Sync(server) | SimEvent::Unblock(server) => Some(server),
+            SimEvent::Acknowledgement(_) => Some(self.primary),
+            SimEvent::Stream(feed) => self.replica_of(feed),
+            _ => None,
+        };
+        let waits = server.and_then(|server| self[server].stalled.as_mut());
+        waits.map(|waits| waits.push(event)).is_some()
     }
 
     /// Whether this server is the protected resource's own.

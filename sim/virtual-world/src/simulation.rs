@@ -107,6 +107,8 @@ pub(super) struct Simulation {
     pub(super) pubsub: Pubsub,
     pub(super) servers: VirtualServers,
     pub(super) nemesis: VirtualNemesis,
+    /// What a client does from its beginning, for those that are started again.
+    pub(super) begins: Option<Box<dyn Fn(u32) -> TaskFuture>>,
     /// Where what servers carry out is written down.
     pub(super) witness: Option<ServersWitness>,
     /// Which poll goes on, for whoever watches this thread.
@@ -182,24 +184,30 @@ impl Simulation {
                 return true;
             }
             self.advance(at_ns);
-            match event {
-                SimEvent::Request(call) => self.request_arrives(call),
-                SimEvent::Reply(call) => self.reply_arrives(call),
-                SimEvent::ConnectAnswer(attempt) => self.connect_answered(attempt),
-                SimEvent::Fault(planned) => self.fault_due(planned),
-                SimEvent::Unblock(server) => self.unblock_due(server),
-                SimEvent::Stream(feed) => {
-                    self.servers.stream_arrives(feed, &mut self.time, &mut self.choices);
-                }
-                SimEvent::Acknowledgement(feed) => {
-                    if let Some(server) = self.servers.acknowledgement_arrives(feed) {
-                        self.drain_outbox(server, 0);
-                    }
-                }
-                SimEvent::Sync(server) => self.servers.sync(server, &mut self.time),
-                SimEvent::Timer(_) => {}
+            if !self.servers.postpones(event) {
+                self.happens_now(event);
             }
             return true;
+        }
+    }
+
+    fn happens_now(&mut self, event: SimEvent) {
+        match event {
+            SimEvent::Request(call) => self.request_arrives(call),
+            SimEvent::Reply(call) => self.reply_arrives(call),
+            SimEvent::ConnectAnswer(attempt) => self.connect_answered(attempt),
+            SimEvent::Fault(planned) => self.fault_due(planned),
+            SimEvent::Unblock(server) => self.unblock_due(server),
+            SimEvent::Stream(feed) => {
+                self.servers.stream_arrives(feed, &mut self.time, &mut self.choices);
+            }
+            SimEvent::Acknowledgement(feed) => {
+                if let Some(server) = self.servers.acknowledgement_arrives(feed) {
+                    self.drain_outbox(server, 0);
+                }
+            }
+            SimEvent::Sync(server) => self.servers.sync(server, &mut self.time),
+            SimEvent::Timer(_) => {}
         }
     }
 

@@ -182,7 +182,11 @@ fn faults_that_cannot_be_had_are_shown_in_their_place() {
     wrong(pause, "for = \"1s\"", "for = \"0s\"", "no time", "1ns", "\"0s\"");
     wrong(pause, "for = \"1s\"", "for = \"1s\"\nby = \"1s\"", "no use for `by`", "", "\"1s\"\n");
     wrong(pause, "for = \"1s\"", "four = \"1s\"", "four", "did you mean `for`?", "four");
-    wrong(pause, "\"pause\"", "\"crash\"", "does not come back", "leave", "\"1s\"");
+    wrong(pause, "\"pause\"", "\"crash\"", "has no end", "comes_back", "\"1s\"");
+    let crash = "[[fault]]\nkind = \"crash\"\nat = { time = \"1s\" }\ncomes_back = \"2s\"\n";
+    assert_eq!(parse(crash).unwrap().faults[0].comes_back, Some("2s".parse().unwrap()));
+    wrong(crash, "\"2s\"", "\"0s\"", "has not died", "1ns", "\"0s\"");
+    wrong(crash, "\"crash\"", "\"flush\"", "no use for `comes_back`", "", "\"2s\"");
     let step = "[[fault]]\nkind = \"clock-step\"\non = \"server 0\"\nat = { time = \"1s\" }\nby = \"1s\"\n";
     wrong(step, "on = \"server 0\"\n", "", "whose clock", "client 1", "[[fault]]");
     wrong(step, "\"server 0\"", "\"any\"", "whose clock", "client 1", "\"any\"");
@@ -219,6 +223,12 @@ fn servers_that_cannot_be_had_are_shown_in_their_place() {
     wrong(&failover, "\"primary\"", "\"server 0\"", "of the primary", "away", "\"server 0\"");
     wrong(&failover, "\"primary\"", "\"holder\"", "is a client", "primary", "\"holder\"");
     wrong(&failover, "for = \"1s\"\n", "", "does not say `for`", "1s", "[[fault]]");
+    let split = failover.replace("\"failover\"", "\"split-brain\"");
+    assert!(parse(&split).is_ok());
+    wrong(&split, "for = \"1s\"\n", "", "does not say `for`", "1s", "[[fault]]");
+    wrong(&split, "\"primary\"", "\"server 0\"", "of the primary", "away", "\"server 0\"");
+    let sentinels = "\"replicated\"\nsentinels = 3";
+    wrong(&split, "\"replicated\"", sentinels, "sentinels decide", "away", "\"split-brain\"");
     let until = "until = { phase = \"hold\" }\n";
     wrong(&failover, "for = \"1s\"\n", until, "no use for `until`", "", "{ phase");
     let power = format!(

@@ -53,16 +53,39 @@ impl Deployment {
         self.state().down.get(server).is_some_and(|down| !down)
     }
 
+    /// Whether a server has not ended and does not stand still.
+    pub(crate) fn serves(&self, server: usize) -> bool {
+        self.is_up(server) && !self.state().stalled[server]
+    }
+
+    /// Has a server stand still, until it is [woken](Self::wake).
+    pub(crate) async fn stall(&self, server: usize) -> Result<(), PrivateServerError> {
+        self.endpoints[server].stall().await?;
+        self.state().stalled[server] = true;
+        Ok(())
+    }
+
+    /// A server that stands still goes on.
+    pub(crate) async fn wake(&self, server: usize) -> Result<(), PrivateServerError> {
+        // It may have been killed meanwhile.
+        if std::mem::take(&mut self.state().stalled[server]) && self.is_up(server) {
+            self.endpoints[server].wake().await?;
+        }
+        Ok(())
+    }
+
     /// Kills a server that is up, as a crash of its process does.
     pub(crate) async fn kill(&self, server: usize) -> Result<(), PrivateServerError> {
         // Cut first, so that what is on its way to the replicas is lost with it every time.
         self.cut_replication(server);
         let process = self.endpoints[server].process().await;
-        let killed = process.ok_or_else(not_ours)?.kill().await;
+        let killed = process.ok_or_else(PrivateServerError::not_ours)?.kill().await;
         self.reset_replication(server);
         killed?;
         let mut state = self.state();
         (state.down[server], state.counts_reset) = (true, true);
+        state.stalled[server] = false;
+        state.lingering = state.lingering.filter(|old| *old != server);
         Ok(())
     }
 
@@ -71,7 +94,11 @@ impl Deployment {
         &self,
         server: usize,
     ) -> Result<Option<CutAt>, PrivateServerError> {
-        self.endpoints[server].process().await.ok_or_else(not_ours)?.lose_power()
+        self.endpoints[server]
+            .process()
+            .await
+            .ok_or_else(PrivateServerError::not_ours)?
+            .lose_power()
     }
 
     /// Whether a server uses its page, so that its clocks and its disk can be made to fail.
@@ -101,7 +128,12 @@ impl Deployment {
         if self.is_up(server) {
             return Ok(());
         }
-        self.endpoints[server].process().await.ok_or_else(not_ours)?.restart().await?;
+        self.endpoints[server]
+            .process()
+            .await
+            .ok_or_else(PrivateServerError::not_ours)?
+            .restart()
+            .await?;
         // The control connection is broken, which only using it shows.
         let _ = self.command(server, &["PING"]).await;
         self.state().down[server] = false;
@@ -159,10 +191,6 @@ impl Deployment {
         }
         false
     }
-}
-
-fn not_ours() -> PrivateServerError {
-    PrivateServerError::NotRunning(String::from("picklock has not started it"))
 }
 
 /// How much of this second has passed.

@@ -65,7 +65,8 @@ impl Deployment {
         }
         let mut following = 0;
         for (server, link) in links.iter().enumerate() {
-            if server == primary || !self.is_up(server) {
+            let lingers = self.state().lingering == Some(server);
+            if server == primary || lingers || !self.serves(server) {
                 continue;
             }
             let refuses = |source| refused(server, source);
@@ -124,6 +125,35 @@ impl Deployment {
         Ok(())
     }
 
+    /// A replica takes the primary's place, as with [`promote`](Self::promote), while the old primary goes on. The links
+    /// of its replicas have been [cut](Self::cut_replication): what was on its way on them is lost.
+    pub(crate) async fn split(&self, to: Option<usize>) -> Result<(), DeploymentError> {
+        let old = self.server_or_primary(None);
+        let links = self.replication_links_of(old);
+        let promoted = self.promote(to).await;
+        self.state().lingering = Some(old);
+        for link in links {
+            link.set_upstream(self.upstream(Node(0)));
+            link.reset_connections();
+            link.cut(Cut::None);
+        }
+        promoted?;
+        self.attach_replicas().await
+    }
+
+    /// The old primary that went on beside the new one becomes its replica, and forgets what the other does not know.
+    pub(crate) async fn step_down(&self) -> Result<(), DeploymentError> {
+        if self.state().lingering.take().is_none() {
+            return Ok(());
+        }
+        self.attach_replicas().await
+    }
+
+    /// Whether the old primary goes on beside the new one.
+    pub(crate) fn is_split(&self) -> bool {
+        self.state().lingering.is_some()
+    }
+
     /// Whether the server that is to be the next primary has the lock's key, so that a failover takes it from no
     /// client. Only meaningful once nothing more reaches that server.
     pub(crate) async fn candidate_has_key(&self, to: Option<usize>) -> bool {
@@ -147,7 +177,7 @@ impl Deployment {
 
     /// Nothing more reaches the replicas of this server, or this replica, until it is
     /// [reset](Self::reset_replication).
-    pub(super) fn cut_replication(&self, server: usize) {
+    pub(crate) fn cut_replication(&self, server: usize) {
         self.replication_links_of(server).iter().for_each(|link| link.cut(Cut::Both));
     }
 
@@ -172,7 +202,8 @@ impl Deployment {
         }
         let state = self.state();
         let others = (0..self.endpoints.len()).filter(|it| *it != state.primary);
-        others.filter(|it| !state.down[*it]).collect()
+        let lingers = |it: &usize| state.lingering == Some(*it);
+        others.filter(|it| !state.down[*it] && !state.stalled[*it] && !lingers(it)).collect()
     }
 
     /// The server that has received most, the first of equals.

@@ -53,10 +53,18 @@ impl ClientLinks {
         }
     }
 
-    /// A node leads to another server from now on.
+    /// A node leads to another server from now on, and connections to the one before stay.
     pub(super) fn redirect(&self, node: u16, upstream: &Upstream) {
         for links in &self.links {
             links[usize::from(node)].set_upstream(upstream.clone());
+        }
+    }
+
+    /// A node leads these clients to another server from now on, and their connections to the one before are broken.
+    pub(super) fn lead_away(&self, node: u16, upstream: &Upstream, whom: impl Fn(u32) -> bool) {
+        for (_, links) in (0_u32..).zip(&self.links).filter(|(client, _)| whom(*client)) {
+            links[usize::from(node)].set_upstream(upstream.clone());
+            links[usize::from(node)].reset_connections();
         }
     }
 

@@ -32,6 +32,10 @@ pub(super) enum ServerAction {
     Strike(Option<u32>, ServerFault),
     /// It is started again.
     Restart { server: usize },
+    /// It stands still no longer.
+    Wake { server: usize },
+    /// The old primary that went on for this client becomes the replica of the new one.
+    StepDown { keeps: u32 },
     /// A replica takes its place; it is started again so much later.
     Promote { old: usize, to: Option<u32>, for_ns: u64 },
 }
@@ -68,6 +72,14 @@ impl LiveNemesis {
         let (server, fault) = match op.action {
             ServerAction::Strike(server, fault) => (deployment.server_or_primary(server), fault),
             ServerAction::Restart { server } => return self.restart(deployment, server).await,
+            ServerAction::Wake { server } => {
+                return deployment.wake(server).await.map_err(|error| error.to_string());
+            }
+            ServerAction::StepDown { keeps } => {
+                let upstream = deployment.upstream(Node(0));
+                self.state().links.lead_away(0, &upstream, |client| client == keeps);
+                return deployment.step_down().await.map_err(|error| error.to_string());
+            }
             ServerAction::Promote { old, to, for_ns } => {
                 let promoted = if deployment.has_sentinels() {
                     deployment.await_election(old).await
@@ -83,14 +95,29 @@ impl LiveNemesis {
         match fault {
             ServerFault::FlushScripts => {
                 let flush = ["SCRIPT", "FLUSH"];
-                if !deployment.is_up(server) || deployment.command(server, &flush).await.is_err() {
+                if !deployment.serves(server) || deployment.command(server, &flush).await.is_err() {
                     return Ok(());
                 }
             }
             ServerFault::Evict => {
-                if !deployment.is_up(server) || deployment.evict(server).await.is_err() {
+                if !deployment.serves(server) || deployment.evict(server).await.is_err() {
                     return Ok(());
                 }
+            }
+            ServerFault::Flush => {
+                if !deployment.serves(server) || deployment.flush(server).await.is_err() {
+                    return Ok(());
+                }
+            }
+            ServerFault::Stall { for_ns } => {
+                if !deployment.serves(server) {
+                    return Ok(());
+                }
+                deployment.stall(server).await.map_err(|error| error.to_string())?;
+                self.schedule(ServerAction::Wake { server }, for_ns);
+            }
+            ServerFault::SplitBrain { to, keeps, for_ns } => {
+                return self.split(deployment, op, to, keeps, for_ns).await;
             }
             ServerFault::StepClock(by_ns) if deployment.step_clock(server, by_ns).await => {}
             ServerFault::Drift(ppm) if deployment.set_drift(server, ppm).await => {}
@@ -147,6 +174,30 @@ impl LiveNemesis {
         };
         self.schedule(then, for_ns);
         Ok(())
+    }
+
+    /// A replica takes the primary's place, if there is one, and the primary goes on for one client.
+    async fn split(
+        &self,
+        deployment: &Deployment,
+        op: &ServerOp,
+        to: Option<u32>,
+        keeps: u32,
+        for_ns: u64,
+    ) -> Result<(), String> {
+        let (old, to) = (deployment.server_or_primary(None), to.map(|it| it as usize));
+        if !deployment.is_up(old) || deployment.is_split() || !deployment.has_candidate() {
+            return Ok(());
+        }
+        deployment.cut_replication(old);
+        let kept = deployment.candidate_has_key(to).await;
+        // Before the other one serves: from here on nobody knows which of the two has carried a command out.
+        self.struck(op, deployment.node_of(old), kept);
+        let split = deployment.split(to).await;
+        let upstream = deployment.upstream(Node(0));
+        self.state().links.lead_away(0, &upstream, |client| client != keeps);
+        self.schedule(ServerAction::StepDown { keeps }, for_ns);
+        split.map_err(|error| error.to_string())
     }
 
     async fn restart(&self, deployment: &Deployment, server: usize) -> Result<(), String> {

@@ -9,8 +9,8 @@ use rand_pcg::rand_core::Rng;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 use scenarios::history::What;
 
-use super::Locked;
 use super::server_op::ServerAction;
+use super::{Locked, StagedCrash};
 use fault_proxy::Cut;
 use harness::cues::{Cues, Recovery};
 use harness::injector::{self, Injector, ServerFault};
@@ -62,12 +62,19 @@ impl Injector for Locked<'_> {
         }
     }
 
-    fn kill(&mut self, client: u32) {
+    fn kill(&mut self, client: u32, comes_back_ns: Option<u64>) {
         let Some(cue) = self.state.cues.striking() else { return };
-        self.state.pending_crashes.push((client, cue.into()));
+        let crash = StagedCrash { client, cue: cue.into(), comes_back_ns };
+        self.state.pending_crashes.push(crash);
         // It crashes with its next request, or now if there is none.
         let grace_ns = span_ns(CRASH_GRACE);
         self.nemesis.later(grace_ns, move |it| it.lock().crash_if_pending(client));
+    }
+
+    fn revive(&mut self, client: u32) {
+        if let Some(client) = self.client(client) {
+            client.revive();
+        }
     }
 
     fn cut(&mut self, client: u32, ways: Ways, cue: &Staged) {
@@ -116,10 +123,16 @@ impl Locked<'_> {
     /// Ends this client, if its crash was staged.
     pub(super) fn crash_if_pending(&mut self, client: u32) {
         let pending = &mut self.state.pending_crashes;
-        let Some(at) = pending.iter().position(|(whose, _)| *whose == client) else { return };
-        let (_, place) = pending.remove(at);
-        if self.client(client).is_some_and(|it| it.kill()) {
-            injector::as_cue(self, place, client, |it| it.note(client, Fault::Crash, 0));
+        let Some(at) = pending.iter().position(|it| it.client == client) else { return };
+        let StagedCrash { cue, comes_back_ns, .. } = pending.remove(at);
+        if self.client(client).is_some_and(|it| it.kill(comes_back_ns.is_some())) {
+            let for_ns = comes_back_ns.unwrap_or(0);
+            injector::as_cue(self, cue, client, |it| it.note(client, Fault::Crash, for_ns));
+            self.state.cues.dies(client);
+            self.nemesis.inner.dies(client);
+            if let Some(in_ns) = comes_back_ns {
+                self.end_later(Recovery::Revive(client), in_ns);
+            }
         }
     }
 

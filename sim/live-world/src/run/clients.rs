@@ -86,8 +86,9 @@ impl RunClients {
                 beside.push(private_client(link.addr(), password));
             }
             if deployment.has_sentinels() || deployment.is_cluster() {
-                let (inner, links) = discovering(deployment, client, link)?;
-                let env = LiveEnv::over(ClientId(client), seed, inner.beside(beside));
+                let (anew, links) = discovering(deployment, client, link)?;
+                let anew = Arc::new(move || anew().beside(beside.clone()));
+                let env = LiveEnv::over(ClientId(client), seed, anew);
                 return Ok::<_, ProxyError>((env, links));
             }
             let links =
@@ -178,7 +179,13 @@ impl RunClients {
             working.spawn(async move {
                 start.wait().await;
                 let (client, process) = (env.client().0, Arc::clone(&env.process));
-                process.unless_gone(trial.client(env, client)).await;
+                loop {
+                    let work = Arc::clone(&trial).client(env.clone(), client);
+                    let is_gone = process.unless_gone(work).await.is_none();
+                    if !is_gone || !process.is_revived().await {
+                        break;
+                    }
+                }
                 process.finish();
                 done.fetch_add(1, Ordering::Relaxed);
             });
@@ -237,13 +244,16 @@ impl RunClients {
     }
 }
 
-/// The environment of a client that asks sentinels, or the nodes of a cluster, for its server; and its links: to every
+/// What makes a client's environment, which has no connections yet.
+type MakeEnv = Box<dyn Fn() -> TokioEnv + Send + Sync>;
+
+/// What makes the environment of a client that asks sentinels, or the nodes of a cluster, for its server; and its links: to every
 /// server, and then to every sentinel. Addresses in their answers are replaced by those of its own links.
 fn discovering(
     deployment: &Deployment,
     client: u32,
     link: impl Fn(u32, Node, Upstream, Option<Arc<Addresses>>) -> Result<Link, ProxyError>,
-) -> Result<(TokioEnv, Vec<Link>), ProxyError> {
+) -> Result<(MakeEnv, Vec<Link>), ProxyError> {
     let addresses = Arc::new(Addresses::default());
     let mut links = Vec::new();
     for (upstream, addr) in deployment.servers() {
@@ -255,7 +265,8 @@ fn discovering(
     if deployment.is_cluster() {
         let cluster = Cluster::open(links.iter().map(like));
         let cluster = cluster.expect("there are nodes, and their addresses need no parsing");
-        return Ok((TokioEnv::for_key(&cluster, deployment.first().keys().key("lock")), links));
+        let key = deployment.first().keys().key("lock");
+        return Ok((Box::new(move || TokioEnv::for_key(&cluster, &key)), links));
     }
     let like = like(&links[0]);
     let mut sentinels = Vec::new();
@@ -264,8 +275,11 @@ fn discovering(
         sentinels.push(deployment.first().client(link.addr()));
         links.push(link);
     }
-    let options = TokioOptions::default();
-    Ok((TokioEnv::from_sentinels(sentinels, SERVICE, like, options), links))
+    let anew = move || {
+        let options = TokioOptions::default();
+        TokioEnv::from_sentinels(sentinels.clone(), SERVICE, like.clone(), options)
+    };
+    Ok((Box::new(anew), links))
 }
 
 /// A client's task has ended in a panic.

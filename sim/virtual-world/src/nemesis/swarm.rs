@@ -22,6 +22,8 @@ pub(crate) struct Rates {
     pub(super) lose_reply: u32,
     pub(super) reset: u32,
     pub(super) refuse: u32,
+    /// How long until who died by chance is there again, at most; 0: it never is.
+    pub(crate) comes_back_ns: u64,
 }
 
 /// A schedule's faults.
@@ -58,6 +60,7 @@ pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choi
         by_ns,
     });
     drawing.server_ends(servers);
+    drawing.server_stalls(servers);
     drawing.drawn
 }
 
@@ -80,8 +83,18 @@ impl SwarmDrawing<'_> {
         let reset = self.rate(swarm.reset.per_64k());
         let shuffles = swarm.order && self.choices.pick(2) == 1;
         let refuse = if swarm.refuse.is_none() { 0 } else { self.rate(swarm.refuse.per_64k()) };
-        self.drawn.rates =
-            Rates { shuffles, pause, crash, delay, lose_request, lose_reply, reset, refuse };
+        let comes_back_ns = swarm.comes_back.ns();
+        self.drawn.rates = Rates {
+            shuffles,
+            pause,
+            crash,
+            delay,
+            lose_request,
+            lose_reply,
+            reset,
+            refuse,
+            comes_back_ns,
+        };
     }
 
     /// How often a fault strikes that may strike so often.
@@ -172,6 +185,20 @@ impl SwarmDrawing<'_> {
                     PlannedFault::StrikeServer { server, with }
                 });
             }
+        }
+    }
+
+    fn server_stalls(&mut self, servers: u32) {
+        if self.swarm.server_stalls == 0 {
+            return;
+        }
+        for _ in 0..self.count(self.swarm.server_stalls) {
+            let most_ns = self.swarm.server_stall.ns();
+            self.plan(|choices| {
+                let for_ns = choices.span(most_ns);
+                let server = Some(choices.pick(servers));
+                PlannedFault::StrikeServer { server, with: ServerFault::Stall { for_ns } }
+            });
         }
     }
 }

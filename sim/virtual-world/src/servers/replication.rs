@@ -83,10 +83,16 @@ impl VirtualServers {
     fn attach_all(&mut self, now_ns: u64) {
         self.feeds.clear();
         for server in 0..self.of_lock() {
-            if server != self.primary && self[server].is_up() {
+            let lingers = self.lingering.is_some_and(|(old, _)| old == server);
+            if server != self.primary && !lingers && self[server].is_up() {
                 self.attach(server, now_ns);
             }
         }
+    }
+
+    /// The replica of this feed, unless that has ended.
+    pub(super) fn replica_of(&self, feed: u32) -> Option<u32> {
+        self.feeds.iter().find(|it| it.number == feed).map(|it| it.replica)
     }
 
     /// Sends the replicas what this server has written, if it is the primary.
@@ -143,6 +149,7 @@ impl VirtualServers {
     /// Ends a server, and the feeds from it and to it.
     pub(crate) fn end(&mut self, server: u32, ending: Termination) {
         self[server].end(ending);
+        self.lingering = self.lingering.filter(|(old, _)| *old != server);
         if server == self.primary {
             self.feeds.clear();
         } else if let Some(place) = self.feeds.iter().position(|it| it.replica == server) {
@@ -186,6 +193,23 @@ impl VirtualServers {
         true
     }
 
+    /// The primary is cut off from its replicas, and one of them takes its place, as with [`promote`](Self::promote); what
+    /// was on its way to them is lost. The old primary goes on for this process.
+    pub(crate) fn split(
+        &mut self,
+        to: Option<u32>,
+        keeps: u32,
+        now_ns: u64,
+        choices: &mut Choices,
+    ) {
+        let old = self.primary;
+        for feed in std::mem::take(&mut self.feeds) {
+            self[old].model.detach_replica(feed.id);
+        }
+        self.lingering = Some((old, keeps));
+        self.promote(to, now_ns, choices);
+    }
+
     /// The replica to be promoted in the benign case: the one that is named, or the most advanced.
     pub(crate) fn successor(&self, to: Option<u32>) -> Option<u32> {
         let candidates = self.candidates();
@@ -196,7 +220,7 @@ impl VirtualServers {
     fn candidates(&self) -> Vec<u32> {
         let all = (0_u32..).zip(&self.all);
         let others = all
-            .filter(|(server, it)| *server != self.primary && it.is_up() && it.model.is_replica());
+            .filter(|(server, it)| *server != self.primary && it.serves() && it.model.is_replica());
         let mut candidates: Vec<(u64, u32)> =
             others.map(|(server, it)| (it.model.offset(), server)).collect();
         candidates.sort_by_key(|&(offset, server)| (u64::MAX - offset, server));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::injector::{Injector, ServerFault};
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply as ClientReply;
 use scenarios::distribution::Distribution;
@@ -259,6 +260,89 @@ fn a_server_syncs_by_its_own_clock() {
         restart(0);
         assert_eq!(value_at(0, b"a").is_some(), synced, "{ppm} ppm");
     }
+}
+
+/// A client that tries to make a key that lives so long, and says what it was answered.
+fn attempt(process: u32, ttl: Duration) {
+    task(process, async move {
+        let reply = ask(VirtualEnv::of(process), set(ttl)).await;
+        say(format!("{process} {reply:?}"));
+    });
+}
+
+#[test]
+fn a_server_that_stands_still_then_does_all_it_was_sent_in_order_and_by_its_clock() {
+    let _world = fleet(Topology::Standalone, AppendOnly::Everysec);
+    network("1ms");
+    write(1, "other");
+    attempt(2, 30 * MS);
+    until(5 * MS_NS);
+    assert_eq!(said(), [(2 * MS_NS, "2 Ok".to_owned())]);
+    let stall = ServerFault::Stall { for_ns: 50 * MS_NS };
+    with(|sim| sim.strike_server(None, stall));
+    attempt(2, 1000 * MS);
+    until(10 * MS_NS);
+    attempt(1, 1000 * MS);
+    // Who stands still already is not struck again.
+    with(|sim| sim.strike_server(None, stall));
+    until(54 * MS_NS);
+    assert!(said().is_empty(), "nobody is answered");
+    until(100 * MS_NS);
+    let said = said();
+    assert_eq!(said, [(56 * MS_NS, "2 Ok".to_owned()), (56 * MS_NS, "1 Nil".to_owned())]);
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_stands_still_forgets_what_it_was_sent() {
+    let _world = fleet(Topology::Standalone, AppendOnly::Everysec);
+    write(1, "synced");
+    until(100 * MS_NS);
+    with(|sim| sim.strike_server(None, ServerFault::Stall { for_ns: 5_000 * MS_NS }));
+    task(2, async {
+        let conn = VirtualEnv::of(2).connect(Node(0)).await.unwrap();
+        say(format!("{:?}", conn.call(put("k")).await.unwrap_err()));
+    });
+    until(2_000 * MS_NS);
+    end(0, Termination::Killed);
+    restart(0);
+    until(2_001 * MS_NS);
+    assert!(said()[0].1.starts_with("Indeterminate"));
+    assert!(value_at(0, b"k").is_none() && value_at(0, b"synced").is_some());
+    write(1, "later");
+    // It syncs once a second again.
+    until(4_000 * MS_NS);
+    end(0, Termination::PowerLoss);
+    restart(0);
+    assert!(value_at(0, b"later").is_some());
+    assert!(with(|sim| sim.servers[0].serves()));
+}
+
+#[test]
+fn two_primaries_grant_what_each_does_not_know_of_and_one_forgets_it() {
+    let _world = fleet(replicated(2), AppendOnly::Off);
+    write(1, "before");
+    until(15 * MS_NS);
+    let split = ServerFault::SplitBrain { to: Some(2), keeps: 1, for_ns: 50 * MS_NS };
+    with(|sim| sim.strike_server(None, split));
+    assert_eq!(with(|sim| sim.servers.primary), 2);
+    for process in [1, 2] {
+        attempt(process, 1000 * MS);
+    }
+    write(1, "old");
+    until(40 * MS_NS);
+    assert_eq!(said().iter().map(|it| it.1.as_str()).collect::<Vec<_>>(), ["1 Ok", "2 Ok"]);
+    assert!(value_at(0, b"old").is_some() && value_at(1, b"old").is_none());
+    assert!([0, 1, 2].iter().all(|server| value_at(*server, b"before").is_some()));
+    // Once it has stepped down, there is one again, and it knows of the second alone.
+    until(70 * MS_NS);
+    assert!(value_at(0, b"old").is_none());
+    attempt(1, 1000 * MS);
+    until(80 * MS_NS);
+    assert_eq!(said()[0].1, "1 Nil");
+    // And the old primary is a replica that may be promoted in its turn.
+    end(2, Termination::Killed);
+    with(|sim| sim.promote(Some(0)));
+    assert_eq!(with(|sim| sim.servers.primary), 0);
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Simulation {
         }
         let outcome = if liveness == Liveness::Down {
             Err(CallError::NotSent("connection refused".into()))
-        } else if !self.servers.is_reachable(server) {
+        } else if !self.servers.is_reachable(process, server) {
             Err(CallError::NotSent("it is no longer the primary".into()))
         } else {
             // Another task may have subscribed meanwhile; one connection serves both.

@@ -67,7 +67,9 @@ impl Simulation {
         if !self.gets_through(call, conn, Direction::ToServer) {
             return;
         }
-        if self.network.conn(conn).blocked.is_some() || self.calls.has_unread(conn) {
+        let NetworkConn { server, blocked, .. } = *self.network.conn(conn);
+        let waits = blocked.is_some() || self.servers[server].stalled.is_some();
+        if waits || self.calls.has_unread(conn) {
             return self.calls.unread.push((conn, call));
         }
         self.execute(call);
@@ -165,6 +167,32 @@ impl Simulation {
             && let Some(call) = self.calls.next_unread(conn)
         {
             self.execute(call);
+        }
+    }
+
+    /// A server that stood still goes on: with what has come due, and then with what has reached it, in the order in
+    /// which it came; where the order is a choice, only what has come on the same connection keeps it.
+    pub(crate) fn wake_server(&mut self, server: u32) {
+        for event in self.servers[server].stalled.take().unwrap_or_default() {
+            self.happens_now(event);
+        }
+        loop {
+            let network = &self.network;
+            let reads = |conn: u32| {
+                let it = network.conn(conn);
+                it.server == server && it.blocked.is_none()
+            };
+            let conns = self.calls.unread_conns(reads);
+            let place = match conns.len() {
+                0 => return,
+                ways if self.nemesis.rates.shuffles => {
+                    self.choices.pick(u32::try_from(ways).unwrap_or(u32::MAX)) as usize
+                }
+                _ => 0,
+            };
+            if let Some(call) = self.calls.next_unread(conns[place]) {
+                self.execute(call);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use picklock::env::{Mark, Phase};
 use scenarios::fault::{ErrorAnswer, Fault, Staged, Ways};
 
 use super::super::executor::ProcessState;
-use super::super::nemesis::StalledDirection;
+use super::super::nemesis::{PendingCrash, StalledDirection};
 use super::super::network::{Direction, NetworkConn};
 use super::Simulation;
 
@@ -42,7 +42,9 @@ impl Simulation {
             return true;
         }
         if process != 0 && self.choices.strikes(self.nemesis.rates.crash) {
-            self.crash_client(process);
+            let most_ns = self.nemesis.rates.comes_back_ns;
+            let comes_back_ns = (most_ns > 0).then(|| self.choices.span(most_ns));
+            self.crash_client(process, comes_back_ns);
             return true;
         }
         self.maybe_pause(process)
@@ -50,10 +52,13 @@ impl Simulation {
 
     /// Ends the client whose crash was staged for this moment.
     pub(super) fn crash_if_pending(&mut self) {
-        let Some((process, cue)) = self.nemesis.pending_crash.take() else { return };
-        match cue {
-            Some(cue) => as_cue(self, cue.into(), process, |sim| sim.crash_client(process)),
-            None => self.crash_client(process),
+        let Some(pending) = self.nemesis.pending_crash.take() else { return };
+        let PendingCrash { client, striking, comes_back_ns } = pending;
+        match striking {
+            Some(cue) => as_cue(self, cue.into(), client, |sim| {
+                sim.crash_client(client, comes_back_ns);
+            }),
+            None => self.crash_client(client, comes_back_ns),
         }
     }
 

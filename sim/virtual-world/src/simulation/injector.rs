@@ -14,8 +14,8 @@ use redis_model::model::Termination;
 use scenarios::fault::{Chance, Fault, Staged, Ways};
 
 use super::super::executor::ProcessState;
-use super::super::nemesis::{PlannedFault, StalledDirection};
-use super::super::network::Direction;
+use super::super::nemesis::{PendingCrash, PlannedFault, StalledDirection};
+use super::super::network::{Direction, NetworkConn};
 use super::Simulation;
 
 impl Injector for Simulation {
@@ -53,12 +53,24 @@ impl Injector for Simulation {
         self.executor.resume(client);
     }
 
-    fn kill(&mut self, client: u32) {
+    fn kill(&mut self, client: u32, comes_back_ns: Option<u64>) {
         if self.executor.is_polling(client) {
-            self.nemesis.pending_crash = Some((client, self.nemesis.cues.striking()));
+            let striking = self.nemesis.cues.striking();
+            self.nemesis.pending_crash = Some(PendingCrash { client, striking, comes_back_ns });
         } else {
-            self.crash_client(client);
+            self.crash_client(client, comes_back_ns);
         }
+    }
+
+    fn revive(&mut self, client: u32) {
+        if self.executor.state(client) != ProcessState::Crashed {
+            return;
+        }
+        self.processes[client].forget_conns();
+        self.executor.revive(client);
+        let begins = self.begins.as_ref().map(|begins| begins(client));
+        // A process that has just begun takes tasks.
+        drop(begins.and_then(|task| self.executor.spawn(client, task)));
     }
 
     fn cut(&mut self, client: u32, ways: Ways, cue: &Staged) {
@@ -104,11 +116,21 @@ impl Injector for Simulation {
         let node = self.servers.node_of(server);
         let it = &mut self.servers[server];
         match with {
-            ServerFault::FlushScripts if it.is_up() => {
+            ServerFault::FlushScripts if it.serves() => {
                 it.execute_at_once(now_ns, &[b"SCRIPT", b"FLUSH"]);
                 self.nemesis.note(0, None, Fault::ScriptFlush, 0);
             }
-            ServerFault::Evict if it.is_up() => self.evict(server, node),
+            ServerFault::Evict | ServerFault::Flush if it.serves() => {
+                self.lose_keys(server, node, with);
+            }
+            ServerFault::Stall { for_ns } if it.serves() => {
+                it.stalled = Some(Vec::new());
+                self.nemesis.note(0, node, Fault::Stall, for_ns);
+                self.plan_in(for_ns, PlannedFault::WakeServer(server));
+            }
+            ServerFault::SplitBrain { to, keeps, for_ns } if it.is_up() => {
+                self.split(to, keeps, for_ns);
+            }
             ServerFault::StepClock(by_ns) => {
                 it.clock.step_wall(by_ns);
                 self.nemesis.note(0, node, Fault::ClockStep, by_ns.unsigned_abs());
@@ -120,8 +142,13 @@ impl Injector for Simulation {
             ServerFault::End { fault, to, for_ns } if it.is_up() => {
                 self.end_server(fault, server, to, for_ns);
             }
-            // It is down.
-            ServerFault::FlushScripts | ServerFault::Evict | ServerFault::End { .. } => {}
+            // It is down, or stands still.
+            ServerFault::FlushScripts
+            | ServerFault::Evict
+            | ServerFault::Flush
+            | ServerFault::Stall { .. }
+            | ServerFault::SplitBrain { .. }
+            | ServerFault::End { .. } => {}
         }
     }
 }
@@ -155,11 +182,15 @@ impl Simulation {
         runs
     }
 
-    /// Ends a client for good.
-    pub(super) fn crash_client(&mut self, client: u32) {
-        if self.executor.state(client) != ProcessState::Crashed {
-            self.nemesis.note(client, None, Fault::Crash, 0);
-            self.crash(client);
+    /// Ends a client: for good, unless it is to come back.
+    pub(super) fn crash_client(&mut self, client: u32, comes_back_ns: Option<u64>) {
+        if self.executor.state(client) == ProcessState::Crashed {
+            return;
+        }
+        self.nemesis.note(client, None, Fault::Crash, comes_back_ns.unwrap_or(0));
+        self.crash(client);
+        if let Some(in_ns) = comes_back_ns {
+            self.end_later(Recovery::Revive(client), in_ns);
         }
     }
 
@@ -207,20 +238,48 @@ impl Simulation {
         Some(journal.look(|history| history.head.lock_key.clone().into_bytes()))
     }
 
-    /// A server that is up loses the lock's key.
-    fn evict(&mut self, server: u32, node: Option<u16>) {
+    /// A server that serves loses the lock's key, or all keys.
+    fn lose_keys(&mut self, server: u32, node: Option<u16>, with: ServerFault) {
         let Some(key) = self.lock_key() else { return };
         let it = &mut self.servers[server];
         let in_hold = it.model.has(&key) && self.nemesis.meets_hold(0);
-        self.nemesis.note_as(0, node, Fault::Evict, 0, in_hold);
-        it.execute_at_once(self.time.now_ns(), &[b"DEL", &key]);
+        let (fault, command): (_, &[&[u8]]) = match with {
+            ServerFault::Flush => (Fault::Flush, &[b"FLUSHALL"]),
+            _ => (Fault::Evict, &[b"DEL", &key]),
+        };
+        self.nemesis.note_as(0, node, fault, 0, in_hold);
+        it.execute_at_once(self.time.now_ns(), command);
         self.servers.after_command(server, &mut self.time, &mut self.choices);
+    }
+
+    /// A replica takes the primary's place, if there is one. The old primary goes on for one client, and the connections
+    /// of all others to it break.
+    fn split(&mut self, to: Option<u32>, keeps: u32, for_ns: u64) {
+        let old = self.servers.primary;
+        if self.servers.lingering.is_some() || self.servers.successor(None).is_none() {
+            return;
+        }
+        let in_hold = self.nemesis.meets_hold(0) && !(self.must_lose_hold() && self.keeps_key(to));
+        self.nemesis.note_as(0, self.servers.node_of(old), Fault::SplitBrain, for_ns, in_hold);
+        self.servers.split(to, keeps, self.time.now_ns(), &mut self.choices);
+        self.end_conns(|it| it.server == old && it.process != keeps, true);
+        self.plan_in(for_ns, PlannedFault::StepDown);
+    }
+
+    /// The old primary that goes on beside the new one, if there is one, becomes its replica. It forgets what the other
+    /// does not know, as a restart of it does.
+    pub(super) fn step_down(&mut self) {
+        if let Some((old, _)) = self.servers.lingering {
+            self.stop_server(old, Termination::Killed);
+            self.start_server(old);
+        }
     }
 
     /// Ends a process at once.
     pub(crate) fn crash(&mut self, process: u32) {
         self.executor.crash(process);
         self.nemesis.holders[process as usize] = false;
+        self.nemesis.cues.dies(process);
         for conn in self.network.conns_where(|it| it.process == process) {
             self.break_conn(conn);
             self.hang_up(conn);
@@ -229,21 +288,29 @@ impl Simulation {
 
     /// Ends a server that is up.
     pub(crate) fn stop_server(&mut self, server: u32, ending: Termination) {
-        for conn in self.network.conns_where(|it| it.server == server && !it.ended) {
+        // A machine without power cannot even say so.
+        self.end_conns(|it| it.server == server, ending == Termination::Killed);
+        self.servers.end(server, ending);
+    }
+
+    /// Ends connections at their server, with all that is on its way on them; `told` where their clients learn it now.
+    fn end_conns(&mut self, which: impl Fn(&NetworkConn) -> bool, told: bool) {
+        for conn in self.network.conns_where(|it| which(it) && !it.ended) {
             let it = self.network.conn_mut(conn);
             it.ended = true;
             it.kill(Direction::ToServer);
             it.kill(Direction::ToClient);
+            let NetworkConn { server, session, .. } = *it;
             if let Some(call) = it.blocked.take() {
                 self.calls.lose(call);
+                self.servers[server].blocked -= 1;
             }
             self.calls.lose_unread(conn);
-            // A machine without power cannot even say so.
-            if ending == Termination::Killed {
+            self.servers[server].model.disconnect(session);
+            if told {
                 self.break_conn(conn);
             }
         }
-        self.servers.end(server, ending);
     }
 
     /// Starts a server that has ended.

@@ -81,6 +81,8 @@ impl Simulation {
             PlannedFault::StepClock { client, by_ns } => self.step_clock(client, by_ns),
             PlannedFault::StrikeServer { server, with } => self.strike_server(server, with),
             PlannedFault::StartServer(server) => self.start_server(server),
+            PlannedFault::WakeServer(server) => self.wake_server(server),
+            PlannedFault::StepDown => self.step_down(),
             PlannedFault::Promote { to, for_ns } => {
                 let old = self.servers.primary;
                 self.promote(to);
@@ -94,12 +96,15 @@ impl Simulation {
     fn put_right(&mut self, planned: u32) {
         match self.nemesis.take_planned(planned) {
             PlannedFault::StartServer(server) => self.start_server(server),
+            PlannedFault::WakeServer(server) => self.wake_server(server),
+            PlannedFault::StepDown => self.step_down(),
             PlannedFault::Promote { to, .. } => {
                 let old = self.servers.primary;
                 self.promote(to);
                 self.start_server(old);
             }
             PlannedFault::Over(Recovery::Deliver(stalled)) => self.deliver(stalled),
+            PlannedFault::Over(Recovery::Revive(client)) => self.revive(client),
             _ => {}
         }
     }

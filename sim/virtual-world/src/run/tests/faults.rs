@@ -28,7 +28,7 @@ fn brief(lock: &str, more: &str) -> Scenario {
 /// One schedule in which nothing happens but what is staged.
 fn run(scenario: &Scenario) -> (Schedule, History) {
     let ran = benign(scenario);
-    let all_up = with(|sim| (0..sim.servers.count()).all(|server| sim.servers[server].is_up()));
+    let all_up = with(|sim| (0..sim.servers.count()).all(|server| sim.servers[server].serves()));
     assert!(all_up, "all serve again");
     ran
 }
@@ -81,6 +81,25 @@ fn a_phase_of_a_client_that_is_named_is_its_own() {
     let after = |it: &&Event| it.client == 2 && it.at_ns > struck.at_ns;
     assert_eq!(history.events.iter().filter(after).count(), 0, "the dead do nothing");
     assert_eq!(outcome(&history, Level::Belief), Outcome::Held);
+}
+
+#[test]
+fn a_client_that_comes_back_begins_anew_under_its_number() {
+    let fault = "[[fault]]\nkind = \"crash\"\non = \"client 2\"\nat = { phase = \"hold\" }\n\
+                 comes_back = \"70ms\"\n";
+    let (_, history) = run(&brief("single", fault));
+    let struck = strike(&history);
+    let What::Fault { for_ns, .. } = struck.what else { unreachable!() };
+    assert_eq!(for_ns, 70 * MS_NS);
+    let after = |it: &&Event| it.client == 2 && it.at_ns > struck.at_ns;
+    let next = history.events.iter().find(after).unwrap();
+    assert_eq!((next.what, next.at_ns), (What::Acquire, struck.at_ns + 70 * MS_NS));
+    assert!(history.events.iter().filter(after).any(|it| it.what == What::Acquired));
+    assert_eq!(outcome(&history, Level::Belief), Outcome::Held);
+    // Where everybody else has done before, it is there again all the same.
+    let (_, history) = run(&brief("single", &fault.replace("70ms", "1h")));
+    let next = history.events.iter().filter(|it| it.what == What::Acquire && it.client == 2);
+    assert_eq!(next.count(), 2);
 }
 
 #[test]
@@ -151,7 +170,13 @@ fn a_chance_is_met_as_often_as_it_says() {
 /// What a fault of this kind takes, as a scenario writes it.
 fn takes(fault: Fault) -> &'static str {
     match fault {
-        Fault::Pause | Fault::Failover | Fault::PowerLoss | Fault::ServerCrash => "for = \"50ms\"",
+        Fault::Pause
+        | Fault::Stall
+        | Fault::Failover
+        | Fault::SplitBrain
+        | Fault::PowerLoss
+        | Fault::ServerCrash => "for = \"50ms\"",
+        Fault::Crash => "comes_back = \"50ms\"",
         Fault::Delay => "for = \"50ms\"\nways = \"both\"",
         Fault::Reset => "ways = \"back\"",
         Fault::Refuse => "error = \"oom\"",
@@ -177,7 +202,7 @@ fn every_kind_strikes_once_meets_a_hold_and_is_put_right() {
             let What::Fault { fault: kind, node, .. } = struck.what else { unreachable!() };
             assert_eq!(kind, fault);
             assert!(in_hold(struck), "{fault:?}");
-            let of_server = fault.loses_keys() || fault == Fault::ClockStep;
+            let of_server = fault.loses_keys() || matches!(fault, Fault::ClockStep | Fault::Stall);
             assert_eq!(node, of_server.then_some(0), "{fault:?}");
             assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{fault:?}");
             assert!(
@@ -298,6 +323,7 @@ fn the_swarm_draws_faults_of_servers_and_sound_locks_stay_sound_at_the_key() {
                  [server]\nappend_only = \"everysec\"\n\
                  [swarm]\norder = true\nfailovers = 2\nfailover = \"100ms\"\npower_losses = 2\n\
                  power_loss = \"100ms\"\nserver_crashes = 2\nserver_crash = \"100ms\"\n\
+                 server_stalls = 2\nserver_stall = \"300ms\"\ncrash = 0.005\ncomes_back = \"300ms\"\n\
                  client_clock_step = \"1s\"\nwithin = \"200ms\"\n\
                  pause = { chance = 0.02, max = \"50ms\" }\nlose_reply = 0.01\n";
     let mut scenario = scenario("single", swarm);
