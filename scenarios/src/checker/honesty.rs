@@ -129,18 +129,20 @@ impl Honesty {
             it.unknown -= 1;
             it.made += u32::from(makes(touch));
         }
+        // Who hands on says 1 or 2 where it had the lock or a place in line, and otherwise has nothing to give.
+        let hands_on = intent.compares && intent.touch == Touch::Unknown;
+        let handed_on = hands_on && matches!(answer, Answer::Int(1 | 2));
+        let had_nothing = hands_on && matches!(answer, Answer::Int(..=0));
         if frees(intent.touch) {
             it.freeing -= 1;
-            it.freed |= frees(touch);
+            it.freed |= frees(touch) && !had_nothing;
         }
         let deleted = intent.compares && touch == Touch::Delete;
         it.deleted |= it.releasing && deleted;
         if it.refused.is_none_or(|last_op| op <= last_op) {
             return;
         }
-        // Who hands on says 1 or 2 where it had the lock, or a place in line.
-        let hands_on = intent.compares && intent.touch == Touch::Unknown;
-        it.handed_on += u32::from(hands_on && matches!(answer, Answer::Int(1 | 2)));
+        it.handed_on += u32::from(handed_on);
         if deleted || it.handed_on > it.places {
             self.had_it(command.acquisition);
         }

@@ -52,7 +52,7 @@ impl Checker for Perseverance {
             {
                 let Some(it) = self.wanting.get_mut(&acquisition) else { return };
                 it.refused = match what {
-                    What::Refused(why) => ErrorAnswer::of(seen.texts.get(why)),
+                    What::Refused(why) => passing(seen.texts.get(why)),
                     _ => None,
                 };
                 self.tested |= it.refused.is_some();
@@ -90,6 +90,11 @@ impl Perseverance {
         );
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
+}
+
+/// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.
+fn passing(answer: &str) -> Option<ErrorAnswer> {
+    ErrorAnswer::of(answer).filter(|it| *it != ErrorAnswer::Noscript)
 }
 
 #[cfg(test)]
@@ -132,6 +137,7 @@ mod tests {
         assert_eq!(answers("LOADING Redis is loading the dataset in memory"), Violated);
         assert_eq!(answers("BUSY"), Violated);
         assert_eq!(answers("BUSYKEY Target key name already exists."), NotApplicable);
+        assert_eq!(answers("NOSCRIPT No matching script."), NotApplicable);
         assert_eq!(answers("NOPERM this user has no permissions"), NotApplicable);
         assert_eq!(answers("not sent: no connection"), NotApplicable);
     }

@@ -44,8 +44,12 @@ fn released_is_true_where_its_own_command_may_have_ended_the_hold() {
     assert_eq!(released(nothing.did(1, 292..299, DELETE)), Held, "a second one did it");
     assert_eq!(released(granted().did(2, 210..290, DELETE)), Violated, "another's did it");
     assert_eq!(released(granted().did(1, 301..310, DELETE)), Violated, "it did so only later");
-    let unsure = granted().command(1, 210..290, HAND_ON, Some(Touch::Unknown));
-    assert_eq!(released(unsure), Held);
+    let hands_on = |number| granted().answered(1, 210..290, HAND_ON, Touch::Unknown, number);
+    assert_eq!([1, 2].map(|number| released(hands_on(number))), [Held; 2]);
+    assert_eq!([0, -1].map(|number| released(hands_on(number))), [Violated; 2], "it had nothing");
+    let script = Intent { compares: false, ..HAND_ON };
+    let unsure = granted().answered(1, 210..290, script, Touch::Unknown, 0);
+    assert_eq!(released(unsure), Held, "an unknown script may mean anything");
     assert_eq!(
         released(granted().command(1, 150..160, EXTEND, None)),
         Violated,
