@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "perseverance";
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Copy, Debug)]
-struct Wanting {
+struct Tries {
     began_ns: u64,
     /// Its last request was refused with this error.
     refused: Option<ErrorAnswer>,
@@ -28,7 +28,7 @@ struct Wanting {
 struct Perseverance {
     tries_for_ns: u64,
     /// By acquisition.
-    wanting: BTreeMap<u32, Wanting>,
+    wanting: BTreeMap<u32, Tries>,
     tested: bool,
     first: Option<Witness>,
 }
@@ -43,7 +43,7 @@ impl Checker for Perseverance {
         let Event { at_ns, client, acquisition, what, .. } = *seen.event;
         match what {
             What::Acquire => {
-                self.wanting.insert(acquisition, Wanting { began_ns: at_ns, refused: None });
+                self.wanting.insert(acquisition, Tries { began_ns: at_ns, refused: None });
             }
             What::Acquired | What::AcquireUnknown(_) => _ = self.wanting.remove(&acquisition),
             What::NotAcquired(_) => self.gives_up(acquisition, client, at_ns),
@@ -75,7 +75,7 @@ impl Checker for Perseverance {
 
 impl Perseverance {
     fn gives_up(&mut self, acquisition: u32, client: u32, at_ns: u64) {
-        let Some(Wanting { began_ns, refused }) = self.wanting.remove(&acquisition) else { return };
+        let Some(Tries { began_ns, refused }) = self.wanting.remove(&acquisition) else { return };
         let Some(refused) = refused else { return };
         let tried_ns = at_ns.saturating_sub(began_ns);
         if tried_ns >= self.tries_for_ns {

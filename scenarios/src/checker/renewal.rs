@@ -38,7 +38,7 @@ struct Hold {
 
 /// Which holds are renewed.
 #[derive(Default)]
-struct Renewal {
+struct Renewals {
     /// By acquisition.
     holds: BTreeMap<u32, Hold>,
     /// Every clock may have run off.
@@ -50,10 +50,10 @@ struct Renewal {
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
-    head.renewed.then(|| Box::new(Renewal::default()) as Box<dyn Checker>)
+    head.renewed.then(|| Box::new(Renewals::default()) as Box<dyn Checker>)
 }
 
-impl Checker for Renewal {
+impl Checker for Renewals {
     fn see(&mut self, seen: &EventView<'_>) {
         let EventView { event, head, command, .. } = *seen;
         let Event { at_ns, client, acquisition, what, .. } = *event;
@@ -105,7 +105,7 @@ impl Checker for Renewal {
     }
 }
 
-impl Renewal {
+impl Renewals {
     fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Hold)) {
         if let Some(it) = self.holds.get_mut(&acquisition) {
             change(it);

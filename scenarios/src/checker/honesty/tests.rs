@@ -1,3 +1,5 @@
+//! What is said, on both sides of each boundary, and against a server that knows the truth.
+
 use std::ops::Range;
 
 use picklock::env::Phase;
