@@ -176,14 +176,27 @@ pub(crate) async fn check_key_type<E: Env>(
     }
 }
 
-/// `error`, or the unknown outcome of an earlier attempt whose clean-up is not settled.
-pub(crate) fn or_unresolved(
-    error: NotAcquired,
-    unresolved: Option<(Arc<Cleanup>, CallError)>,
-) -> NotAcquired {
-    match unresolved {
-        Some((cleanup, unknown)) if !cleanup.is_settled() => NotAcquired::Unknown(unknown),
-        _ => error,
+/// The attempts of an acquisition whose outcome is unknown, while their clean-ups are not settled.
+#[derive(Default)]
+pub(crate) struct Unresolved(Vec<(Arc<Cleanup>, CallError)>);
+
+impl Unresolved {
+    /// Remembers an attempt, where its outcome is unknown.
+    pub(crate) fn add(&mut self, failed: &FailedAttempt) {
+        self.forget_settled();
+        if let (Some(cleanup), NotAcquired::Unknown(error)) = (&failed.cleanup, &failed.error) {
+            self.0.push((Arc::clone(cleanup), error.clone()));
+        }
+    }
+
+    /// `error`, or the unknown outcome of the last of them: any may still have taken the lock.
+    pub(crate) fn or(mut self, error: NotAcquired) -> NotAcquired {
+        self.forget_settled();
+        self.0.pop().map_or(error, |(_, unknown)| NotAcquired::Unknown(unknown))
+    }
+
+    fn forget_settled(&mut self) {
+        self.0.retain(|(cleanup, _)| !cleanup.is_settled());
     }
 }
 

@@ -17,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::{FailedAttempt, PendingAcquire, attempt, counted, or_unresolved, try_once};
+use crate::attempt::{FailedAttempt, PendingAcquire, Unresolved, attempt, counted, try_once};
 use crate::cleanup::Cleanup;
 use crate::command::Decimal;
 use crate::counters::{Count, Counters};
@@ -135,7 +135,7 @@ impl<E: Env> Queue<E> {
     async fn keep_trying(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {
         let env = &self.target.env;
         let end = env.now().after(deadline);
-        let mut unresolved = None;
+        let mut unresolved = Unresolved::default();
         // A client without competition needs no subscription.
         let mut is_first_try = !self.subscriber.is_subscribed();
         loop {
@@ -143,20 +143,19 @@ impl<E: Env> Queue<E> {
                 true => attempt(&self.target).await,
                 false => counted(&self.target, self.join(end)).await,
             };
-            let FailedAttempt { error, cleanup, .. } = match tried {
+            let failed = match tried {
                 Ok(guard) => return Ok(guard),
                 Err(failed) => failed,
             };
-            if let (Some(cleanup), NotAcquired::Unknown(error)) = (&cleanup, &error) {
-                unresolved = Some((Arc::clone(cleanup), error.clone()));
-            }
+            unresolved.add(&failed);
+            let FailedAttempt { error, cleanup, .. } = failed;
             if !error.may_pass() {
-                return Err(or_unresolved(error, unresolved));
+                return Err(unresolved.or(error));
             }
             let joins_now = is_first_try && error == NotAcquired::Held;
             is_first_try = false;
             if !joins_now && !self.pause(cleanup, end).await {
-                let last = Box::new(or_unresolved(error, unresolved));
+                let last = Box::new(unresolved.or(error));
                 return Err(NotAcquired::Deadline { last });
             }
         }

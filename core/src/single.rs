@@ -10,7 +10,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::{FailedAttempt, attempt, check_key_type, or_unresolved, try_once};
+use crate::attempt::{FailedAttempt, Unresolved, attempt, check_key_type, try_once};
 use crate::cleanup::Cleanup;
 use crate::counters::{Count, Counters};
 use crate::env::{Env, Mark, Node, Phase, Subscription};
@@ -108,26 +108,21 @@ impl<E: Env> Single<E> {
     async fn keep_trying(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
         let end = self.target.env.now().after(deadline);
         let mut retries = poll.max_retries;
-        let mut unresolved = None;
+        let mut unresolved = Unresolved::default();
         let mut subscription = None;
         loop {
             let failed = match attempt(&self.target).await {
                 Ok(guard) => return Ok(guard),
                 Err(failed) => failed,
             };
-            if let (Some(cleanup), NotAcquired::Unknown(error)) = (&failed.cleanup, &failed.error) {
-                unresolved = Some((Arc::clone(cleanup), error.clone()));
-            }
+            unresolved.add(&failed);
             if !failed.error.may_pass() || retries == Some(0) {
-                return Err(or_unresolved(
-                    check_key_type(&self.target, failed.error).await,
-                    unresolved,
-                ));
+                return Err(unresolved.or(check_key_type(&self.target, failed.error).await));
             }
             retries = retries.map(|retries| retries - 1);
             let FailedAttempt { error, cleanup, ttl_left } = failed;
             if !self.wait(cleanup, ttl_left, &mut subscription, end, poll).await {
-                let last = or_unresolved(check_key_type(&self.target, error).await, unresolved);
+                let last = unresolved.or(check_key_type(&self.target, error).await);
                 return Err(match last.may_pass() {
                     true => NotAcquired::Deadline { last: Box::new(last) },
                     false => last,

@@ -13,14 +13,17 @@ pub(crate) mod efficiency;
 mod exposure;
 mod fairness;
 mod fencing;
+mod honesty;
 mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
 mod ownership;
+mod perseverance;
 mod pool;
 mod refusal;
 mod register;
+mod renewal;
 pub mod story;
 mod vacuity;
 mod wake_up;
@@ -41,10 +44,11 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 11] = [
+static ALL: [(MakeChecker, Kinds); 14] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, PHASES | OTHERS),
+    (honesty::checker, LOCK_COMMANDS | PHASES | OTHERS),
     // Any event, by its time, may show that a write under way is late: see `late_write`.
     (pool::checker, ANY),
     (register::checker, ANY),
@@ -53,6 +57,8 @@ static ALL: [(MakeChecker, Kinds); 11] = [
     (availability::checker, OTHERS),
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
+    (perseverance::checker, LOCK_COMMANDS | OTHERS),
+    (renewal::checker, LOCK_COMMANDS | PHASES | OTHERS),
     (efficiency::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
 ];
 

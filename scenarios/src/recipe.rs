@@ -215,11 +215,18 @@ pub struct About {
     /// Whether it asks the server for commands for compare-and-set. A model then has those of Redis 8.4,
     /// unless the scenario says otherwise.
     pub native: bool,
+    /// Whether it claims to renew every hold until that is released or lost.
+    pub renewed: bool,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }
 
 impl About {
+    /// Whether it is a lock without a known flaw, which is held to what it says and to trying again.
+    pub fn is_sound(&self) -> bool {
+        self.locks && self.flaw.is_none()
+    }
+
     /// Whether its waiters listen on a channel: then something that it runs tells them on one.
     pub fn listens(&self) -> bool {
         (self.scripts)().iter().any(|script| script.text().contains("'PUBLISH'"))

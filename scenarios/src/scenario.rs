@@ -142,6 +142,32 @@ pub struct RegisterPart {
     /// Whether the register keeps the highest fencing token it has seen, and refuses lower ones.
     #[serde(default)]
     pub fenced: bool,
+    /// What clients drop half-way, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop: Option<DropPart>,
+}
+
+/// What clients drop half-way, as code does that has a time limit around it or ends by an error. Of the
+/// acquisitions of a client the first is dropped, and then each so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct DropPart {
+    /// Of how many acquisitions one is dropped.
+    #[serde(default = "once")]
+    pub every: u32,
+    /// How long after its begin, where it has not got the lock by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Span>,
+    /// Whether one that has got the lock is dropped after its work, in the place of a release.
+    #[serde(default)]
+    pub guard: bool,
+}
+
+impl DropPart {
+    /// Whether what a client does in this round, from 0, is dropped.
+    pub(crate) const fn strikes(self, round: u32) -> bool {
+        round.is_multiple_of(self.every)
+    }
 }
 
 const fn once() -> u32 {

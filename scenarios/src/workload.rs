@@ -7,14 +7,15 @@ mod bonus_pool;
 mod register;
 
 use std::pin::pin;
+use std::time::Duration;
 
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
-use crate::call::answered;
+use crate::call::{answered, within};
 use crate::history::What;
-use crate::recipe::{BoxFuture, Held, Recipe, ReleaseOutcome};
+use crate::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
@@ -81,7 +82,33 @@ async fn acquire<W: Observed>(
     recipe: &dyn Recipe<Recorded<W>>,
 ) -> Option<Box<dyn Held>> {
     let op = env.invoke(What::Acquire);
-    match recipe.acquire(env.clone(), env.client()).await {
+    let acquired = recipe.acquire(env.clone(), env.client()).await;
+    acquire_ended(env, op, acquired)
+}
+
+/// The same, dropped where it has not ended within this time: then nobody knows what has become of it.
+async fn acquire_within<W: Observed>(
+    env: &Recorded<W>,
+    recipe: &dyn Recipe<Recorded<W>>,
+    span: Duration,
+) -> Option<Box<dyn Held>> {
+    let op = env.invoke(What::Acquire);
+    // With the statement ends the acquisition, before its end is written down.
+    let acquired = within(env, span, pin!(recipe.acquire(env.clone(), env.client()))).await;
+    if let Some(acquired) = acquired {
+        return acquire_ended(env, op, acquired);
+    }
+    env.end_with(op, |texts| What::AcquireUnknown(texts.intern("dropped before it had ended")));
+    None
+}
+
+/// Writes down how an acquisition has ended.
+fn acquire_ended<W: Observed>(
+    env: &Recorded<W>,
+    op: u32,
+    acquired: Result<Box<dyn Held>, NotHeld>,
+) -> Option<Box<dyn Held>> {
+    match acquired {
         Ok(held) => {
             env.end(op, What::Acquired);
             Some(held)
@@ -98,6 +125,13 @@ async fn acquire<W: Observed>(
             None
         }
     }
+}
+
+/// Drops what was got in the place of a release: nobody is told what becomes of it.
+fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
+    let op = env.invoke(What::Release);
+    drop(held);
+    env.end_with(op, |texts| What::ReleaseUnknown(texts.intern("dropped without a release")));
 }
 
 /// Releases the lock, and writes down how that ended.

@@ -338,6 +338,18 @@ fn a_later_no_does_not_hide_an_outcome_that_is_still_unknown() {
 }
 
 #[test]
+fn nor_does_a_later_attempt_that_has_been_cleaned_up() {
+    let (world, lock) = setting();
+    world.put("k", Some("another"));
+    world.fault("SET", Fault::BreakAndArrive(TTL));
+    // Its clean-up is behind it on its connection, and is answered.
+    world.fault("SET", slow(TIMEOUT + MS, Duration::ZERO));
+    let error = world.block_on(lock.acquire(2 * TIMEOUT, POLL)).unwrap_err();
+    assert!(world.count("SET") > 2);
+    assert_eq!(error.outcome(), Outcome::Unknown, "the first may still arrive: {error}");
+}
+
+#[test]
 fn a_key_is_checked_when_the_lock_is_made() {
     let options = exact().build().unwrap();
     let error = Single::new(World::new().env(), Node(0), *b"", options).unwrap_err();

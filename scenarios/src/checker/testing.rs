@@ -121,8 +121,13 @@ impl Tape {
     }
 
     /// A release that was answered.
-    pub(super) fn releases(mut self, acquisition: u32, span: Range<u64>) -> Self {
-        let told = self.history.texts.intern("released");
+    pub(super) fn releases(self, acquisition: u32, span: Range<u64>) -> Self {
+        self.releases_told(acquisition, span, "released")
+    }
+
+    /// A release that was answered in these words.
+    pub(super) fn releases_told(mut self, acquisition: u32, span: Range<u64>, words: &str) -> Self {
+        let told = self.history.texts.intern(words);
         self.op(acquisition, acquisition, span, What::Release, What::Released(told));
         self
     }
@@ -230,12 +235,23 @@ impl Tape {
 
     /// A command on the lock's key that the server refuses.
     pub(super) fn refused_command(
-        mut self,
+        self,
         acquisition: u32,
         span: Range<u64>,
         intent: Intent,
     ) -> Self {
-        let (sent, why) = (self.sent(intent), self.history.texts.intern("OOM"));
+        self.refused_with(acquisition, span, intent, "OOM")
+    }
+
+    /// The same, with this error.
+    pub(super) fn refused_with(
+        mut self,
+        acquisition: u32,
+        span: Range<u64>,
+        intent: Intent,
+        error: &str,
+    ) -> Self {
+        let (sent, why) = (self.sent(intent), self.history.texts.intern(error));
         self.op(acquisition, acquisition, span, sent, What::Refused(why));
         self
     }
@@ -335,6 +351,21 @@ impl Tape {
             Some(touch) => What::Answered { touch, answer: Answer::Ok, found: 0 },
             None => What::Unanswered(self.history.texts.intern("reset")),
         };
+        self.op(acquisition, acquisition, span, sent, end);
+        self
+    }
+
+    /// A command on the lock's key that was answered with this number, and did this.
+    pub(super) fn answered(
+        mut self,
+        acquisition: u32,
+        span: Range<u64>,
+        intent: Intent,
+        touch: Touch,
+        number: i64,
+    ) -> Self {
+        let sent = self.sent(intent);
+        let end = What::Answered { touch, answer: Answer::Int(number), found: 0 };
         self.op(acquisition, acquisition, span, sent, end);
         self
     }

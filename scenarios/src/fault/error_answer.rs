@@ -1,4 +1,4 @@
-//! Errors that a server may answer any command with.
+//! Errors that a server may answer any command with, for a while.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,12 @@ macro_rules! error_answers {
             /// Its name.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// The one of this answer, by its first word.
+            pub(crate) fn of(answer: &str) -> Option<Self> {
+                let code = |text: &str| text.split(' ').next().map(str::to_owned);
+                Self::ALL.into_iter().find(|it| code(it.text()) == code(answer))
             }
 
             /// The whole answer.

@@ -65,6 +65,16 @@ pub struct Head {
     /// where it claims nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_within: Option<u32>,
+    /// Whether what the recipe says of an acquisition or a release is what it knows, and it is held to that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub honest: bool,
+    /// For how long a client tries again at least, whatever a server answers that may pass, in nanoseconds; none
+    /// where the recipe claims nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tries_for_ns: Option<u64>,
+    /// Whether every hold is renewed until it is released or lost, as the recipe claims.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renewed: bool,
     /// How many commands it may take to get the lock once, in thousandths; none where nothing is said of
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,6 +33,7 @@ pub(super) const COMMON: About = About {
     servers: Servers::One,
     value: KeyValue::Token,
     native: false,
+    renewed: false,
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 

@@ -7,8 +7,9 @@
 //! Smallest failing schedule: A's renewal finds its own value; A stands still; its key expires; B
 //! acquires; A's SET overwrites B's hold. Or: A's SET is slow; A releases; the SET brings the key back.
 //! Source: the first article's `watch_dog`, its release included. The article's thread ends with its
-//! process; here a client's process goes on for a TTL after the release. The TTL is counted in
-//! milliseconds and not in seconds, and not asked for once more after each renewal, to be printed.
+//! process; here a client's process goes on for a TTL after the release, and ends where the lock is dropped
+//! without one. The TTL is counted in milliseconds and not in seconds, and not asked for once more after each
+//! renewal, to be printed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -46,6 +47,13 @@ pub(super) struct GetSetWatchdog;
 pub(super) struct WatchdogHandle {
     token: OwnerToken,
     ends: Arc<OnceLock<Instant>>,
+}
+
+/// Of one that was released, the end is known already.
+impl Drop for WatchdogHandle {
+    fn drop(&mut self) {
+        let _ = self.ends.set(Instant::from_ns(0));
+    }
 }
 
 impl ArticleLock for GetSetWatchdog {

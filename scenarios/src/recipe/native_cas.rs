@@ -14,6 +14,7 @@ pub(super) static ABOUT: About = About {
     how: "as single-watchdog, by SET IFEQ and DELEX or DELIFEQ; by scripts where the server has neither",
     native: true,
     scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
+    renewed: true,
     ..COMMON
 };
 

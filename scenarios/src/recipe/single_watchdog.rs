@@ -12,6 +12,7 @@ pub(super) static ABOUT: About = About {
     name: "single-watchdog",
     how: "as single, with compare-and-extend at a third of the TTL and a notice of loss",
     scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
+    renewed: true,
     ..COMMON
 };
 

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::error::KeyError;
-use super::{Expectation, Scenario, ScenarioError, WorkloadPart};
+use super::{Expectation, RegisterPart, Scenario, ScenarioError, WorkloadPart};
 use crate::fault::Swarm;
 use crate::nearest::nearest;
 use crate::recipe::{self, BuildError};
@@ -206,6 +206,19 @@ impl Scenario {
             WorkloadPart::Register(register) if register.rounds == 0 => {
                 let why = "rounds is 0: nobody would ever ask for the lock".to_owned();
                 wrong("workload.register.rounds", why)
+            }
+            WorkloadPart::Register(RegisterPart { drop: Some(drop), .. }) if drop.every == 0 => {
+                let why = "every is 0: 1 drops each acquisition, 2 every second one".to_owned();
+                wrong("workload.register.drop.every", why)
+            }
+            WorkloadPart::Register(RegisterPart { drop: Some(drop), .. })
+                if drop.after.is_none() && !drop.guard =>
+            {
+                let why =
+                    "it drops nothing: write after = \"30ms\" for acquisitions, guard = true for \
+                           what they got"
+                        .to_owned();
+                wrong("workload.register.drop", why)
             }
             WorkloadPart::BonusPool(_) | WorkloadPart::Register(_) => Ok(()),
         }

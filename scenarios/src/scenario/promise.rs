@@ -30,6 +30,8 @@ const LOOKS_IN_LINE: u32 = 4;
 const WAYS: u32 = 8;
 /// A connection, a command and half of the pause before the next, in halves of a call timeout.
 const HALVES_A_TRY: u32 = 5;
+/// No clock runs off by as much as it counts, so none is faster than this.
+const FASTEST: u32 = 2;
 /// A recipe of the articles sends so many commands an attempt, at most.
 const COMMANDS_AN_ATTEMPT: u32 = 4;
 
@@ -77,6 +79,13 @@ impl Scenario {
         let because = format!("{because}: within {} is what {} promises", Span(within), about.name);
         let within_ns = Some(picklock::time::span_ns(within));
         (within > requested.0).then_some(Promise { within_ns, because })
+    }
+
+    /// For how long a client of its recipe tries again at least, whatever a server answers that may pass: as long
+    /// as its retries take, and half of that by a clock that runs as fast as any; none where it promises nothing.
+    pub(crate) fn tries_for(&self) -> Option<Duration> {
+        let retries = self.lock.pause.0.saturating_mul(self.lock.retries);
+        self.about_lock().is_sound().then(|| retries / FASTEST)
     }
 
     /// By when a client has done that no fault strikes, from anywhere in its life.

@@ -56,6 +56,28 @@ fn a_misspelt_key_is_shown_with_the_nearest_name() {
 }
 
 #[test]
+fn who_drops_says_what() {
+    let dropping = |drop: &str| {
+        let text = catalog::text("long-job").unwrap();
+        parse(text, &setting(&[("workload.register.drop", drop)])).map(|it| it.workload)
+    };
+    for (drop, says) in [
+        ("{ every = 0, guard = true }", "1 drops each acquisition"),
+        ("{ every = 2 }", "it drops nothing"),
+        ("{ every = 2, guard = false }", "it drops nothing"),
+        ("{ guards = true }", "unknown field"),
+    ] {
+        let error = dropping(drop).unwrap_err().to_string();
+        assert!(error.contains(says), "{drop}: {error}");
+    }
+    let WorkloadPart::Register(register) = dropping("{ after = '1ms' }").unwrap() else { panic!() };
+    let each = register.drop.unwrap();
+    assert!((0..4).all(|round| each.strikes(round)));
+    let second = DropPart { every: 2, ..each };
+    assert_eq!([0, 1, 2, 3].map(|round| second.strikes(round)), [true, false, true, false]);
+}
+
+#[test]
 fn a_misspelt_recipe_is_shown_with_the_nearest_name() {
     let (message, help, at) = refusal("recipe = \"single\"", "recipe = \"singel\"");
     assert!(message.contains("\"singel\""), "{message}");

@@ -11,11 +11,11 @@ use std::time::Duration;
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 
-use super::{Workload, acquire, call, number, release};
+use super::{Workload, acquire, acquire_within, call, drop_guard, number, release};
 use crate::history::{Update, What};
 use crate::recipe::{BoxFuture, Held, Recipe};
 use crate::record::{Observed, Recorded};
-use crate::scenario::RegisterPart;
+use crate::scenario::{DropPart, RegisterPart};
 
 /// What the register holds in the beginning.
 pub const INITIAL: i64 = 0;
@@ -40,9 +40,9 @@ return redis.call('HGET', KEYS[1], 'value')
 ";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
-    let RegisterPart { hold, rounds, think, fenced } = *part;
+    let RegisterPart { hold, rounds, think, fenced, drop } = *part;
     let key = format!("{prefix}register");
-    Register { key, node, hold: hold.0, rounds, think: think.0, fenced }
+    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, drop }
 }
 
 pub(super) struct Register {
@@ -52,6 +52,7 @@ pub(super) struct Register {
     rounds: u32,
     think: Duration,
     fenced: bool,
+    drop: Option<DropPart>,
 }
 
 impl Register {
@@ -129,10 +130,17 @@ impl<W: Observed> Workload<W> for Register {
                     client.sleep(self.think).await;
                 }
                 let env = client.begin_acquisition();
-                if let Some(held) = acquire(&env, recipe).await {
-                    env.mark(Mark::Phase(Phase::Hold));
-                    self.update(&env, &*held).await;
-                    release(&env, held).await;
+                let dropped = self.drop.filter(|drop| drop.strikes(round));
+                let acquired = match dropped.and_then(|drop| drop.after) {
+                    Some(after) => acquire_within(&env, recipe, after.0).await,
+                    None => acquire(&env, recipe).await,
+                };
+                let Some(held) = acquired else { continue };
+                env.mark(Mark::Phase(Phase::Hold));
+                self.update(&env, &*held).await;
+                match dropped {
+                    Some(DropPart { guard: true, .. }) => drop_guard(&env, held),
+                    _ => release(&env, held).await,
                 }
             }
         })

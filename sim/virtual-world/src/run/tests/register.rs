@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 use scenarios::fault::Whom;
-use scenarios::history::{Declared, Timeline, Touch, UpdateEnd};
+use scenarios::history::{AcquireEnd, Declared, ReleaseEnd, Timeline, Touch, UpdateEnd};
 
 use super::*;
 
@@ -36,6 +36,42 @@ fn every_client_makes_its_rounds_and_no_step_is_lost() {
                 assert_eq!(pair[1].0, pair[0].1 + 30 * MS_NS, "{lock}: client {client} pauses");
             }
         }
+    }
+}
+
+#[test]
+fn what_is_dropped_is_of_unknown_outcome_every_second_time() {
+    for lock in ["single", "queue", "redlock", "polling"] {
+        let history = history_of(&catalogued("dropped", lock, &[]), 1);
+        let mut bytes = Vec::new();
+        history::write(&history, &mut bytes).unwrap();
+        assert!(history::read(&*bytes).is_ok(), "{lock}: it is well-formed");
+        let mut rounds = BTreeMap::<u32, u32>::new();
+        let (mut acquisitions, mut guards) = (0, 0);
+        for it in &Timeline::of(&history).acquisitions {
+            let round = rounds.entry(it.client).or_default();
+            let is_dropped = round.is_multiple_of(2);
+            *round += 1;
+            match (it.end, it.released) {
+                (Some((at_ns, AcquireEnd::Info(why))), None) => {
+                    assert!(is_dropped, "{lock}: {it:?}");
+                    assert_eq!(history.text(why), "dropped before it had ended");
+                    assert_eq!(at_ns, it.invoke_ns + 30 * MS_NS);
+                    acquisitions += 1;
+                }
+                (Some((_, AcquireEnd::Ok)), Some((_, ReleaseEnd::Info(why)))) => {
+                    assert!(is_dropped, "{lock}: {it:?}");
+                    assert_eq!(history.text(why), "dropped without a release");
+                    guards += 1;
+                }
+                (Some((_, AcquireEnd::Ok)), Some((_, ReleaseEnd::Ok(_)))) => {
+                    assert!(!is_dropped, "{lock}: {it:?}");
+                }
+                other => panic!("{lock}: {other:?}"),
+            }
+        }
+        assert_eq!(acquisitions + guards, 12, "{lock}: three of each client");
+        assert!(acquisitions > 0 && guards > 0, "{lock}: {acquisitions}, {guards}");
     }
 }
 

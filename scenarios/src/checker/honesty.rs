@@ -1,0 +1,208 @@
+//! Honesty: what a lock says of an acquisition or a release is true.
+//!
+//! Invariant: a client is blamed only for what is false in every reading. *Released* is false if no command of the
+//! acquisition may have ended its hold; *already expired* and *taken by another* are false if the release itself
+//! has deleted the one key that the acquisition had made. That the lock was surely not taken is false if the
+//! acquisition gives back, with a command that was sent only after it had said so, more than it had been told of.
+//! Deliberately absent: what the lock could have known; a lucky guess is no lie.
+
+use std::collections::BTreeMap;
+
+use picklock::env::Phase;
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
+use crate::history::{Answer, CommandOp, Head, Text, Texts, Touch, What};
+use crate::verdict::{Finding, Level, Verdict, Witness};
+
+pub(super) const NAME: &str = "honesty";
+
+/// What is said of a release: see `docs/history.md`.
+const RELEASED: &str = "released";
+const NOT_ITS_OWN: [&str; 2] = ["already expired", "taken by another"];
+
+/// What an acquisition has done to the lock's key so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Statements {
+    client: u32,
+    /// The server that it asked; none before it asked any.
+    node: Option<u16>,
+    /// It asked several servers, so one key says nothing of the lock.
+    several: bool,
+    /// Requests to make the key that have no answer, and those that were answered with yes.
+    unknown: u32,
+    made: u32,
+    /// Places in line that it was told of.
+    places: u32,
+    /// Commands that may end its hold and have no answer; and whether one surely or perhaps has ended it.
+    freeing: u32,
+    freed: bool,
+    releasing: bool,
+    /// Its release has deleted a key that held its own value.
+    deleted: bool,
+    /// It has said that it surely has not got the lock; the last command that anybody had sent by then.
+    refused: Option<u32>,
+    /// What it has handed on since.
+    handed_on: u32,
+}
+
+/// What acquisitions say.
+#[derive(Default)]
+struct Honesty {
+    /// By acquisition.
+    open: BTreeMap<u32, Statements>,
+    /// The last command that was sent.
+    last_op: u32,
+    judged: bool,
+    first: Option<Witness>,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    head.honest.then(|| Box::new(Honesty::default()) as Box<dyn Checker>)
+}
+
+impl Checker for Honesty {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, texts, .. } = *seen;
+        if let Some(command) = seen.command {
+            return match event.what {
+                What::Command { .. } => self.sends(event.op, &command),
+                what => self.ends(event.op, &command, what),
+            };
+        }
+        let acquisition = event.acquisition;
+        match event.what {
+            What::Acquire => {
+                let it = Statements { client: event.client, ..Statements::default() };
+                self.open.insert(acquisition, it);
+            }
+            What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
+            What::Release => self.with(acquisition, |it| it.releasing = true),
+            What::NotAcquired(_) => self.refused(acquisition),
+            What::Released(told) => self.released(acquisition, told, texts),
+            What::AcquireUnknown(_) | What::ReleaseUnknown(_) => {
+                self.open.remove(&acquisition);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+        let verdict = match self.first.take() {
+            Some(witness) => Verdict::Violated(witness),
+            None if self.judged => Verdict::Held,
+            None => Verdict::NotApplicable("nobody said what had become of the lock".to_owned()),
+        };
+        vec![Finding::new(NAME, Level::Belief, verdict)]
+    }
+}
+
+impl Honesty {
+    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Statements)) {
+        if let Some(it) = self.open.get_mut(&acquisition) {
+            change(it);
+        }
+    }
+
+    fn sends(&mut self, op: u32, command: &CommandOp) {
+        self.last_op = op;
+        self.with(command.acquisition, |it| {
+            if makes(command.intent.touch) {
+                it.unknown += 1;
+                let first = *it.node.get_or_insert(command.node);
+                it.several |= first != command.node;
+            }
+            it.freeing += u32::from(frees(command.intent.touch));
+        });
+    }
+
+    fn ends(&mut self, op: u32, command: &CommandOp, what: What) {
+        let (touch, answer) = match what {
+            What::Answered { touch, answer, .. } => (touch, answer),
+            What::Refused(_) => (Touch::None, Answer::Nil),
+            // It stays unknown what it has done.
+            _ => return,
+        };
+        let intent = command.intent;
+        let Some(it) = self.open.get_mut(&command.acquisition) else { return };
+        if makes(intent.touch) {
+            it.unknown -= 1;
+            it.made += u32::from(makes(touch));
+        }
+        // Who hands on says 1 or 2 where it had the lock or a place in line, and otherwise has nothing to give.
+        let hands_on = intent.compares && intent.touch == Touch::Unknown;
+        let handed_on = hands_on && matches!(answer, Answer::Int(1 | 2));
+        let had_nothing = hands_on && matches!(answer, Answer::Int(..=0));
+        if frees(intent.touch) {
+            it.freeing -= 1;
+            it.freed |= frees(touch) && !had_nothing;
+        }
+        let deleted = intent.compares && touch == Touch::Delete;
+        it.deleted |= it.releasing && deleted;
+        if it.refused.is_none_or(|last_op| op <= last_op) {
+            return;
+        }
+        it.handed_on += u32::from(handed_on);
+        if deleted || it.handed_on > it.places {
+            self.had_it(command.acquisition);
+        }
+    }
+
+    /// It has said that it surely has not got the lock.
+    fn refused(&mut self, acquisition: u32) {
+        self.judged = true;
+        let last_op = self.last_op;
+        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        // What was granted, and not relied on, is given back; of several servers a few may grant it.
+        if it.unknown == 0 || it.made > 0 || it.several {
+            self.open.remove(&acquisition);
+        } else {
+            it.refused = Some(last_op);
+        }
+    }
+
+    /// It has given back what it had said that it surely had not.
+    fn had_it(&mut self, acquisition: u32) {
+        let Some(Statements { client, .. }) = self.open.remove(&acquisition) else { return };
+        let summary = format!(
+            "client {client} was told that it surely had not got the lock, though a request of it was still \
+             under way: later its key, or its place in line, was given back"
+        );
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
+    }
+
+    fn released(&mut self, acquisition: u32, told: Text, texts: &Texts) {
+        let Some(it) = self.open.remove(&acquisition) else { return };
+        self.judged = true;
+        let (client, told) = (it.client, texts.get(told));
+        let but = match told {
+            RELEASED if it.freeing == 0 && !it.freed => "no command of it had ended its hold",
+            _ if NOT_ITS_OWN.contains(&told) && it.has_deleted_its_own() => {
+                "its release had deleted the key that it had made"
+            }
+            _ => return,
+        };
+        let summary = format!("client {client} was told \"{told}\" of its release, though {but}");
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
+    }
+}
+
+impl Statements {
+    /// Whether what its release deleted was surely the key of its hold.
+    fn has_deleted_its_own(&self) -> bool {
+        self.deleted && self.made == 1 && self.unknown == 0 && !self.several
+    }
+}
+
+/// Whether this makes the key.
+fn makes(touch: Touch) -> bool {
+    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
+}
+
+/// Whether this ends the hold of whoever has the key, or may.
+fn frees(touch: Touch) -> bool {
+    matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
+}
+
+#[cfg(test)]
+mod tests;

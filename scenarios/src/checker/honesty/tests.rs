@@ -1,0 +1,251 @@
+//! What is said, on both sides of each boundary, and against a server that knows the truth.
+
+use std::ops::Range;
+
+use picklock::env::Phase;
+use proptest::prelude::*;
+
+use super::*;
+use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
+use crate::history::Intent;
+use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
+
+const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };
+const DEL: Intent = Intent { touch: Touch::Delete, compares: false };
+
+fn honest(tape: Tape) -> Tape {
+    tape.with(|it| it.honest = true)
+}
+
+fn outcome(tape: Tape) -> Outcome {
+    honest(tape).outcome(NAME)
+}
+
+/// Acquisition 1 of client 1 has the lock from 100.
+fn granted() -> Tape {
+    Tape::new().waited(1, 1, 40..100).did(1, 91..99, CREATE)
+}
+
+/// Its release from 200 to 300 is told so.
+fn told(tape: Tape, words: &'static str) -> Tape {
+    tape.releases_told(1, 200..300, words)
+}
+
+#[test]
+fn released_is_true_where_its_own_command_may_have_ended_the_hold() {
+    let released = |tape| outcome(told(tape, "released"));
+    assert_eq!(released(granted()), Violated, "it sent nothing");
+    assert_eq!(released(granted().did(1, 210..290, DELETE)), Held);
+    assert_eq!(released(granted().did(1, 210..290, DEL)), Held);
+    let nothing = granted().command(1, 210..290, DELETE, Some(Touch::None));
+    assert_eq!(released(nothing.clone()), Violated, "it found nothing of its own");
+    assert_eq!(released(granted().refused_command(1, 210..290, DELETE)), Violated);
+    assert_eq!(released(granted().command(1, 210..290, DELETE, None)), Held, "nobody knows");
+    assert_eq!(released(granted().sends(1, 210, DELETE)), Held, "nor of this one");
+    assert_eq!(released(nothing.did(1, 292..299, DELETE)), Held, "a second one did it");
+    assert_eq!(released(granted().did(2, 210..290, DELETE)), Violated, "another's did it");
+    assert_eq!(released(granted().did(1, 301..310, DELETE)), Violated, "it did so only later");
+    let hands_on = |number| granted().answered(1, 210..290, HAND_ON, Touch::Unknown, number);
+    assert_eq!([1, 2].map(|number| released(hands_on(number))), [Held; 2]);
+    assert_eq!([0, -1].map(|number| released(hands_on(number))), [Violated; 2], "it had nothing");
+    let script = Intent { compares: false, ..HAND_ON };
+    let unsure = granted().answered(1, 210..290, script, Touch::Unknown, 0);
+    assert_eq!(released(unsure), Held, "an unknown script may mean anything");
+    assert_eq!(
+        released(granted().command(1, 150..160, EXTEND, None)),
+        Violated,
+        "a renewal frees nothing"
+    );
+    let at_once = Intent { touch: Touch::Extend(0), compares: true };
+    assert_eq!(released(granted().did(1, 210..290, at_once)), Held);
+}
+
+#[test]
+fn it_had_ended_is_false_where_the_release_has_deleted_the_key_of_the_hold() {
+    for words in NOT_ITS_OWN {
+        let ended = |tape| outcome(told(tape, words));
+        assert_eq!(ended(granted().did(1, 210..290, DELETE)), Violated);
+        assert_eq!(ended(granted().command(1, 210..290, DELETE, Some(Touch::None))), Held);
+        assert_eq!(ended(granted().command(1, 210..290, DELETE, None)), Held);
+        assert_eq!(ended(granted().did(1, 210..290, DEL)), Held, "it may have been another's key");
+        assert_eq!(ended(granted().did(1, 301..310, DELETE)), Held, "only later");
+        let earlier = || granted().command(1, 50..60, CREATE, None);
+        assert_eq!(ended(earlier().did(1, 210..290, DELETE)), Held, "the key of another attempt");
+        let twice = || granted().did(1, 50..60, CREATE);
+        assert_eq!(ended(twice().did(1, 210..290, DELETE)), Held, "or of this one");
+        let cleaned = earlier().did(1, 150..160, DELETE);
+        assert_eq!(ended(cleaned), Held, "a clean-up is no release");
+        let several = granted().to(1, "lock").did(1, 91..99, CREATE).did(1, 210..290, DELETE);
+        assert_eq!(ended(several), Held, "one server of two");
+    }
+    let other = granted().did(1, 210..290, DELETE);
+    assert_eq!(outcome(told(other, "nothing to release")), Held, "other words say nothing");
+}
+
+/// Acquisition 1 of client 1, from 90 to 200, is told that it surely has not got the lock; what it asked
+/// first was never answered.
+fn refused() -> Tape {
+    Tape::new().refused(1, 1, 90..200).command(1, 91..99, CREATE, None)
+}
+
+#[test]
+fn surely_not_is_false_where_the_key_is_given_back_later() {
+    assert_eq!(outcome(refused()), Held, "it may never have arrived");
+    assert_eq!(outcome(refused().did(1, 210..220, DELETE)), Violated);
+    assert_eq!(outcome(refused().did(1, 190..220, DELETE)), Held, "it may have gone by then");
+    assert_eq!(outcome(refused().did(1, 150..160, DELETE)), Held, "it had gone by then");
+    assert_eq!(outcome(refused().did(1, 210..220, DEL)), Held, "it may have been another's");
+    assert_eq!(outcome(refused().did(2, 210..220, DELETE)), Held, "another's was");
+    assert_eq!(outcome(refused().command(1, 210..220, DELETE, None)), Held);
+    let nothing = refused().command(1, 210..220, DELETE, Some(Touch::None));
+    assert_eq!(outcome(nothing.clone()), Held);
+    assert_eq!(outcome(nothing.did(1, 230..240, DELETE)), Violated, "it arrived in between");
+    let too_late = refused().did(1, 100..110, CREATE).did(1, 210..220, DELETE);
+    assert_eq!(outcome(too_late), Held, "what was granted and not relied on is given back");
+    let answered = Tape::new().refused(1, 1, 90..200).command(1, 91..99, CREATE, Some(Touch::None));
+    assert_eq!(outcome(answered.did(1, 210..220, DELETE)), Held, "whatever that was");
+    let of_several = refused().to(1, "lock").command(1, 91..99, CREATE, None);
+    assert_eq!(outcome(of_several.did(1, 210..220, DELETE)), Held, "a few of several may grant it");
+    let unknown = Tape::new().unknown(1, 1, 90..200).command(1, 91..99, CREATE, None);
+    assert_eq!(outcome(unknown.did(1, 210..220, DELETE)), NotApplicable, "it has not said so");
+}
+
+#[test]
+fn who_was_in_line_hands_on_no_more_than_its_places() {
+    let hands_on =
+        |tape: Tape, span: Range<u64>, answer| tape.answered(1, span, HAND_ON, Touch::None, answer);
+    for answer in [1, 2] {
+        let once = hands_on(refused(), 210..220, answer);
+        assert_eq!(outcome(once.clone()), Violated, "it had never lined up");
+        assert_eq!(outcome(once.clone().phase(1, 150, Phase::Wait)), Held);
+        let twice = hands_on(once, 230..240, answer).phase(1, 150, Phase::Wait);
+        assert_eq!(outcome(twice), Violated);
+    }
+    for answer in [0, -1] {
+        assert_eq!(outcome(hands_on(refused(), 210..220, answer)), Held, "it had nothing");
+    }
+    assert_eq!(outcome(hands_on(refused(), 190..220, 1)), Held, "it was sent before");
+    let other = Intent { compares: false, ..HAND_ON };
+    let script = refused().answered(1, 210..220, other, Touch::Unknown, 1);
+    assert_eq!(outcome(script), Held, "an unknown script may mean anything");
+}
+
+#[test]
+fn it_is_asked_of_recipes_that_claim_it() {
+    let tape = told(granted(), "released");
+    assert!(tape.findings().iter().all(|it| it.name != NAME));
+    assert_eq!(outcome(Tape::new()), NotApplicable);
+}
+
+#[test]
+fn the_witness_quotes_what_was_said() {
+    let witness = honest(told(granted(), "released")).witness(NAME);
+    let says =
+        "client 1 was told \"released\" of its release, though no command of it had ended its hold";
+    assert_eq!((witness.summary.as_str(), witness.acquisitions), (says, vec![1]));
+    let witness = honest(refused().did(1, 210..220, DELETE)).witness(NAME);
+    assert!(
+        witness.summary.contains("client 1 was told that it surely had not got"),
+        "{}",
+        witness.summary
+    );
+    assert_eq!(witness.occurrences, 1);
+}
+
+/// When an acquisition speaks of itself, and when its release has begun, if it speaks of that.
+const SAYS_NS: u64 = 500;
+const RELEASES_NS: u64 = 400;
+
+/// A command on the key of a server: who sends it, when, when it is carried out and when answered, if ever. One that
+/// deletes compares with what the same acquisition would have made by its command of this number.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    by: u32,
+    deletes: Option<usize>,
+    at_ns: u64,
+    done_ns: Option<u64>,
+    answered: bool,
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    let deletes = prop::option::of(0_usize..6);
+    let done = prop::option::weighted(0.9, 1_u64..300);
+    (1_u32..3, deletes, 1_u64..900, done, prop::bool::weighted(0.7)).prop_map(
+        |(by, deletes, at_ns, takes_ns, answered)| {
+            let done_ns = takes_ns.map(|takes_ns| at_ns + takes_ns);
+            Sent { by, deletes, at_ns, done_ns, answered }
+        },
+    )
+}
+
+/// What commands did, and whose command made what the key held, from when until when.
+fn carry_out(all: &[Sent]) -> (Vec<Touch>, Vec<(usize, u64, u64)>) {
+    let mut order: Vec<usize> = (0..all.len()).filter(|it| all[*it].done_ns.is_some()).collect();
+    order.sort_by_key(|it| (all[*it].done_ns, *it));
+    let (mut touches, mut lives) = (vec![Touch::None; all.len()], Vec::new());
+    let mut key: Option<(usize, u64)> = None;
+    for number in order {
+        let now_ns = all[number].done_ns.unwrap_or(0);
+        match (all[number].deletes, key) {
+            (None, None) => {
+                key = Some((number, now_ns));
+                touches[number] = CREATE.touch;
+            }
+            (Some(made), Some((by, from_ns))) if made == by && all[by].by == all[number].by => {
+                key = None;
+                lives.push((by, from_ns, now_ns));
+                touches[number] = Touch::Delete;
+            }
+            _ => {}
+        }
+    }
+    lives.extend(key.map(|(by, from_ns)| (by, from_ns, u64::MAX)));
+    (touches, lives)
+}
+
+fn tape(all: &[Sent], touches: &[Touch]) -> Tape {
+    let command = |tape: Tape, (number, it): (usize, &Sent)| {
+        let intent = if it.deletes.is_some() { DELETE } else { CREATE };
+        match it.done_ns.filter(|_| it.answered) {
+            Some(done_ns) => tape.command(it.by, it.at_ns..done_ns, intent, Some(touches[number])),
+            None => tape.command(it.by, it.at_ns..it.at_ns + 100, intent, None),
+        }
+    };
+    all.iter().enumerate().fold(Tape::new(), command)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn nobody_is_blamed_who_has_said_what_is_true(all in prop::collection::vec(sent(), 1..7)) {
+        let (touches, lives) = carry_out(&all);
+        let own = |number: usize| all[number].by == 1;
+        let made = lives.iter().filter(|(by, ..)| own(*by));
+        let had_it_later = made.clone().any(|(_, _, until_ns)| *until_ns > SAYS_NS);
+        let no = tape(&all, &touches).refused(1, 1, 0..SAYS_NS);
+        if outcome(no) == Violated {
+            prop_assert!(had_it_later);
+        }
+        let freed = made.clone().any(|(_, _, until_ns)| *until_ns <= SAYS_NS);
+        let release = |words| tape(&all, &touches).waited(1, 1, 0..RELEASES_NS).releases_told(
+            1, RELEASES_NS..SAYS_NS, words,
+        );
+        if outcome(release("released")) == Violated {
+            prop_assert!(!freed);
+        }
+        let by_release = RELEASES_NS..=SAYS_NS;
+        let freed_now = made.clone().any(|(_, _, until_ns)| by_release.contains(until_ns));
+        if outcome(release("already expired")) == Violated {
+            prop_assert!(freed_now);
+        }
+        // Where everything was answered before, what is false is found.
+        let all_known = all.iter().all(|it| {
+            it.answered && it.done_ns.is_some_and(|done_ns| done_ns < SAYS_NS)
+        });
+        if all_known && !freed {
+            prop_assert_eq!(outcome(release("released")), Violated);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Renewal: a hold that is to be renewed does not end because nobody tried.
+//!
+//! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had neither
+//! tried nor waited for an answer in the last three fifths of a TTL. Renewals that were tried in vain say nothing
+//! of the lock. A client that stood still or whose clock ran off may not have known that it was time. That can be
+//! said only where nothing comes between what a client does and its stamp.
+
+use std::collections::BTreeMap;
+
+use picklock::env::Phase;
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
+use crate::fault::Fault;
+use crate::history::{Event, Head, Touch, What};
+use crate::span::rounded;
+use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+
+pub(super) const NAME: &str = "renewal";
+
+/// A client that renews every third of a TTL, and waits in vain for a connection for a third, tries again within
+/// three fifths.
+const FIFTHS: u64 = 3;
+
+/// An acquisition, from its begin to the end of its hold.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    client: u32,
+    /// The end of its validity; none before it is granted.
+    until_ns: Option<u64>,
+    /// When it was last seen to do anything for it.
+    moved_ns: u64,
+    /// Renewals without an answer.
+    open: u32,
+    /// A fault may have kept its client from it.
+    excused: bool,
+}
+
+/// Which holds are renewed.
+#[derive(Default)]
+struct Renewals {
+    /// By acquisition.
+    holds: BTreeMap<u32, Hold>,
+    /// Every clock may have run off.
+    drifting: bool,
+    /// Clients whose own clock may have.
+    struck: Vec<u32>,
+    renewed: bool,
+    first: Option<Witness>,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    head.renewed.then(|| Box::new(Renewals::default()) as Box<dyn Checker>)
+}
+
+impl Checker for Renewals {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, command, .. } = *seen;
+        let Event { at_ns, client, acquisition, what, .. } = *event;
+        if let Some(command) = command {
+            let renews = matches!(command.intent.touch, Touch::Extend(_));
+            return self.with(acquisition, |it| {
+                it.moved_ns = at_ns;
+                match what {
+                    What::Command { .. } => it.open += u32::from(renews),
+                    _ => it.open -= u32::from(renews),
+                }
+            });
+        }
+        match what {
+            What::Acquire => {
+                let excused = self.drifting || self.struck.contains(&client);
+                let it = Hold { client, until_ns: None, moved_ns: at_ns, open: 0, excused };
+                self.holds.insert(acquisition, it);
+            }
+            What::Acquired => self.with(acquisition, |it| it.moved_ns = at_ns),
+            What::ValidUntil(until_ns) => self.with(acquisition, |it| {
+                it.moved_ns = at_ns;
+                it.until_ns = it.until_ns.max(Some(until_ns));
+            }),
+            What::Phase(Phase::RenewBeforeSend) => {
+                self.renewed = true;
+                self.with(acquisition, |it| it.moved_ns = at_ns);
+            }
+            What::Lost => self.lost(acquisition, at_ns, head),
+            What::Release | What::NotAcquired(_) | What::AcquireUnknown(_) => {
+                self.holds.remove(&acquisition);
+            }
+            What::Fault { fault, .. } => self.strikes(fault, client),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        let verdict = match self.first.take() {
+            _ if !end.head.exact => Verdict::NotApplicable(
+                "in real time a client may be stopped by its machine, and not renew in time"
+                    .to_owned(),
+            ),
+            Some(witness) => Verdict::Violated(witness),
+            None if self.renewed => Verdict::Held,
+            None => Verdict::NotApplicable("no hold lasted until its renewal".to_owned()),
+        };
+        vec![Finding::new(NAME, Level::Progress, verdict)]
+    }
+}
+
+impl Renewals {
+    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Hold)) {
+        if let Some(it) = self.holds.get_mut(&acquisition) {
+            change(it);
+        }
+    }
+
+    fn strikes(&mut self, fault: Fault, client: u32) {
+        let drifts = fault == Fault::Drift;
+        if !drifts && !matches!(fault, Fault::Pause | Fault::Crash) {
+            return;
+        }
+        match client {
+            0 => self.drifting |= drifts,
+            _ if drifts => self.struck.push(client),
+            _ => {}
+        }
+        let theirs = self.holds.values_mut().filter(|it| client == 0 || it.client == client);
+        theirs.for_each(|it| it.excused = true);
+    }
+
+    /// A client has learnt that its hold is over.
+    fn lost(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
+        let Some(it) = self.holds.remove(&acquisition) else { return };
+        let Hold { client, moved_ns, .. } = it;
+        let Some(until_ns) = it.until_ns.filter(|until_ns| *until_ns <= at_ns) else { return };
+        let idle_ns = until_ns.saturating_sub(moved_ns);
+        if it.excused || it.open > 0 || idle_ns <= head.ttl_ns / 5 * FIFTHS {
+            return;
+        }
+        let summary = format!(
+            "client {client} lost its lock because its validity ended, and had not tried to renew it for {}: \
+             the recipe claims to renew it until it is released",
+            rounded(idle_ns)
+        );
+        let text = "does nothing to renew its lock from now on".to_owned();
+        let steps = vec![WitnessStep { at_ns: moved_ns, client, text }];
+        let is_first = self.first.is_none();
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
+        if let Some(first) = self.first.as_mut().filter(|_| is_first) {
+            first.steps = steps;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use picklock::env::Phase;
+
+    use crate::checker::testing::{TTL_NS, Tape};
+    use crate::fault::Fault;
+    use crate::history::{Intent, Touch};
+    use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
+
+    const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+
+    fn outcome(tape: Tape) -> Outcome {
+        tape.with(|it| (it.renewed, it.exact) = (true, true)).outcome("renewal")
+    }
+
+    /// Client 1 has the lock from 100, valid until 1,100.
+    fn held() -> Tape {
+        Tape::tracked().waited(1, 1, 90..100).valid(1, 100, 1_100)
+    }
+
+    /// It tries to renew, at this time, and is refused at once.
+    fn tried(at_ns: u64) -> Tape {
+        let tape = held().phase(1, at_ns, Phase::RenewBeforeSend);
+        tape.refused_command(1, at_ns..at_ns + 10, EXTEND)
+    }
+
+    #[test]
+    fn a_hold_that_nobody_tried_to_renew_is_blamed_when_it_ends() {
+        assert_eq!(outcome(tried(490).lost(1, 1_100)), Held, "600 is the most");
+        assert_eq!(outcome(tried(489).lost(1, 1_100)), Violated);
+        assert_eq!(outcome(held().lost(1, 1_100)), Violated, "it was never tried");
+        assert_eq!(outcome(held()), NotApplicable);
+        assert_eq!(outcome(tried(200).releases(1, 1_050..1_060)), Held, "it did not end by itself");
+        let renewed = tried(200).did(1, 220..230, EXTEND).valid(1, 230, 1_220).lost(1, 1_220);
+        assert_eq!(outcome(renewed), Violated, "after a renewal as after the grant");
+    }
+
+    #[test]
+    fn who_waits_for_an_answer_tries() {
+        let open = held().phase(1, 400, Phase::RenewBeforeSend).sends(1, 401, EXTEND);
+        assert_eq!(outcome(open.lost(1, 1_100)), Held);
+        let unanswered = |end_ns| {
+            let tape = held().phase(1, 400, Phase::RenewBeforeSend);
+            tape.command(1, 401..end_ns, EXTEND, None).lost(1, 1_100)
+        };
+        assert_eq!(outcome(unanswered(500)), Held);
+        assert_eq!(outcome(unanswered(499)), Violated);
+    }
+
+    #[test]
+    fn a_key_that_is_gone_is_another_story() {
+        assert_eq!(outcome(tried(200).lost(1, 1_099)), Held);
+        assert_eq!(outcome(tried(200).lost(1, 1_100)), Violated);
+    }
+
+    #[test]
+    fn who_cannot_know_the_time_is_excused() {
+        let by =
+            |fault, client, at_ns| outcome(tried(200).struck(fault, client, at_ns).lost(1, 1_100));
+        for fault in [Fault::Pause, Fault::Drift] {
+            assert_eq!(by(fault, 1, 300), Held, "{fault:?}");
+            assert_eq!(by(fault, 2, 300), Violated, "{fault:?} of another");
+        }
+        assert_eq!(by(Fault::Pause, 1, 95), Held, "while it asked for the lock");
+        assert_eq!(by(Fault::Pause, 1, 80), Violated, "before it asked");
+        assert_eq!(by(Fault::Drift, 1, 80), Held, "a clock that runs off goes on doing so");
+        assert_eq!(by(Fault::Drift, 0, 80), Held, "any clock");
+        assert_eq!(
+            by(Fault::ClockStep, 1, 300),
+            Violated,
+            "a wall clock is no way to measure time"
+        );
+        assert_eq!(by(Fault::Refuse, 1, 300), Violated, "one error is no reason to give up");
+    }
+
+    #[test]
+    fn it_is_asked_of_recipes_that_renew_where_times_are_exact() {
+        let tape = tried(200).lost(1, 1_100);
+        assert!(tape.findings().iter().all(|it| it.name != "renewal"));
+        assert_eq!(tape.with(|it| it.renewed = true).outcome("renewal"), NotApplicable);
+    }
+
+    #[test]
+    fn the_witness_says_for_how_long_nobody_tried() {
+        let tape = tried(200).lost(1, 1_100).with(|it| (it.renewed, it.exact) = (true, true));
+        let witness = tape.witness("renewal");
+        assert!(witness.summary.contains("client 1 lost its lock"), "{}", witness.summary);
+        assert!(witness.summary.contains("for 890 ns"), "{}", witness.summary);
+        let idle = witness.steps.iter().find(|it| it.text.contains("does nothing to renew"));
+        assert_eq!(idle.map(|it| it.at_ns), Some(210));
+        assert_eq!((witness.occurrences, witness.acquisitions), (1, vec![1]));
+    }
+}
