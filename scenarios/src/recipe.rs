@@ -215,6 +215,8 @@ pub struct About {
     /// Whether it asks the server for commands for compare-and-set. A model then has those of Redis 8.4,
     /// unless the scenario says otherwise.
     pub native: bool,
+    /// The keys that it may leave beside the lock's own, for the lock's key: they have to go by themselves.
+    pub keys_beside: fn(&[u8]) -> Vec<Box<[u8]>>,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }
@@ -247,6 +249,8 @@ pub struct Params {
     pub pause: Duration,
     /// The most that is added to a pause at random.
     pub jitter: Duration,
+    /// For how long a client that sleeps until it is told waits in one go, before it gives up and asks anew.
+    pub give_up: Option<Duration>,
 }
 
 /// Why a recipe cannot be built.

@@ -33,6 +33,7 @@ pub(super) const COMMON: About = About {
     servers: Servers::One,
     value: KeyValue::Token,
     native: false,
+    keys_beside: |_| Vec::new(),
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 

@@ -248,7 +248,10 @@ impl Search<'_> {
                 let handed_over = self
                     .unknown_one(reading)
                     .map(|it| self.using(reading, it).is(ReadingKey::Nobodys));
-                its_own.chain(handed_over).chain([reading.harmed(self.harm(owner, since_ns, place))]).collect()
+                its_own
+                    .chain(handed_over)
+                    .chain([reading.harmed(self.harm(owner, since_ns, place))])
+                    .collect()
             }
             ReadingKey::Free => {
                 let own = own(reading);
