@@ -13,7 +13,18 @@
 
 use std::sync::LazyLock;
 
+use crate::options::OptionsError;
 use crate::script::{Meaning, Script};
+use crate::slot_keys::slot_key;
+
+/// `KEYS[2]` and `KEYS[3]` of the lock with this key.
+///
+/// # Errors
+/// [`OptionsError::KeyAlone`] for a key with a closing brace and no tag.
+pub fn keys_beside(key: &[u8]) -> Result<[Box<[u8]>; 2], OptionsError> {
+    // These names are in the servers of users: another name would be another queue.
+    Ok([slot_key(key, "line")?, slot_key(key, "book")?])
+}
 
 /// The common part of the scripts: the server's time, in microseconds as text and in milliseconds, and the first
 /// token of the queue.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::env::CallError;
 use crate::options::OptionsError;
+use crate::queue_scripts::keys_beside;
 use crate::reply::Reply;
-use crate::slot_keys::slot_key;
 
 /// The keys of a wait queue, beside the lock's own.
 #[derive(Clone, Debug)]
@@ -23,10 +23,10 @@ impl WaitQueue {
     /// The wait queue of the lock with this key.
     ///
     /// # Errors
-    /// As [`slot_key`].
+    /// As [`keys_beside`].
     pub(crate) fn of(key: &[u8]) -> Result<Self, OptionsError> {
-        // These names are in the servers of users: another name would be another queue.
-        Ok(Self { tokens: slot_key(key, "line")?, clients: slot_key(key, "book")? })
+        let [tokens, clients] = keys_beside(key)?;
+        Ok(Self { tokens, clients })
     }
 
     /// The keys of the scripts, in their order.

@@ -53,7 +53,7 @@ static ALL: [(MakeChecker, Kinds); 14] = [
     (pool::checker, ANY),
     (register::checker, ANY),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
-    (deadlock_freedom::checker, OTHERS),
+    (deadlock_freedom::checker, OTHER_COMMANDS | OTHERS),
     (availability::checker, OTHERS),
     (wake_up::checker, ANY),
     (fairness::checker, ANY),

@@ -217,6 +217,8 @@ pub struct About {
     pub native: bool,
     /// Whether it claims to renew every hold until that is released or lost.
     pub renewed: bool,
+    /// The keys that it may leave beside the lock's own, for the lock's key: they have to go by themselves.
+    pub keys_beside: fn(&[u8]) -> Vec<Box<[u8]>>,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }
@@ -254,6 +256,8 @@ pub struct Params {
     pub pause: Duration,
     /// The most that is added to a pause at random.
     pub jitter: Duration,
+    /// For how long a client that sleeps until it is told waits in one go, before it gives up and asks anew.
+    pub give_up: Option<Duration>,
 }
 
 /// Why a recipe cannot be built.

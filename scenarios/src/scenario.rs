@@ -105,6 +105,9 @@ pub struct LockPart {
     /// The most that is added to a pause at random.
     #[serde(default)]
     pub jitter: Span,
+    /// For how long a client that sleeps until it is told waits in one go. Then it gives up, and asks anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub give_up: Option<Span>,
 }
 
 /// What clients do under the lock.

@@ -79,6 +79,7 @@ impl<W: Observed> Trial<W> {
             retries: scenario.lock.retries,
             pause: scenario.lock.pause.0,
             jitter: scenario.lock.jitter.0,
+            give_up: scenario.lock.give_up.map(|span| span.0),
         };
         let (prizes, register, fenced) = match &scenario.workload {
             WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false),
@@ -141,6 +142,7 @@ impl<W: Observed> Trial<W> {
     pub fn keys(&self) -> Vec<Vec<u8>> {
         let mut keys = self.workload.keys();
         keys.push(self.lock_key.clone().into_bytes());
+        keys.extend(self.keys_beside().into_iter().map(Vec::from));
         keys
     }
 
@@ -157,7 +159,8 @@ impl<W: Observed> Trial<W> {
         self.workload.client(&self.observe(world, client), &*self.recipe).await;
     }
 
-    /// After the last client: waits until the lock could be acquired, and looks at what is left.
+    /// After the last client: waits until the lock could be acquired, and looks at what is left, of the lock's
+    /// other keys as well.
     ///
     /// # Errors
     /// What the server says.
@@ -166,7 +169,16 @@ impl<W: Observed> Trial<W> {
         if self.about.locks {
             self.wait_for_lock(&run).await?;
         }
+        for key in self.keys_beside() {
+            let conn = run.connect(NODE).await?;
+            answered(&run, pin!(conn.call(Command::new("PTTL").arg(&key)))).await?;
+        }
         self.workload.look_back(&run).await
+    }
+
+    /// The keys that the lock may leave beside its own.
+    fn keys_beside(&self) -> Vec<Box<[u8]>> {
+        (self.about.keys_beside)(self.lock_key.as_bytes())
     }
 
     /// Looks at the lock's key until it is gone, cannot go, or has overstayed.

@@ -29,6 +29,8 @@ enum Kind {
     Overwrite,
     /// Overwrites, and is told what was there.
     GetSet,
+    /// Ends its own hold and gives the key to another, or to nobody; no answer says to whom.
+    HandOver,
 }
 
 /// A command as clients saw it.
@@ -56,7 +58,7 @@ fn any_of<T: Copy>(random: &mut Pcg64Mcg, all: &[T]) -> T {
 
 /// Commands carried out one after the other on a key that nobody else touches.
 fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
-    use Kind::{CompareDelete, CompareExtend, Create, Delete, GetSet, Overwrite};
+    use Kind::{CompareDelete, CompareExtend, Create, Delete, GetSet, HandOver, Overwrite};
     let kinds = [
         Create,
         Create,
@@ -68,7 +70,8 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
         Delete,
         CompareExtend,
         Overwrite,
-        GetSet,
+        // A lock that is handed over shows no values.
+        if below(random, 3) == 0 { HandOver } else { GetSet },
     ];
     let count = 2 + below(random, 6);
     let latency_ns = any_of(random, &[1, TTL_NS / 4, 2 * TTL_NS]);
@@ -87,7 +90,7 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
         let found = key.filter(|_| kind == GetSet).map_or(0, |(.., writer)| writer);
         let did = match kind {
             Create => key.is_none(),
-            CompareDelete | CompareExtend => mine,
+            CompareDelete | CompareExtend | HandOver => mine,
             Delete => key.is_some(),
             Overwrite | GetSet => true,
         };
@@ -95,7 +98,9 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
             let deletes = matches!(kind, CompareDelete | Delete);
             let writer =
                 key.filter(|_| kind == CompareExtend).map_or(number, |(.., writer)| writer);
-            key = (!deletes).then_some((by, now_ns + TTL_NS, writer));
+            let heir = if kind == HandOver { below(random, 4) } else { u64::from(by) };
+            let heir = u32::try_from(heir).unwrap();
+            key = (!deletes && heir != 0).then_some((heir, now_ns + TTL_NS, writer));
         }
         let (there_ns, back_ns) = (below(random, latency_ns), below(random, latency_ns));
         let lost = loses && below(random, 4) == 0;
@@ -123,6 +128,7 @@ fn history(seen: &[Seen]) -> History {
             Kind::Delete => (Touch::Delete, false),
             Kind::CompareExtend => (Touch::Extend(TTL_NS), true),
             Kind::Overwrite | Kind::GetSet => (Touch::Overwrite(Some(TTL_NS)), false),
+            Kind::HandOver => (Touch::Unknown, false),
         };
         let intent = Intent { touch, compares };
         let touch = match it.kind {
@@ -218,6 +224,8 @@ impl Oracle {
     ) {
         let mine = Key::Of(it.by, at_ns + TTL_NS, it.number);
         let anothers = matches!(key, Key::Of(owner, ..) if owner != it.by);
+        // Of what nobody knows, nobody is accused.
+        let harms = anothers && it.kind != Kind::HandOver;
         let compares = matches!(it.kind, Kind::CompareDelete | Kind::CompareExtend);
         // An unanswered comparison does nothing to another's key.
         let idle = it.done_ns == NEVER && compares && anothers;
@@ -230,6 +238,7 @@ impl Oracle {
         let shows = it.kind == Kind::GetSet && it.done_ns != NEVER;
         let after = match (it.kind, key) {
             _ if idle || (shows && shows_another) => return,
+            (Kind::HandOver, _) => Key::Unknown,
             (Kind::Create, Key::None) | (Kind::Overwrite | Kind::GetSet, _) => mine,
             (Kind::Create, _) | (_, Key::None) => return,
             (Kind::CompareDelete | Kind::Delete, _) => Key::None,
@@ -238,7 +247,7 @@ impl Oracle {
             }
             (Kind::CompareExtend, Key::Unknown) => Key::Unknown,
         };
-        self.go_on(all, gone, after, at_ns, harmed || anothers);
+        self.go_on(all, gone, after, at_ns, harmed || harms);
     }
 }
 

@@ -1,21 +1,29 @@
-//! Deadlock-freedom: when every client has done, the lock can be acquired within its TTL.
+//! Deadlock-freedom: when every client has done, the lock can be acquired within its TTL, and whatever else it
+//! has left on the server goes by itself.
 //!
 //! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
-//! is no evidence either way.
+//! is no evidence either way. Beside the lock's own key, only one that never expires stays.
+
+use std::collections::BTreeMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{FOR_EVER, GONE, Head, What};
+use crate::history::{Answer, Event, FOR_EVER, GONE, Head, Text, Texts, What};
 use crate::span::rounded;
 use crate::verdict::{Finding, Level, Verdict};
 
 pub(super) const NAME: &str = "deadlock-freedom";
+/// The command with which the run looks at a key.
+const LOOK: &str = "PTTL";
 
 /// What the looks at the lock's key showed after the last client had done.
 #[derive(Default)]
 struct DeadlockFreedom {
     first_ns: Option<u64>,
     last: Option<(u64, i64)>,
+    /// The run's looks at other keys of the lock, by operation, and the first that will stay.
+    looks: BTreeMap<u32, Text>,
+    stays: Option<(u64, Text)>,
 }
 
 pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
@@ -24,19 +32,33 @@ pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
 
 impl Checker for DeadlockFreedom {
     fn see(&mut self, seen: &EventView<'_>) {
-        if let What::Probe(pttl_ms) = seen.event.what {
-            self.first_ns.get_or_insert(seen.event.at_ns);
-            self.last = Some((seen.event.at_ns, pttl_ms));
+        let Event { at_ns, client, op, what, .. } = *seen.event;
+        match what {
+            What::Probe(pttl_ms) => {
+                self.first_ns.get_or_insert(at_ns);
+                self.last = Some((at_ns, pttl_ms));
+            }
+            What::Command { node, name, key, .. } if client == 0 && self.last.is_some() => {
+                let looks = seen.texts.get(name) == LOOK && !seen.head.is_resource(node);
+                if looks && seen.texts.get(key) != seen.head.lock_key {
+                    self.looks.insert(op, key);
+                }
+            }
+            What::Answered { answer: Answer::Int(pttl_ms), .. } if client == 0 => {
+                let looked = self.looks.remove(&op).filter(|_| pttl_ms == FOR_EVER);
+                self.stays = self.stays.or(looked.map(|key| (at_ns, key)));
+            }
+            _ => {}
         }
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
-        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
+        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head, end.texts))]
     }
 }
 
 impl DeadlockFreedom {
-    fn verdict(&self, head: &Head) -> Verdict {
+    fn verdict(&self, head: &Head, texts: &Texts) -> Verdict {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
@@ -45,7 +67,7 @@ impl DeadlockFreedom {
         };
         let waited_ns = last_ns - first_ns;
         let summary = match pttl_ms {
-            GONE => return Verdict::Held,
+            GONE => return self.beside(texts),
             FOR_EVER => "nobody holds the lock, and its key never expires".to_owned(),
             _ if waited_ns <= head.ttl_ns => {
                 return Verdict::Inconclusive(
@@ -62,11 +84,20 @@ impl DeadlockFreedom {
         let text = format!("PTTL of the lock's key answers {pttl_ms}");
         story::seen_by_run(last_ns, summary, text)
     }
+
+    /// What there is to say of the lock's other keys.
+    fn beside(&self, texts: &Texts) -> Verdict {
+        let Some((at_ns, key)) = self.stays else { return Verdict::Held };
+        let key = texts.get(key);
+        let summary =
+            format!("every client has done, and {key}, which is the lock's, never expires");
+        story::seen_by_run(at_ns, summary, format!("PTTL of {key} answers {FOR_EVER}"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::checker::testing::{TTL_NS, Tape};
+    use crate::checker::testing::{LOCK, TTL_NS, Tape};
     use crate::verdict::Outcome;
 
     #[test]
@@ -81,6 +112,22 @@ mod tests {
         assert_eq!(outcome(stays(TTL_NS)), Outcome::Inconclusive);
         assert_eq!(outcome(stays(TTL_NS + 1)), Outcome::Violated);
         assert_eq!(outcome(Tape::new().with(|it| it.locks = false)), Outcome::NotApplicable);
+    }
+
+    #[test]
+    fn what_else_the_lock_leaves_has_to_go_by_itself() {
+        let looked = |client: u32, key, pttl_ms| {
+            let tape = Tape::new().probe(10, -2).to(0, key);
+            tape.looks_at_key(client, 20..25, pttl_ms).outcome("deadlock-freedom")
+        };
+        assert_eq!(looked(0, "line", -2), Outcome::Held);
+        assert_eq!(looked(0, "line", 5_000), Outcome::Held);
+        assert_eq!(looked(0, "line", -1), Outcome::Violated);
+        assert_eq!(looked(3, "line", -1), Outcome::Held, "a client's own look");
+        assert_eq!(looked(0, LOCK, -1), Outcome::Held, "the lock's key is probed");
+        let elsewhere = Tape::new().resource(1).probe(10, -2).to(1, "register");
+        let elsewhere = elsewhere.looks_at_key(0, 20..25, -1).outcome("deadlock-freedom");
+        assert_eq!(elsewhere, Outcome::Held);
     }
 
     #[test]

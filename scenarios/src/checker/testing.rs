@@ -261,6 +261,17 @@ impl Tape {
         self
     }
 
+    /// A client, or with client 0 the run, asks how long a key lives.
+    pub(super) fn looks_at_key(mut self, client: u32, span: Range<u64>, pttl_ms: i64) -> Self {
+        let texts = &mut self.history.texts;
+        let (name, key) = (texts.intern("PTTL"), texts.intern(self.to.1));
+        let intent = Intent { touch: Touch::None, compares: false };
+        let sent = What::Command { node: self.to.0, name, key, intent };
+        let answer = Answer::Int(pttl_ms);
+        self.op(0, client, span, sent, What::Answered { touch: Touch::None, answer, found: 0 });
+        self
+    }
+
     pub(super) fn pool_left(mut self, left: i64) -> Self {
         self.push(1_000_000, 0, 0, 0, What::PoolLeft(left));
         self

@@ -34,6 +34,7 @@ pub(super) const COMMON: About = About {
     value: KeyValue::Token,
     native: false,
     renewed: false,
+    keys_beside: |_| Vec::new(),
     scripts: || vec![&COMPARE_AND_DELETE],
 };
 

@@ -3,7 +3,7 @@
 //! Sound under its assumptions. See `core/src/queue.rs`.
 
 use picklock::OptionsError;
-use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE};
+use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE, keys_beside};
 
 use super::shipped::{COMMON, Shipped, WaitStrategy};
 use super::{About, Params};
@@ -18,6 +18,8 @@ pub(super) static ABOUT: About = About {
         "the server's clock does not step while somebody waits",
     ],
     fair: Some(0),
+    // A key for which there can be no queue is refused when the lock is made.
+    keys_beside: |key| keys_beside(key).map_or_else(|_| Vec::new(), Vec::from),
     scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],
     ..COMMON
 };

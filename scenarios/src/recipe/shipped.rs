@@ -74,8 +74,8 @@ impl Shipped {
                 lock.acquire(NO_DEADLINE, poll).await?
             }
             WaitStrategy::Notify => {
-                let lock = Single::new(env, node, key, options).map_err(cannot)?;
-                lock.acquire(as_long, poll).await?
+                let lock = Single::new(env.clone(), node, key, options).map_err(cannot)?;
+                self.again_and_again(&env, as_long, |span| lock.acquire(span, poll)).await?
             }
             WaitStrategy::Nodes(nodes) => {
                 let nodes = (0..nodes).map(Node);
@@ -84,10 +84,30 @@ impl Shipped {
                 lock.acquire(NO_DEADLINE, poll).await?
             }
             WaitStrategy::Line => {
-                let lock = Queue::new(env, node, key, options).map_err(cannot)?;
-                lock.acquire(as_long).await?
+                let lock = Queue::new(env.clone(), node, key, options).map_err(cannot)?;
+                self.again_and_again(&env, as_long, |span| lock.acquire(span)).await?
             }
         })
+    }
+
+    /// Waits as long as the scenario says for one go, gives up, and asks anew, until it has waited for as long as
+    /// its retries may take. What it gave up must not be in the way of what it asks for then.
+    async fn again_and_again<E: Env, W: Future<Output = Result<Guard<E>, NotAcquired>>>(
+        &self,
+        env: &E,
+        as_long: Duration,
+        wait: impl Fn(Duration) -> W,
+    ) -> Result<Guard<E>, NotAcquired> {
+        let end = env.now().after(as_long);
+        loop {
+            let left = end.since(env.now());
+            let once = self.params.give_up.unwrap_or(left).min(left);
+            let waited = wait(once).await;
+            let gave_up = matches!(waited, Err(NotAcquired::Deadline { .. }));
+            if !gave_up || end.since(env.now()).is_zero() {
+                return waited;
+            }
+        }
     }
 }
 

@@ -188,6 +188,10 @@ impl Scenario {
         if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
             return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
         }
+        if self.lock.give_up.is_some_and(|it| it.0.is_zero()) {
+            let why = "give_up is 0: who gives up at once waits for nothing".to_owned();
+            return wrong("lock.give_up", why);
+        }
         self.check_search()?;
         self.check_servers()?;
         // An answer that always comes when the lock is over grants nothing to anybody.

@@ -155,6 +155,17 @@ fn a_command_that_nobody_understands_may_have_ended_a_hold() {
 }
 
 #[test]
+fn who_releases_without_an_answer_may_have_handed_the_key_over() {
+    // One command ended the hold of the first and made the key of the second, who looks and finds it.
+    const EXTEND: Intent = plain(Touch::Extend(TTL_NS));
+    let left = created().command(1, 200..210, UNKNOWN, None);
+    assert!(!violated(&left.clone().did(2, 250..260, EXTEND)));
+    assert!(violated(&left.did(2, 150..160, EXTEND)), "before it was sent");
+    let deleted = created().command(1, 200..210, DELETE, None);
+    assert!(violated(&deleted.did(2, 250..260, EXTEND)), "what only deletes hands nothing over");
+}
+
+#[test]
 fn one_that_is_answered_late_may_have_ended_it_in_time() {
     // The second could not have made a key beside the first: by then it must have been ended, and what
     // comes after is judged as ever.

@@ -244,7 +244,14 @@ impl Search<'_> {
                     return over.iter().map(|over| over.is(ReadingKey::Nobodys)).collect();
                 }
                 let its_own = over.iter().flat_map(own);
-                its_own.chain([reading.harmed(self.harm(owner, since_ns, place))]).collect()
+                // What ended that hold may have handed the key to this one at once.
+                let handed_over = self
+                    .unknown_one(reading)
+                    .map(|it| self.using(reading, it).is(ReadingKey::Nobodys));
+                its_own
+                    .chain(handed_over)
+                    .chain([reading.harmed(self.harm(owner, since_ns, place))])
+                    .collect()
             }
             ReadingKey::Free => {
                 let own = own(reading);
