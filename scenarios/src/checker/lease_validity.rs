@@ -22,7 +22,7 @@ struct LeaseEnd {
     ended_by: Option<&'static str>,
 }
 
-/// Whether a server has an acquisition's key, by its answer to the last command that has ended.
+/// Whether a server has an acquisition's key, by its last answer.
 #[derive(Clone, Copy, Debug)]
 struct LastAnswer {
     node: u16,
@@ -91,15 +91,10 @@ impl LeaseValidity {
         }
     }
 
-    /// A command on the lock's key has ended, or is sent.
+    /// A command on the lock's key is answered; one that is refused, or has no answer, says nothing of the key.
     fn answered(&mut self, event: &Event, command: &CommandOp) {
-        let has_key = match event.what {
-            What::Answered { touch, .. } => {
-                matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Extend(_))
-            }
-            What::Refused(_) | What::Unanswered(_) => false,
-            _ => return,
-        };
+        let What::Answered { touch, .. } = event.what else { return };
+        let has_key = matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Extend(_));
         let answer = LastAnswer { node: command.node, op: event.op, has_key };
         let answers = self.answers.entry(command.acquisition).or_default();
         match answers.iter_mut().find(|it| it.node == answer.node) {
@@ -248,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_command_that_has_ended_says_whether_a_server_has_the_key() {
+    fn the_last_answer_says_whether_a_server_has_the_key() {
         let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
         let renewed = |answer| {
             let tape = on_five(3).to(2, LOCK).command(1, 120..130, extend, answer);
@@ -256,9 +251,9 @@ mod tests {
         };
         assert_eq!(renewed(Some(extend.touch)), Violated);
         assert_eq!(renewed(Some(Touch::None)), Held, "it is missing there");
-        assert_eq!(renewed(None), Held, "who knows");
+        assert_eq!(renewed(None), Violated, "no answer");
         let refused = on_five(3).to(2, LOCK).refused_command(1, 120..130, extend);
-        assert_eq!(outcome(refused.lost(1, 150)), Held);
+        assert_eq!(outcome(refused.lost(1, 150)), Violated, "nothing was done");
         let pending = on_five(3).to(2, LOCK).sends(1, 120, extend);
         assert_eq!(outcome(pending.lost(1, 150)), Violated, "not answered yet");
         // What was sent first was answered last.
