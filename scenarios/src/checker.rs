@@ -47,7 +47,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 static ALL: [(MakeChecker, Kinds); 14] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
-    (lease_validity::checker, PHASES | OTHERS),
+    (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
     (honesty::checker, LOCK_COMMANDS | PHASES | OTHERS),
     // Any event, by its time, may show that a write under way is late: see `late_write`.
     (pool::checker, ANY),

@@ -21,6 +21,7 @@ mod notify_no_recheck;
 mod polling;
 mod queue;
 mod redlock;
+mod redlock_watchdog;
 mod setnx_expire;
 mod shipped;
 mod single;
@@ -82,6 +83,7 @@ recipes! { params:
     fenced: fenced::recipe(params)?,
     single_wait: single_wait::recipe(params)?,
     redlock: redlock::recipe(params)?,
+    redlock_watchdog: redlock_watchdog::recipe(params)?,
 }
 
 /// What there is to say of the recipe of this name.

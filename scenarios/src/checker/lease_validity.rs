@@ -1,7 +1,8 @@
-//! Lease validity: no client acts on a lock that it knows to be over.
+//! Lease validity: no client acts on a lock that it knows to be over, and none gives up one that it knows to have.
 //!
 //! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
-//! validity's end as then known to it, and before it has learnt of the loss or begun the release. That
+//! validity's end as then known to it, and before it has learnt of the loss or begun the release. It learns of a
+//! loss before that end only where no quorum of the servers, by the last answer of each, has its key. That
 //! can be said only where nothing comes between a decision and its stamp.
 
 use rustc_hash::FxHashMap;
@@ -10,7 +11,7 @@ use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{Event, Head, What};
+use crate::history::{CommandOp, Event, Head, Touch, What};
 use crate::span::rounded;
 use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 
@@ -21,10 +22,19 @@ struct LeaseEnd {
     ended_by: Option<&'static str>,
 }
 
+/// Whether a server has an acquisition's key, by its last answer.
+#[derive(Clone, Copy, Debug)]
+struct LastAnswer {
+    node: u16,
+    op: u32,
+    has_key: bool,
+}
+
 /// What clients may rely on.
 #[derive(Default)]
 struct LeaseValidity {
     leases: FxHashMap<u32, LeaseEnd>,
+    answers: FxHashMap<u32, Vec<LastAnswer>>,
     acted: bool,
     first: Option<Witness>,
 }
@@ -41,6 +51,9 @@ impl Checker for LeaseValidity {
         }
         let event = seen.event;
         let Event { at_ns, acquisition, .. } = *event;
+        if let Some(command) = &seen.command {
+            return self.answered(event, command);
+        }
         match event.what {
             What::ValidUntil(until_ns) => {
                 let none = LeaseEnd { until_ns, ended_by: None };
@@ -50,10 +63,14 @@ impl Checker for LeaseValidity {
                     lease.until_ns = lease.until_ns.max(until_ns);
                 }
             }
-            What::Lost => self.end(acquisition, "it had learnt that the lock was lost"),
+            What::Lost => {
+                self.gave_up(event, seen.head);
+                self.end(acquisition, "it had learnt that the lock was lost");
+            }
             What::Release => self.end(acquisition, "it had begun to release"),
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Released(_) => {
                 self.leases.remove(&acquisition);
+                self.answers.remove(&acquisition);
             }
             What::Acquired => self.acts(event, "took the lock for its own"),
             What::Take | What::Update => self.acts(event, "began to use the resource"),
@@ -71,6 +88,46 @@ impl LeaseValidity {
     fn end(&mut self, acquisition: u32, what: &'static str) {
         if let Some(lease) = self.leases.get_mut(&acquisition) {
             lease.ended_by.get_or_insert(what);
+        }
+    }
+
+    /// A command on the lock's key is answered; one that is refused, or has no answer, says nothing of the key.
+    fn answered(&mut self, event: &Event, command: &CommandOp) {
+        let What::Answered { touch, .. } = event.what else { return };
+        let has_key = matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Extend(_));
+        let answer = LastAnswer { node: command.node, op: event.op, has_key };
+        let answers = self.answers.entry(command.acquisition).or_default();
+        match answers.iter_mut().find(|it| it.node == answer.node) {
+            // What was sent earlier was carried out earlier, though its answer may come later.
+            Some(last) if last.op < answer.op => *last = answer,
+            Some(_) => {}
+            None => answers.push(answer),
+        }
+    }
+
+    /// A client has learnt that the lock is lost.
+    fn gave_up(&mut self, event: &Event, head: &Head) {
+        let Event { at_ns, client, acquisition, .. } = *event;
+        let is_valid = |it: &LeaseEnd| it.ended_by.is_none() && at_ns < it.until_ns;
+        // The servers of the lock come before that of the resource. Without one their number is not known.
+        let (Some(servers), true) =
+            (head.resource, self.leases.get(&acquisition).is_some_and(is_valid))
+        else {
+            return;
+        };
+        let answers = self.answers.get(&acquisition).map_or(&[][..], |it| it);
+        let have = answers.iter().filter(|it| it.has_key).count();
+        if 2 * have > usize::from(servers) {
+            let of = if servers == 1 {
+                "the server".to_owned()
+            } else {
+                format!("{have} of {servers} servers")
+            };
+            let summary = format!(
+                "client {client} gave the lock up for lost, though it was valid, and {of} had answered last that the key \
+                 was its own"
+            );
+            story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
     }
 
@@ -108,7 +165,8 @@ impl LeaseValidity {
 
 #[cfg(test)]
 mod tests {
-    use crate::checker::testing::Tape;
+    use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
+    use crate::history::{Intent, Touch};
     use crate::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
     use picklock::env::Phase;
 
@@ -164,6 +222,44 @@ mod tests {
         assert!(told(released).ends_with("it was never told until when it might"));
         let refused = Tape::tracked().valid(1, 99, 900).refused(1, 1, 90..110).begins(1, 160);
         assert!(told(refused).ends_with("it was never told until when it might"));
+    }
+
+    /// Acquired at 100 on so many of five servers, valid until 200.
+    fn on_five(servers: u16) -> Tape {
+        let tape = held().resource(5);
+        (0..servers).fold(tape, |tape, node| tape.to(node, LOCK).did(1, 90..95, CREATE))
+    }
+
+    #[test]
+    fn who_has_a_quorum_does_not_give_up() {
+        assert_eq!(outcome(on_five(3).lost(1, 199)), Violated);
+        assert_eq!(outcome(on_five(3).lost(1, 200)), Held, "its validity is over");
+        assert_eq!(outcome(on_five(2).lost(1, 150)), Held, "no quorum");
+        assert_eq!(outcome(held().resource(1).lost(1, 150)), Held, "nothing is known");
+        assert_eq!(outcome(held().resource(1).did(1, 90..95, CREATE).lost(1, 150)), Violated);
+        assert_eq!(outcome(held().did(1, 90..95, CREATE).lost(1, 150)), Held, "of how many?");
+        let released = on_five(3).to(0, LOCK).did(2, 110..120, DELETE).lost(2, 150);
+        assert_eq!(outcome(released), Held, "another's");
+    }
+
+    #[test]
+    fn the_last_answer_says_whether_a_server_has_the_key() {
+        let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+        let renewed = |answer| {
+            let tape = on_five(3).to(2, LOCK).command(1, 120..130, extend, answer);
+            outcome(tape.lost(1, 150))
+        };
+        assert_eq!(renewed(Some(extend.touch)), Violated);
+        assert_eq!(renewed(Some(Touch::None)), Held, "it is missing there");
+        assert_eq!(renewed(None), Violated, "no answer");
+        let refused = on_five(3).to(2, LOCK).refused_command(1, 120..130, extend);
+        assert_eq!(outcome(refused.lost(1, 150)), Violated, "nothing was done");
+        let pending = on_five(3).to(2, LOCK).sends(1, 120, extend);
+        assert_eq!(outcome(pending.lost(1, 150)), Violated, "not answered yet");
+        // What was sent first was answered last.
+        let late = on_five(2).to(2, LOCK).did(1, 90..140, CREATE);
+        let late = late.command(1, 120..130, extend, Some(Touch::None));
+        assert_eq!(outcome(late.lost(1, 150)), Held);
     }
 
     #[test]

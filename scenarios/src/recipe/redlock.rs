@@ -3,6 +3,7 @@
 //! Sound under its assumptions. See `core/src/redlock.rs`.
 
 use picklock::OptionsError;
+use picklock::options::OptionsBuilder;
 
 use super::shipped::{COMMON, Shipped, WaitStrategy};
 use super::{About, Params, Servers};
@@ -21,16 +22,21 @@ pub(super) static ABOUT: About = About {
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
+    on_nodes(params, |options| options)
+}
+
+/// The lock on so many servers, with what `also` adds to its options.
+pub(super) fn on_nodes(
+    params: Params,
+    also: impl FnOnce(OptionsBuilder) -> OptionsBuilder,
+) -> Result<Shipped, OptionsError> {
     let nodes = u16::try_from(params.nodes).unwrap_or(u16::MAX);
     // Of an even number one node would be of no use.
     let odd = if nodes.is_multiple_of(2) { nodes.saturating_sub(1) } else { nodes };
     let way = if odd < 3 { WaitStrategy::Poll } else { WaitStrategy::Nodes(odd) };
     let patience = params.ttl / 10;
-    Shipped::new(
-        params,
-        way,
-        |options| {
-            if odd < 3 { options } else { options.call_timeout(patience) }
-        },
-    )
+    Shipped::new(params, way, |options| {
+        let options = also(options);
+        if odd < 3 { options } else { options.call_timeout(patience) }
+    })
 }
