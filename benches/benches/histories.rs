@@ -5,9 +5,9 @@ use std::hint::black_box;
 
 use benches::synthetic;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use history::verdict::Outcome;
+use history::{read, write};
 use scenarios::checker::check;
-use scenarios::history::{read, write};
-use scenarios::verdict::Outcome;
 
 const COMMANDS: u32 = 10_000;
 

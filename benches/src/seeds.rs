@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use harness::matrix::shown;
+use history::verdict::{Level, Outcome};
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::{Scenario, ScenarioError};
-use scenarios::verdict::{Level, Outcome};
 use virtual_world::VirtualWorld;
 
 /// A claim that a flawed recipe is violated at a level, and how many seeds each search took.

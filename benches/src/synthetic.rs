@@ -5,7 +5,7 @@
 //! others are told to wait, so that all checkers have something to look at. Some outcomes are unknown,
 //! if asked for: of requests to get the lock, of decrements, of releases.
 
-use scenarios::history::{Answer, Event, FORMAT, Head, History, Intent, Text, Touch, What};
+use history::{Answer, Event, FORMAT, Head, History, Intent, Text, Touch, What};
 
 /// Commands of one hold: SET, GET, DECR and EVALSHA, and the SET of everybody who is refused.
 const COMMANDS_OF_HOLD: u32 = 4 + REFUSED;
@@ -281,9 +281,9 @@ impl Does {
 
 #[cfg(test)]
 mod tests {
+    use history::verdict::{Outcome, Verdict};
+    use history::{History, Stage, Timeline, read, write};
     use scenarios::checker::check;
-    use scenarios::history::{History, Stage, Timeline, read, write};
-    use scenarios::verdict::{Outcome, Verdict};
 
     use super::*;
 

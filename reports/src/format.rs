@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use scenarios::verdict::WitnessStep;
+use history::verdict::WitnessStep;
 
 pub(crate) use scenarios::format::{count, duration};
 

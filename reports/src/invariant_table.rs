@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
+use history::verdict::{Outcome, Witness};
 use scenarios::result::{Invariant, RunResult};
 use scenarios::sweep::{InvariantCounts, Sweep};
-use scenarios::verdict::{Outcome, Witness};
 
 use crate::format::{count, told};
 

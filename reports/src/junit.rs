@@ -2,8 +2,8 @@
 //!
 //! Invariant: what is inconclusive is never shown as a success.
 
+use history::verdict::Outcome;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
-use scenarios::verdict::Outcome;
 
 use crate::invariant_table::{InvariantTable, Row};
 

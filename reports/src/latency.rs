@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hdrhistogram::Histogram;
-use scenarios::history::{AcquireEnd, CommandOp, History, ReleaseEnd, Timeline};
+use history::{AcquireEnd, CommandOp, History, ReleaseEnd, Timeline};
 use scenarios::result::LatencyFigures;
 
 /// What is told apart; a longer time counts as this one in the percentiles.
@@ -200,7 +200,7 @@ impl Latencies {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::history::{Answer, Event, Head, Intent, Touch, What};
+    use history::{Answer, Event, Head, Intent, Touch, What};
 
     use super::*;
     use crate::support;

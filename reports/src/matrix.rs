@@ -9,11 +9,11 @@ pub(crate) mod servers;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use history::verdict::Level;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use scenarios::matrix::{Cell, Conformance, Matrix, Pair, Totals};
 use scenarios::recipe;
 use scenarios::scenario::Scenario;
-use scenarios::verdict::Level;
 
 use crate::format::count;
 use crate::junit::skipped;

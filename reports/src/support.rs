@@ -4,14 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use scenarios::history::{
-    AcquireEnd, Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What,
-};
+use history::verdict::{Level, Outcome, Witness, WitnessStep, worst};
+use history::{AcquireEnd, Answer, Event, FORMAT, Head, History, Intent, Timeline, Touch, What};
 use scenarios::matrix::{Pair, VerdictCounts};
 use scenarios::result::{
     BypassFigures, Capable, Invariant, RunResult, SCHEMA, ServerFacts, Stats, Tally,
 };
-use scenarios::verdict::{Level, Outcome, Witness, WitnessStep, worst};
 
 use crate::latency::Latencies;
 

@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use scenarios::history::{self, History};
+use history::History;
 use scenarios::result::RunResult;
 use serde::Serialize;
 

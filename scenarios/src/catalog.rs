@@ -2,8 +2,8 @@
 //!
 //! Invariant: every file of `catalog/` is listed, by name: `build.rs` writes the list.
 
-use crate::nearest::nearest;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
+use history::nearest::nearest;
 
 include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
 

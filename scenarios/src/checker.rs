@@ -28,8 +28,8 @@ pub mod story;
 mod vacuity;
 mod wake_up;
 
-use crate::history::{Event, Head, History, Texts};
-use crate::verdict::{Finding, Level, Verdict};
+use history::verdict::{Finding, Level, Verdict};
+use history::{Event, Head, History, Texts};
 
 use contention::Contention;
 use interface::{Checker, Kinds, LOCK_COMMANDS, LockCommands, OTHER_COMMANDS, OTHERS, PHASES};

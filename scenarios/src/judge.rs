@@ -9,12 +9,12 @@ mod counts;
 use std::collections::BTreeMap;
 
 use crate::checker;
-use crate::history::{Head, History};
 use crate::recipe::Validity;
 use crate::recipe::about;
 use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
 use crate::sweep::STUCK;
-use crate::verdict::{Finding, Level, Verdict, Witness, worst};
+use history::verdict::{Finding, Level, Verdict, Witness, worst};
+use history::{Head, History};
 
 pub use counts::HistoryCounts;
 
@@ -115,8 +115,8 @@ fn miscounted(stats: &Stats, lock: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Event, Head, Intent, Touch, What};
     use crate::result::Tally;
+    use history::{Event, Head, Intent, Touch, What};
 
     #[test]
     fn a_difference_in_counts_is_remarked_on() {

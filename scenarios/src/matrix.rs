@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog;
-use crate::fault::Swarm;
 use crate::recipe::{self, About};
 use crate::scenario::{Overrides, Scenario, ScenarioError};
-use crate::verdict::{Level, Outcome};
+use history::fault::Swarm;
+use history::verdict::{Level, Outcome};
 
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/matrix/1";

@@ -38,7 +38,7 @@ use picklock::script::Script;
 use picklock::{Drift, OptionsError, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::nearest::nearest;
+use history::nearest::nearest;
 
 /// Lists every recipe in the order in which they are shown, and how it is built of parameters: a row each.
 macro_rules! recipes {

@@ -18,8 +18,8 @@ use picklock::reply::Reply;
 use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
-use crate::history::{Content, Intent, Journal, KeyDigest, Texts, Touch, What};
 use crate::recipe::{About, KeyValue};
+use history::{Content, Intent, Journal, KeyDigest, Texts, Touch, What};
 
 use command_semantics::{CommandSemantics, Writes};
 use conn::PendingCommand;

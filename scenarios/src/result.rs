@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
+use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/result/1";

@@ -14,11 +14,11 @@ mod variant;
 use picklock::env::Node;
 use serde::{Deserialize, Serialize};
 
-use crate::fault::{Staged, Swarm};
 use crate::recipe::{self, About, Validity};
 use crate::span::Span;
 use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyKind, TopologyPart};
-use crate::verdict::{Level, Outcome};
+use history::fault::{Staged, Swarm};
+use history::verdict::{Level, Outcome};
 
 pub use error::ScenarioError;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};

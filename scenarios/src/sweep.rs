@@ -10,9 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::checker;
-use crate::fault::Fault;
-use crate::history::{History, What};
-use crate::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
+use history::{History, What};
 
 /// The name under which tasks that wait or go on for ever are found, at level progress.
 pub const STUCK: &str = "nobody-stuck";

@@ -13,13 +13,13 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use crate::call::answered;
-use crate::history::{Declared, FOR_EVER, FORMAT, GONE, Head, Journal, What};
 use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
 use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart};
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::workload::{self, INITIAL, Workload};
+use history::{Declared, FOR_EVER, FORMAT, GONE, Head, Journal, What};
 
 /// The server a lock on one key is kept on.
 const NODE: Node = Node(0);

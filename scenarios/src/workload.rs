@@ -14,10 +14,10 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use crate::call::{answered, within};
-use crate::history::What;
 use crate::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
+use history::What;
 
 pub use register::{INITIAL, REFUSED};
 

@@ -8,11 +8,11 @@
 //!
 //! `PICKLOCK_ORACLE_HISTORIES` sets how many histories are tried; `--nocapture` shows the counts.
 
+use history::verdict::{Outcome, Verdict};
+use history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use scenarios::checker;
-use scenarios::history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
-use scenarios::verdict::{Outcome, Verdict};
 
 const HISTORIES: u64 = 100_000;
 const TTL_NS: u64 = 1_000;

@@ -1,6 +1,6 @@
 //! Every example in docs/scenarios.md is a scenario, or part of one.
 
-use scenarios::fault::Fault;
+use history::fault::Fault;
 use scenarios::scenario::{Overrides, Scenario};
 use toml::Table;
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
-use scenarios::history;
 use tokio::sync::watch;
 
 use super::args::{AttackArgs, OutputFormat, World};

@@ -5,10 +5,10 @@
 use std::process::ExitCode;
 
 use attack::{AttackReport, PlanOutcome, Severity};
+use history::verdict::{Level, Outcome};
 use scenarios::matrix::{Matrix, Totals};
 use scenarios::result::RunResult;
 use scenarios::sweep::Sweep;
-use scenarios::verdict::{Level, Outcome};
 
 /// How picklock exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use scenarios::nearest::nearest;
+use history::nearest::nearest;
 
 use super::args::ProxyArgs;
 use super::exit::Exit;

@@ -4,9 +4,9 @@
 
 use std::fmt::Write;
 
+use history::fault::{By, Staged, When};
+use history::nearest::nearest;
 use scenarios::catalog;
-use scenarios::fault::{By, Staged, When};
-use scenarios::nearest::nearest;
 use scenarios::recipe::{self, About};
 use scenarios::scenario::{Expectation, Overrides, Scenario};
 use scenarios::topology::{AppendOnly, TopologyKind};

@@ -6,12 +6,11 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use cli_support::{Room, short};
+use history::verdict::{Level, Outcome};
 use scenarios::catalog;
-use scenarios::history;
 use scenarios::recipe;
 use scenarios::result::RunResult;
 use scenarios::scenario::{Overrides, Scenario};
-use scenarios::verdict::{Level, Outcome};
 use virtual_world::{Choices, Runner};
 
 /// A shipped scenario with this lock.

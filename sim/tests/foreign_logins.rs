@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cli_support::{Room, asked, eventually, login, sets};
-use scenarios::verdict::Outcome;
+use history::verdict::Outcome;
 
 /// A sound lock, which is held for long enough that somebody can interfere.
 const RUN: [&str; 8] =

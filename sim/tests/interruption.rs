@@ -8,10 +8,10 @@ use std::fs;
 
 use cli_support::{Playing, Room, Said, eventually, long, sets, words};
 use endpoint_support::Theirs;
+use history::verdict::Outcome;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scenarios::sweep::Sweep;
-use scenarios::verdict::Outcome;
 
 /// Waits until clients are at work: everybody but the holder tries again and again.
 fn clients_are_at_work(port: u16) {

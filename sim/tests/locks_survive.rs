@@ -1,11 +1,11 @@
 //! The library's locks in surroundings that no scenario of the catalogue has yet: independent nodes,
 //! replicas that must know, many rounds of handing over.
 
-use scenarios::history::{History, What};
+use history::verdict::{Level, Outcome};
+use history::{History, What};
 use scenarios::judge::{Circumstances, judge};
 use scenarios::result::RunResult;
 use scenarios::scenario::{Overrides, Scenario};
-use scenarios::verdict::{Level, Outcome};
 use virtual_world::{Choices, Runner};
 
 const SWARM: &str = "[swarm]\norder = true\npause = { chance = 0.02, max = \"30ms\" }\n\
@@ -79,7 +79,7 @@ fn redlock_goes_on_with_a_minority_down_and_stands_still_without_a_quorum() {
         sweep(&scenario("redlock", &format!("{FIVE}{faults}")), 5, |history| {
             let struck = count(history, |what| matches!(what, What::Fault { .. }));
             assert_eq!(struck, down as usize);
-            let wrote = |event: &&scenarios::history::Event| {
+            let wrote = |event: &&history::Event| {
                 matches!(event.what, What::Updated(_)) && event.at_ns < 4_000_000_000
             };
             let soon = history.events.iter().filter(wrote).count();

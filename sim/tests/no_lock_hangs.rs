@@ -3,10 +3,10 @@
 mod cli_support;
 
 use cli_support::{Room, words};
+use history::verdict::{Level, Outcome};
 use scenarios::matrix::Matrix;
 use scenarios::result::RunResult;
 use scenarios::sweep::{STUCK, Sweep};
-use scenarios::verdict::{Level, Outcome};
 
 /// Whoever does not get the lock asks again at once, as often as it likes, and nothing takes time.
 const SPINNING: &str = "--scenario polling-load --lock polling --clients 2 --hold 10ms --world virtual \

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bare_world::BareEnv;
+use history::{FORMAT, Head, History, Journal, Timeline, Update, UpdateEnd};
 use picklock::env::{Env, Node};
-use scenarios::history::{FORMAT, Head, History, Journal, Timeline, Update, UpdateEnd};
 use scenarios::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
 use scenarios::record::{Dialect, Recorded};
 use scenarios::scenario::{Overrides, Scenario};

@@ -8,9 +8,9 @@ use std::fs;
 
 use cli_support::{Room, Said, short, words};
 use endpoint_support::Theirs;
-use scenarios::history::{self, History};
+use history::History;
+use history::verdict::{Level, Outcome};
 use scenarios::result::{Capable, RunResult};
-use scenarios::verdict::{Level, Outcome};
 
 const WORLDS: [&str; 2] = ["embedded", "redis"];
 

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bare_world::BareEnv;
+use history::verdict::{Level, Outcome};
+use history::{History, Journal};
 use picklock::env::Env;
-use scenarios::history::{self, History, Journal};
 use scenarios::judge::{Circumstances, judge};
 use scenarios::recipe;
 use scenarios::result::RunResult;
 use scenarios::scenario::{Overrides, Scenario};
 use scenarios::trial::{Naming, Trial};
-use scenarios::verdict::{Level, Outcome};
 
 const SEED: u64 = 7;
 /// The commands by which recipes take the lock.

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use harness::matrix::shown;
+use history::verdict::{Level, Outcome};
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::Scenario;
-use scenarios::verdict::{Level, Outcome};
 use virtual_world::VirtualWorld;
 
 /// Every pair sees so many.

@@ -5,12 +5,12 @@ mod cli_support;
 mod live_support;
 
 use cli_support::{Room, words};
+use history::fault::Fault;
+use history::verdict::Outcome;
 use live_support::{play_all, struck};
 use live_world::endpoint::Choice;
 use live_world::server::find_server;
-use scenarios::fault::Fault;
 use scenarios::result::RunResult;
-use scenarios::verdict::Outcome;
 
 /// Which pairs, and the faults that each stages.
 const PAIRS: [(&str, &str, &[Fault]); 13] = [

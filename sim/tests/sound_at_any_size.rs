@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use history::verdict::{Finding, Level, Outcome, Verdict};
 use scenarios::checker;
 use scenarios::recipe;
 use scenarios::scenario::{Overrides, Scenario, ScenarioError};
 use scenarios::sweep::Sweep;
-use scenarios::verdict::{Finding, Level, Outcome, Verdict};
 use virtual_world::{Choices, Runner};
 
 /// The recipes of the library for one server.

@@ -4,9 +4,9 @@
 
 mod live_support;
 
+use history::fault::Fault;
 use live_support::{play_all, struck};
 use live_world::endpoint::Choice;
-use scenarios::fault::Fault;
 
 /// Which pairs, and the faults that each stages.
 const PAIRS: [(&str, &str, &[Fault]); 26] = [

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, History, What};
 use scenarios::catalog;
 use scenarios::checker;
-use scenarios::fault::Fault;
-use scenarios::history::{Event, History, What};
 use scenarios::matrix::{Pair, locks};
-use scenarios::verdict::{Finding, Level, Verdict, Witness};
 use virtual_world::{Choices, Runner};
 
 /// Violations by a key that somebody left.

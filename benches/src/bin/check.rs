@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use benches::figures::median;
 use benches::synthetic;
-use scenarios::history::{self, History};
+use history::History;
 
 const ROUNDS: usize = 9;
 /// How often the memory of the process is looked at.

@@ -10,34 +10,43 @@ use super::Diagnostic;
 use crate::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
-const PACKAGES: [(&str, &str, Runtime); 17] = [
+const PACKAGES: [(&str, &str, Runtime); 18] = [
     ("picklock", "test-server", Runtime::Optional),
     ("test-server", "", Runtime::Never),
     ("durations", "picklock", Runtime::Never),
-    ("scenarios", "picklock durations", Runtime::Never),
+    ("history", "picklock durations", Runtime::Never),
+    ("scenarios", "picklock durations history", Runtime::Never),
     ("ttl-model", "picklock scenarios", Runtime::Never),
-    ("reports", "scenarios ttl-model", Runtime::Never),
-    ("harness", "picklock scenarios", Runtime::Never),
+    ("reports", "history scenarios ttl-model", Runtime::Never),
+    ("harness", "picklock history scenarios", Runtime::Never),
     ("resp", "picklock", Runtime::Never),
     ("redis-lua", "resp", Runtime::Never),
-    ("redis-model", "picklock scenarios resp redis-lua test-server", Runtime::Never),
-    ("virtual-world", "picklock scenarios harness resp redis-model ttl-model", Runtime::Never),
-    ("fault-proxy", "picklock scenarios resp redis-model", Runtime::Free),
+    ("redis-model", "picklock history scenarios resp redis-lua test-server", Runtime::Never),
+    (
+        "virtual-world",
+        "picklock history scenarios harness resp redis-model ttl-model",
+        Runtime::Never,
+    ),
+    ("fault-proxy", "picklock history scenarios resp redis-model", Runtime::Free),
     (
         "live-world",
-        "picklock scenarios reports harness resp redis-model ttl-model fault-proxy",
+        "picklock history scenarios reports harness resp redis-model ttl-model fault-proxy",
         Runtime::Free,
     ),
-    ("attack", "picklock scenarios reports live-world fault-proxy redis-model resp", Runtime::Free),
+    (
+        "attack",
+        "picklock history scenarios reports live-world fault-proxy redis-model resp",
+        Runtime::Free,
+    ),
     (
         "sim",
-        "picklock attack scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
+        "picklock attack history scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
          test-server",
         Runtime::Free,
     ),
     (
         "benches",
-        "picklock scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world",
+        "picklock history scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world",
         Runtime::Free,
     ),
     ("ci", "", Runtime::Never),

@@ -16,7 +16,7 @@ const LIST_OF_RECIPES: &str = "scenarios/src/recipe.rs";
 /// What every recipe says of itself, and no part that they share.
 const ABOUT: &str = "ABOUT";
 /// Faults have names of their own, and a scenario about one of them has the same.
-const LIST_OF_FAULTS: &str = "scenarios/src/fault.rs";
+const LIST_OF_FAULTS: &str = "scenarios/history/src/fault.rs";
 /// A name that is also a word of Redis's and of everybody's: its literal says nothing.
 const COMMON_WORD: &str = "none";
 const LOOKED_AT: [&str; 3] = ["scenarios/src/", "sim/", "reports/src/"];
@@ -109,7 +109,7 @@ mod tests {
             ("sim/src/a.rs", "const B: &str = \"mod\";"),
             ("sim/src/a.rs", "#[cfg(test)]\nmod tests { const A: &str = \"gc-pause\"; }"),
             ("scenarios/src/recipe.rs", text),
-            ("scenarios/src/fault.rs", text),
+            ("scenarios/history/src/fault.rs", text),
             ("scenarios/src/workload/gc_pause.rs", text),
             ("sim/tests/a.rs", text),
             ("sim/src/a/tests.rs", text),

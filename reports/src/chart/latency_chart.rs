@@ -3,10 +3,10 @@
 //! Invariant: labels overlap neither each other nor the lines, and no text of a scenario or server reaches a
 //! picture with control characters in it.
 
+use history::Head;
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
-use scenarios::history::Head;
 
 use super::axis::{Percentiles, Tick, Times};
 use super::error::ChartError;

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a verdict is a word in a badge; its colour only repeats it.
 
+use history::verdict::{Level, Outcome, Witness, WitnessStep};
 use maud::{Markup, html};
 use scenarios::result::{Invariant, RunResult};
-use scenarios::verdict::{Level, Outcome, Witness, WitnessStep};
 
 use crate::format::{count, plain, told};
 

@@ -1,7 +1,7 @@
 //! What the files of a matrix say.
 
+use history::verdict::Outcome;
 use scenarios::matrix::VerdictCounts;
-use scenarios::verdict::Outcome;
 
 use super::*;
 use crate::support::pair;

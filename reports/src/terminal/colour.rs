@@ -2,7 +2,7 @@
 //!
 //! Invariant: a text that is put into the output is made harmless first, by `format::plain`.
 
-use scenarios::verdict::Outcome;
+use history::verdict::Outcome;
 
 use super::Style;
 

@@ -4,8 +4,8 @@
 //! Invariant: every cell is a word; one that was not expected says so on a line of its own, with what
 //! was expected and with the runs, and on which server where there are several.
 
+use history::verdict::Level;
 use scenarios::matrix::{Cell, Conformance, Matrix, Pair};
-use scenarios::verdict::Level;
 
 use super::Style;
 use super::Verbosity;
@@ -139,7 +139,7 @@ fn shown(cell: &Cell, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::verdict::Outcome;
+    use history::verdict::Outcome;
 
     use super::*;
     use crate::support::pair;

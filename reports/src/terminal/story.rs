@@ -3,8 +3,8 @@
 //! Invariant: times count from the beginning of the run, as in history.jsonl, so that every step can
 //! be looked up there; two steps at different times never show the same time.
 
+use history::verdict::{Witness, WitnessStep};
 use scenarios::result::Invariant;
-use scenarios::verdict::{Witness, WitnessStep};
 
 use super::colour::Emphasis;
 use super::{Style, Verbosity};

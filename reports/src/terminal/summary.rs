@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
+use history::verdict::{Level, Outcome};
 use scenarios::result::{RunResult, ServerFacts};
-use scenarios::verdict::{Level, Outcome};
 
 use super::colour::Emphasis;
 use super::{Style, Verbosity, figures, story, verdicts};

@@ -3,8 +3,8 @@
 //!
 //! Invariant: everything but the pace follows from the sweep, so it reads the same on any machine.
 
+use history::verdict::Level;
 use scenarios::sweep::{InvariantCounts, Silent, Sweep};
-use scenarios::verdict::Level;
 
 use super::colour::Emphasis;
 use super::{Style, Verbosity, table};
@@ -135,7 +135,7 @@ fn failing(found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> Strin
 mod tests {
     use std::collections::BTreeMap;
 
-    use scenarios::fault::Fault;
+    use history::fault::Fault;
     use scenarios::sweep::{Coverage, Digest};
 
     use super::*;

@@ -2,8 +2,8 @@
 //!
 //! Invariant: all four levels are always listed, also one at which nothing was checked.
 
+use history::verdict::{Level, Outcome};
 use scenarios::result::{Invariant, RunResult};
-use scenarios::verdict::{Level, Outcome};
 
 use super::colour::Emphasis;
 use super::{Style, Verbosity};

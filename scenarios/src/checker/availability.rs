@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
-use crate::fault::Fault;
-use crate::history::{Event, Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::{Event, Head, What};
 
 pub(super) const NAME: &str = "availability";
 
@@ -195,13 +195,13 @@ impl Availability {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::Tape;
-    use crate::verdict::Outcome::{Held, NotApplicable, Violated};
-    use crate::verdict::{Verdict, Witness};
+    use history::verdict::Outcome::{Held, NotApplicable, Violated};
+    use history::verdict::{Verdict, Witness};
 
     const WITHIN_NS: u64 = 100;
 
     /// Client 9 wants the lock all the time, and never gets it.
-    fn outcome(tape: Tape) -> crate::verdict::Outcome {
+    fn outcome(tape: Tape) -> history::verdict::Outcome {
         let tape = tape.refused(9, 9, 40..5_000);
         tape.available_within(WITHIN_NS).outcome("availability")
     }

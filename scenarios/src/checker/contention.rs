@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Event, What};
-use crate::verdict::Vacuous;
+use history::verdict::Vacuous;
+use history::{Event, What};
 
 /// Whether anybody contended.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{Answer, Event, FOR_EVER, GONE, Head, Text, Texts, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict};
+use history::verdict::{Finding, Level, Verdict};
+use history::{Answer, Event, FOR_EVER, GONE, Head, Text, Texts, What};
 
 pub(super) const NAME: &str = "deadlock-freedom";
 /// The command with which the run looks at a key.
@@ -98,7 +98,7 @@ impl DeadlockFreedom {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{LOCK, TTL_NS, Tape};
-    use crate::verdict::Outcome;
+    use history::verdict::Outcome;
 
     #[test]
     fn a_key_that_goes_is_fine_and_one_that_stays_is_not() {

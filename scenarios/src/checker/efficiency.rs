@@ -5,8 +5,8 @@
 //! lock does not. Deliberately absent: time, which says as much of the machine as of the lock.
 
 use super::interface::{Checker, EventView, HistoryEnd};
-use crate::history::{Event, Head, Texts, What};
-use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
+use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
+use history::{Event, Head, Texts, What};
 
 /// What locking has cost so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ fn thousandths(number: u128) -> String {
 mod tests {
     use super::*;
     use crate::checker::testing::{CREATE, DELETE, Tape};
-    use crate::verdict::Outcome::{self, Held, Inconclusive, Violated};
+    use history::verdict::Outcome::{self, Held, Inconclusive, Violated};
 
     fn outcome(tape: Tape, within_milli: u64) -> Outcome {
         tape.with(|it| it.commands_within_milli = Some(within_milli)).outcome("efficiency")

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use picklock::env::Phase;
 
-use crate::fault::Fault;
-use crate::history::{Event, Head, Texts, Touch, What};
+use history::fault::Fault;
+use history::{Event, Head, Texts, Touch, What};
 
 /// What became of a staged fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

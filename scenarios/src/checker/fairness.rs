@@ -12,9 +12,9 @@ use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::fault::Fault;
-use crate::history::{Event, Head, What};
-use crate::verdict::{Finding, Level, Verdict, Witness};
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, What};
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Copy, Debug)]

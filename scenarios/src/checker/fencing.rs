@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{CommandOp, Event, Head, Touch, What};
-use crate::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{CommandOp, Event, Head, Touch, What};
 
 /// An acquisition that was answered with yes, and its token.
 #[derive(Clone, Copy, Debug)]

@@ -12,8 +12,8 @@ use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{Answer, CommandOp, Head, Text, Texts, Touch, What};
-use crate::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Answer, CommandOp, Head, Text, Texts, Touch, What};
 
 pub(super) const NAME: &str = "honesty";
 

@@ -4,8 +4,8 @@
 //! key comes with the event that sends it and with the one that ends it, so no checker has to keep it in
 //! between.
 
-use crate::history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
-use crate::verdict::Finding;
+use history::verdict::Finding;
+use history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
 
 /// Kinds of events, a bit each.
 pub(super) type Kinds = u8;

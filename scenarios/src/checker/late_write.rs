@@ -12,9 +12,9 @@ use rustc_hash::FxHashMap;
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
-use crate::history::{Event, Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Verdict};
+use history::verdict::{Finding, Verdict};
+use history::{Event, Head, What};
 
 /// A write that has been decided on and not been answered.
 #[derive(Clone, Copy)]
@@ -122,8 +122,8 @@ mod tests {
     use picklock::env::Phase;
 
     use crate::checker::testing::Tape;
-    use crate::verdict::Outcome::{self, Held, Inconclusive, Violated};
-    use crate::verdict::Verdict;
+    use history::verdict::Outcome::{self, Held, Inconclusive, Violated};
+    use history::verdict::Verdict;
 
     const LOST: &str = "no-lost-update";
     const ACCOUNTED: &str = "updates-accounted-for";

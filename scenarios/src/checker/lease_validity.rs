@@ -11,9 +11,9 @@ use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::history::{CommandOp, Event, Head, Touch, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
+use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
+use history::{CommandOp, Event, Head, Touch, What};
 
 /// Until when an acquisition may be relied on, and whether that is over.
 #[derive(Clone, Copy, Debug)]
@@ -166,8 +166,8 @@ impl LeaseValidity {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
-    use crate::history::{Intent, Touch};
-    use crate::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
+    use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
+    use history::{Intent, Touch};
     use picklock::env::Phase;
 
     fn outcome(tape: Tape) -> Outcome {

@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::fault::Fault;
-use crate::history::{Event, Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness};
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, What};
 
 /// From when to when an acquisition is believed in, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::{availability, deadlock_freedom, story, wake_up};
-use crate::fault::Fault;
-use crate::history::{CommandOp, Head, Text, Texts, Touch, What};
-use crate::verdict::{Finding, Level, Vacuous, Verdict, Witness};
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
+use history::{CommandOp, Head, Text, Texts, Touch, What};
 
 /// So many whom it may have been are named.
 const NAMED_MOST: usize = 2;

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::fault::ErrorAnswer;
-use crate::history::{Event, Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness};
+use history::fault::ErrorAnswer;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, What};
 
 pub(super) const NAME: &str = "perseverance";
 
@@ -100,7 +100,7 @@ fn passing(answer: &str) -> Option<ErrorAnswer> {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{CREATE, Tape};
-    use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
 
     fn asked(tape: Tape) -> Tape {
         tape.with(|it| it.tries_for_ns = Some(500))

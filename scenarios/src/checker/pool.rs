@@ -11,9 +11,9 @@ use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
 use super::refusal::Refusals;
 use super::story;
-use crate::history::{Event, Head, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, What};
 
 /// More winners of one prize are only counted.
 const WINNERS_NAMED: usize = 5;

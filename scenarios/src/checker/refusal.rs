@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{Event, Head, Intent, Texts, Touch, What};
+use history::{Event, Head, Intent, Texts, Touch, What};
 
 /// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
 const NOT_SENT: &str = "not sent";

@@ -11,8 +11,8 @@ use rustc_hash::FxHashMap;
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
 use super::story;
-use crate::history::{Event, Head, Update, What};
-use crate::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, Update, What};
 
 /// An update that surely was written.
 #[derive(Clone, Copy, Debug)]

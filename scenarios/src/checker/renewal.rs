@@ -11,10 +11,10 @@ use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::fault::Fault;
-use crate::history::{Event, Head, Touch, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::{Event, Head, Touch, What};
 
 pub(super) const NAME: &str = "renewal";
 
@@ -155,9 +155,9 @@ mod tests {
     use picklock::env::Phase;
 
     use crate::checker::testing::{TTL_NS, Tape};
-    use crate::fault::Fault;
-    use crate::history::{Intent, Touch};
-    use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use history::fault::Fault;
+    use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use history::{Intent, Touch};
 
     const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 

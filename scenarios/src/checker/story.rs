@@ -6,10 +6,10 @@ mod short;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::fault::Fault;
-use crate::history::{Answer, Event, Head, Intent, Texts, Touch, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Verdict, Witness, WitnessStep};
+use history::fault::Fault;
+use history::verdict::{Finding, Verdict, Witness, WitnessStep};
+use history::{Answer, Event, Head, Intent, Texts, Touch, What};
 use short::{SUBSCRIBE, StepKind, StoryStep};
 
 /// Longer stories are cut: a client that polls for hours says nothing new.

@@ -9,9 +9,9 @@ use picklock::env::Phase;
 use crate::checker::Checkers;
 use crate::checker::interface::{Checker, LockCommands};
 use crate::checker::story::StoryWriter;
-use crate::fault::Fault;
-use crate::history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
-use crate::verdict::{Finding, Outcome, Verdict, Witness};
+use history::fault::Fault;
+use history::verdict::{Finding, Outcome, Verdict, Witness};
+use history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
 
 pub(super) const TTL_NS: u64 = 1_000;
 pub(super) const LOCK: &str = "lock";

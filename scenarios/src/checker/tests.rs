@@ -5,9 +5,9 @@ use picklock::env::Phase;
 
 use super::testing::{CREATE, DELETE, Tape};
 use super::*;
-use crate::fault::{Fault, Whom};
-use crate::history::Declared;
-use crate::verdict::Outcome;
+use history::Declared;
+use history::fault::{Fault, Whom};
+use history::verdict::Outcome;
 
 fn ownership(tape: &Tape) -> Outcome {
     tape.outcome("ownership")

@@ -5,9 +5,9 @@
 //! begun than were asked for, unless clients died. A recipe that does not lock has no place to meet.
 
 use super::exposure::{Exposure, Met};
-use crate::fault::Fault;
-use crate::history::{Event, Head, Texts, What};
-use crate::verdict::Vacuous;
+use history::fault::Fault;
+use history::verdict::Vacuous;
+use history::{Event, Head, Texts, What};
 
 /// What struck, and how many acquisitions were begun.
 #[derive(Default)]
@@ -85,8 +85,8 @@ impl Vacuity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Whom;
-    use crate::history::Declared;
+    use history::Declared;
+    use history::fault::Whom;
 
     fn head() -> Head {
         let staged = |kind, in_hold| Declared { kind, on: Whom::Holder, in_hold };

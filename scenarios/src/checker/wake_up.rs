@@ -12,10 +12,10 @@ use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use crate::fault::Fault;
-use crate::history::{Event, Head, Intent, Touch, What};
 use crate::span::rounded;
-use crate::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::{Event, Head, Intent, Touch, What};
 
 pub(super) const NAME: &str = "wake-up";
 

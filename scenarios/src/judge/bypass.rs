@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::fault::Fault;
-use crate::history::{Event, What};
 use crate::result::BypassFigures;
+use history::fault::Fault;
+use history::{Event, What};
 
 /// More bypasses than this are not told apart in the percentile.
 const TOLD_APART: u64 = 10_000;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn who_does_not_get_it_is_not_counted_and_bypasses_nobody() {
-        let why = crate::history::Text::default();
+        let why = history::Text::default();
         let crash = What::Fault {
             fault: Fault::Crash,
             node: None,

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use super::bypass::Bypass;
 use crate::checker::efficiency::Efficiency;
-use crate::history::{Event, Head, Texts, What};
 use crate::result::{Stats, Tally};
+use history::{Event, Head, Texts, What};
 
 /// More names of commands are not told apart: Redis has not half as many.
 const NAMES_MOST: usize = 1_000;
@@ -86,8 +86,8 @@ impl<'a> HistoryCounts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Intent, Text, Touch};
     use crate::result::BypassFigures;
+    use history::{Intent, Text, Touch};
 
     const NODE: u16 = 3;
 

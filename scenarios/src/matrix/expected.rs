@@ -6,7 +6,7 @@
 
 use super::{Conformance, Pair, VerdictCounts};
 use crate::scenario::Scenario;
-use crate::verdict::{Level, Outcome};
+use history::verdict::{Level, Outcome};
 
 /// What was expected beside what was found, in a line; nothing where the scenario expects nothing of
 /// anybody. `is_sweep` says that many schedules were run.

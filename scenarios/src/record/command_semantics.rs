@@ -9,8 +9,8 @@ use picklock::script::Meaning;
 use picklock::time::WallTime;
 
 use super::{Dialect, SentCommand};
-use crate::history::{Answer, Intent, Text, Texts, Touch};
 use crate::recipe::KeyValue;
+use history::{Answer, Intent, Text, Texts, Touch};
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;

@@ -11,7 +11,7 @@ use picklock::reply::Reply;
 
 use super::queued::{QueuedCommands, QueuedEnd};
 use super::{Observed, Recorded, SentCommand, command_semantics};
-use crate::history::{Intent, Touch, What};
+use history::{Intent, Touch, What};
 
 /// How a server answers a command that waits in a transaction.
 const QUEUED: &str = "QUEUED";

@@ -73,7 +73,7 @@ mod tests {
     use picklock::reply::ServerError;
 
     use super::*;
-    use crate::history::{Intent, Touch};
+    use history::{Intent, Touch};
 
     fn deletes(op: u32) -> SentCommand {
         let intent = Intent { touch: Touch::Delete, compares: false };

@@ -7,10 +7,10 @@
 use super::Scenario;
 use super::error::{KeyError, wrong};
 use super::network::unread;
-use crate::fault::{
+use crate::topology::{Topology, TopologyKind};
+use history::fault::{
     By, ErrorAnswer, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom,
 };
-use crate::topology::{Topology, TopologyKind};
 
 /// More servers than this are a slip of the finger.
 const SERVERS_MOST: u32 = 64;

@@ -11,10 +11,10 @@ use toml::{Table, Value};
 
 use super::error::KeyError;
 use super::{Expectation, RegisterPart, Scenario, ScenarioError, WorkloadPart};
-use crate::fault::Swarm;
-use crate::nearest::nearest;
 use crate::recipe::{self, BuildError};
 use crate::span::Span;
+use history::fault::Swarm;
+use history::nearest::nearest;
 
 /// More clients than this are a slip of the finger, or need more than one machine.
 const CLIENTS_MOST: u32 = 100_000;

@@ -12,10 +12,10 @@ use picklock::Options;
 
 use super::{Scenario, WorkloadPart};
 use crate::call::REPLY_WITHIN;
-use crate::fault::{Chance, Strike};
-use crate::history::Promise;
 use crate::recipe::Servers;
 use crate::span::Span;
+use history::Promise;
+use history::fault::{Chance, Strike};
 
 /// How rarely more messages may be lost in a row than a promise counts with, in all that one run asks.
 const BEYOND: f64 = 1e-9;

@@ -9,8 +9,8 @@ use super::error::{KeyError, wrong};
 use super::faults::check_failovers;
 use super::parse::{check_chances, check_clients, check_expectations, overlap};
 use super::{Expectation, Scenario, WorkloadPart};
-use crate::fault::Swarm;
 use crate::span::Span;
+use history::fault::Swarm;
 
 /// What is another in the searched form of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

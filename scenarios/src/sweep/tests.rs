@@ -1,8 +1,8 @@
 //! Adding up schedules: whatever their order, and however many of them show nothing.
 
 use super::*;
-use crate::history::{Event, Head};
-use crate::verdict::Vacuous;
+use history::verdict::Vacuous;
+use history::{Event, Head};
 
 fn history(in_holds: &[bool]) -> History {
     let mut history = History::new(Head { locks: true, ..Head::default() });

@@ -11,10 +11,10 @@ use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::reply::Reply;
 
 use super::{Workload, acquire, call, number, release};
-use crate::history::What;
 use crate::recipe::{BoxFuture, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::BonusPoolPart;
+use history::What;
 
 /// The prizes are kept in the same server as the lock, as in the article.
 const NODE: Node = Node(0);

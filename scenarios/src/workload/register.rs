@@ -12,10 +12,10 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 
 use super::{Workload, acquire, acquire_within, call, drop_guard, number, release};
-use crate::history::{Update, What};
 use crate::recipe::{BoxFuture, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::{DropPart, RegisterPart};
+use history::{Update, What};
 
 /// What the register holds in the beginning.
 pub const INITIAL: i64 = 0;

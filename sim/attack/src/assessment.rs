@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use history::verdict::{Level, Outcome};
+use history::{FORMAT, Head, History, What};
 use picklock::time::span_ns;
-use scenarios::history::{FORMAT, Head, History, What};
 use scenarios::span::rounded;
-use scenarios::verdict::{Level, Outcome};
 
 use crate::arena::Arena;
 use crate::board::VICTIM;
@@ -46,7 +46,7 @@ pub(crate) async fn assess(
     }
     let of = |level| {
         let outcomes = levels.iter().filter(|(it, _)| *it == level).map(|(_, outcome)| *outcome);
-        scenarios::verdict::worst(outcomes)
+        history::verdict::worst(outcomes)
     };
     let disturbed = disturbed(known, plan, &staged, &phases, (&claims, &sent), arena.life);
     let gravest = findings.iter().map(|it| it.severity).max();
@@ -178,13 +178,7 @@ fn judged(
     let mut history = transcript::history(head, recorded, &sent, staged.start);
     if let Some(last) = history.events.last() {
         let (at_ns, what) = (last.at_ns, What::RegisterLeft(staged.register));
-        history.events.push(scenarios::history::Event {
-            at_ns,
-            client: 0,
-            acquisition: 0,
-            op: 0,
-            what,
-        });
+        history.events.push(history::Event { at_ns, client: 0, acquisition: 0, op: 0, what });
     }
     let shown = PlanEvidence {
         plan,

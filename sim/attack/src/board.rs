@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use history::fault::Fault;
 use picklock::time::span_ns;
-use scenarios::fault::Fault;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use scenarios::history::{Update, What};
+use history::{Update, What};
 
 use crate::board::PlanStage;
 use crate::clock::{now, pause};

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use history::verdict::{Level, Outcome, Verdict, WitnessStep};
+use history::{History, Text, Touch};
 use picklock::time::span_ns;
 use redis_model::witness::KeyChange;
 use scenarios::checker;
-use scenarios::history::{History, Text, Touch};
 use scenarios::span::rounded;
-use scenarios::verdict::{Level, Outcome, Verdict, WitnessStep};
 use schemars::JsonSchema;
 use serde::Serialize;
 

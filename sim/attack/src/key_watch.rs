@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fault_proxy::{ProxyEvent, ProxyLog};
+use history::Touch;
 use redis_model::witness::KeyChange;
-use scenarios::history::Touch;
 use tokio::time::sleep_until;
 
 use crate::board::{PlanStage, VICTIM, VictimState};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use history::What;
 use picklock::command::Command;
 use picklock::reply::Reply;
-use scenarios::history::What;
 
 use crate::arena::Arena;
 use crate::clock::{now, pause};

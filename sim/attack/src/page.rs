@@ -1,8 +1,8 @@
 //! An attack as a page: the table as a map of heat, and every finding with its story.
 
+use history::verdict::WitnessStep;
 use maud::{Markup, html};
 use reports::html::document;
-use scenarios::verdict::WitnessStep;
 
 use crate::judgement::AttackFinding;
 use crate::protocol::cut;

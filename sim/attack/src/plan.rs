@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use history::fault::{ErrorAnswer, Fault};
 use redis_model::command_flags::{may_take_memory, may_write};
-use scenarios::fault::{ErrorAnswer, Fault};
 use serde::Serialize;
 
 /// How far clocks jump.

@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use history::History;
+use history::verdict::{Level, Outcome, Vacuous, Verdict, WitnessStep};
 use picklock::time::span_ns;
 use scenarios::checker;
-use scenarios::history::History;
 use scenarios::span::rounded;
-use scenarios::verdict::{Level, Outcome, Vacuous, Verdict, WitnessStep};
 
 use crate::board::VICTIM;
 use crate::copies::CopiesRun;
@@ -101,7 +101,7 @@ impl ProgramVerdict {
                 Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
             }
         }
-        self.key = scenarios::verdict::worst(outcomes);
+        self.key = history::verdict::worst(outcomes);
     }
 }
 

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use history::{FORMAT, Head, History, Touch, What};
 use picklock::time::span_ns;
-use scenarios::history::{FORMAT, Head, History, Touch, What};
 
 use crate::arena::Arena;
 use crate::board::VICTIM;

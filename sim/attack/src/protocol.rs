@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use scenarios::nearest::nearest;
+use history::nearest::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use scenarios::fault::Fault;
-use scenarios::history::{Text, Texts, What};
+use history::fault::Fault;
+use history::{Text, Texts, What};
 
 use crate::clock::now;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use scenarios::history::History;
-use scenarios::verdict::Outcome;
+use history::History;
+use history::verdict::Outcome;
 use schemars::JsonSchema;
 use serde::Serialize;
 

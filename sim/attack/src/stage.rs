@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
+use history::fault::Fault;
 use live_world::program::Program;
 use live_world::supervisor::Signal;
 use picklock::env::Node;
-use scenarios::fault::Fault;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -199,7 +199,7 @@ pub fn markdown(report: &AttackReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::verdict::Level;
+    use history::verdict::Level;
 
     use super::*;
     use crate::plan::{AttackFault, AttackPlan};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scenarios::history::Touch;
+use history::Touch;
 
 use crate::transcript::{Phases, TracedCommand, acquisition};
 

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
-use scenarios::history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
-use scenarios::verdict::WitnessStep;
+use history::verdict::WitnessStep;
+use history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
 
 use crate::board::VICTIM;
 use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep};

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use history::fault::{By, Staged, Until, When, Whom};
 use picklock::env::Phase;
-use scenarios::fault::{By, Staged, Until, When, Whom};
 
 /// What is staged, and how far it has come. Clients are numbered from 1, cues from 0.
 #[derive(Debug)]

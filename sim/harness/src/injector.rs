@@ -4,8 +4,8 @@
 //! kind does; a world says how. So a new kind of fault is an arm of `strike`, and whatever a world must newly be
 //! able to do.
 
+use history::fault::{Chance, Fault, Staged, Ways, When, Whom};
 use picklock::env::{Mark, Phase};
-use scenarios::fault::{Chance, Fault, Staged, Ways, When, Whom};
 use scenarios::span::Span;
 
 use crate::cues::{Cues, Recovery};

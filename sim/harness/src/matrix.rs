@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use history::verdict::Outcome;
 use scenarios::matrix::{Pair, VerdictCounts};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
-use scenarios::verdict::Outcome;
 
 use crate::sweep::BatchProgress;
 use crate::world::{Run, RunError, RunRequest, World};
@@ -91,7 +91,7 @@ fn pair(
     Ok(Pair::found(scenario, runs).lasting(lasted_ns))
 }
 
-/// What one seed shows at each level, in the order of [`Level::ALL`](scenarios::verdict::Level::ALL).
+/// What one seed shows at each level, in the order of [`Level::ALL`](history::verdict::Level::ALL).
 ///
 /// # Errors
 /// [`RunError`] where the scenario cannot run there.

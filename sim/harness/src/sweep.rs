@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use scenarios::history::{self, History};
+use history::History;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::{Digest, Facts, Sweep};
 

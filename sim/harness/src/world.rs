@@ -8,14 +8,14 @@ use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use history::History;
+use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 use scenarios::checker;
-use scenarios::history::History;
 use scenarios::judge::Circumstances;
 use scenarios::recipe::BuildError;
 use scenarios::result::{LatencyFigures, ServerFacts};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::{Facts, STUCK};
-use scenarios::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 
 /// Where a scenario runs.
 pub trait World {

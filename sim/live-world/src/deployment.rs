@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use history::fault::{Fault, Staged};
 use picklock::env::{CallError, Node};
 use picklock::reply::Reply;
-use scenarios::fault::{Fault, Staged};
 use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
 use scenarios::topology::{AppendOnly, Topology};

@@ -18,12 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use history::fault::Staged;
+use history::{Journal, What};
 use picklock::command::Command;
 use picklock::env::{Mark, Node, Phase};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::SeedableRng;
-use scenarios::fault::Staged;
-use scenarios::history::{Journal, What};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::world::{CutShort, Run, RunError, RunRequest};
+use history::fault::Fault;
 use picklock::env::CallError;
-use scenarios::fault::Fault;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
 use tokio::sync::watch;

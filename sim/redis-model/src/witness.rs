@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use history::Touch;
 use picklock::time::WallTime;
 use resp::Blob;
-use scenarios::history::Touch;
 
 use super::model::Model;
 use super::value::StoredValue;

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use history::Head;
 use picklock::time::span_ns;
-use scenarios::history::Head;
 use scenarios::scenario::{COMMANDS_MOST, commands_milli};
 use scenarios::span::Span;
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use harness::world::{Run, RunRequest, World as _};
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest};
-use scenarios::history;
 use scenarios::judge::judge;
 use scenarios::scenario::Scenario;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use harness::world::{Run, RunRequest, World};
+use history::fault::Fault;
+use history::verdict::{Level, Outcome, worst};
+use history::{History, What};
 use live_world::LiveWorld;
 use live_world::endpoint::Choice;
 use scenarios::checker;
-use scenarios::fault::Fault;
-use scenarios::history::{History, What};
 use scenarios::matrix::Pair;
-use scenarios::verdict::{Level, Outcome, worst};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;

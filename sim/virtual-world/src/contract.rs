@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use harness::world::{CutShort, Run, RunError, RunRequest, World};
+use history::verdict::{Witness, WitnessStep};
 use redis_model::options::VERSION;
 use scenarios::result::ServerFacts;
 use scenarios::scenario::Scenario;
-use scenarios::verdict::{Witness, WitnessStep};
 
 use super::budget::Livelock;
 use super::choices::Choices;

@@ -8,8 +8,8 @@ mod swarm;
 
 use harness::cues::{Cues, Recovery};
 use harness::injector::ServerFault;
-use scenarios::fault::{ErrorAnswer, Fault};
-use scenarios::history::{Journal, What};
+use history::fault::{ErrorAnswer, Fault};
+use history::{Journal, What};
 
 use self::swarm::Rates;
 pub(super) use self::swarm::{SwarmDraw, draw};

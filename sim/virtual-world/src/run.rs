@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use history::Journal;
+use history::fault::Staged;
 use picklock::time::span_ns;
 use scenarios::distribution::Sampler;
-use scenarios::fault::Staged;
-use scenarios::history::Journal;
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;

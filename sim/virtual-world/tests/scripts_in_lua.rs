@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use harness::sweep::{BatchProgress, SweepPlan, sweep};
+use history::What;
 use scenarios::catalog;
-use scenarios::history::What;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::Scenario;
 use virtual_world::{Choices, Runner, VirtualWorld};

@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use history::{Touch, What};
 use picklock::command::Command;
 use picklock::reply::Reply;
 use picklock::time::WallTime;
 use scenarios::catalog;
-use scenarios::history::{Touch, What};
 use scenarios::matrix::{Pair, locks};
 use scenarios::recipe::KeyValue;
 use scenarios::record::Dialect;

@@ -1,6 +1,6 @@
 //! Pictures come out for every shape of data, and say what they should.
 
-use scenarios::history::Head;
+use history::Head;
 
 use super::*;
 use crate::chart::LatencyChart;

@@ -4,8 +4,8 @@ use super::*;
 use crate::chart::{LatencyChart, svg};
 use crate::latency::Latencies;
 use crate::support;
-use scenarios::history::Head;
-use scenarios::verdict::{Level, Outcome};
+use history::Head;
+use history::verdict::{Level, Outcome};
 
 fn result() -> RunResult {
     let reason = "no fault met a hold";
@@ -96,7 +96,7 @@ fn nothing_is_fetched() {
 
 #[test]
 fn an_interrupted_and_an_empty_run_have_a_page() {
-    let history = scenarios::history::History::new(support::head());
+    let history = history::History::new(support::head());
     let empty = RunResult { complete: false, ..support::result(&history, Vec::new()) };
     let page = page(&empty, None, &[]);
     assert!(page.contains("Interrupted: ") && page.contains("cut short"));

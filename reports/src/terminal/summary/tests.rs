@@ -148,7 +148,7 @@ fn colour_changes_nothing_but_colour() {
 fn a_narrow_terminal_and_an_empty_result_are_no_trouble() {
     let narrow = Style { width: Some(10), ..PLAIN };
     assert!(summary(&violated(), narrow).contains("nothing was put"));
-    let history = scenarios::history::History::new(support::head());
+    let history = history::History::new(support::head());
     let empty = support::result(&history, Vec::new());
     let text = summary(&empty, PLAIN);
     assert!(text.ends_with("\nverdict: n/a\n"), "{text}");

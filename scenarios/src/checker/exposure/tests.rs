@@ -3,9 +3,9 @@
 use super::*;
 use crate::checker::judge;
 use crate::checker::testing::{CREATE, DELETE, Tape};
-use crate::fault::Whom;
-use crate::history::{Declared, History, Intent};
-use crate::verdict::{Level, Vacuous, Verdict};
+use history::fault::Whom;
+use history::verdict::{Level, Vacuous, Verdict};
+use history::{Declared, History, Intent};
 
 const LOOK: Intent = Intent { touch: Touch::None, compares: false };
 

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::checker::testing::{CREATE, DELETE, Tape};
-use crate::fault::Fault;
-use crate::history::Touch;
-use crate::verdict::Outcome::{Held, NotApplicable, Violated};
-use crate::verdict::{Outcome, Witness};
+use history::Touch;
+use history::fault::Fault;
+use history::verdict::Outcome::{Held, NotApplicable, Violated};
+use history::verdict::{Outcome, Witness};
 
 fn outcome(tape: Tape) -> Outcome {
     tape.outcome("rising-tokens")

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
-use crate::history::Intent;
-use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
+use history::Intent;
+use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{Op, Ownership};
-use crate::history::Touch;
-use crate::verdict::{Verdict, WitnessStep};
+use history::Touch;
+use history::verdict::{Verdict, WitnessStep};
 
 /// A key that stood for a time.
 #[derive(Clone, Copy, Debug)]

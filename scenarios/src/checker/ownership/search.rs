@@ -17,7 +17,7 @@ mod transitions;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Blame, Harm, KeyLog, Op};
-use crate::history::Touch;
+use history::Touch;
 use reading::{Harmed, Reading, ReadingKey, ValueWriter};
 
 /// More readings at once than this are not followed.

@@ -10,7 +10,7 @@
 //! does not blame, the search may.
 
 use super::{Blame, Harm, KeyLog, Op};
-use crate::history::Touch;
+use history::Touch;
 
 /// From when to when a key was certainly held.
 #[derive(Clone, Copy, Debug)]

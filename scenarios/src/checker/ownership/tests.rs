@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
-use crate::fault::Fault;
-use crate::history::Intent;
-use crate::verdict::Witness;
+use history::Intent;
+use history::fault::Fault;
+use history::verdict::Witness;
 
 const PLAIN_DELETE: Intent = Intent { touch: Touch::Delete, compares: false };
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };

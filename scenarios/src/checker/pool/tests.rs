@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::checker::testing::{CREATE, Tape};
-use crate::history::Touch;
-use crate::verdict::Outcome;
+use history::Touch;
+use history::verdict::Outcome;
 
 const OF_THE_POOL: [&str; 5] = [
     "distinct-prizes",

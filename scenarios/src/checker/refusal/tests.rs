@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::checker::testing::{CREATE, DELETE, Tape};
-use crate::history::Intent;
+use history::Intent;
 
 fn refusals(tape: &Tape) -> Refusals {
     let (history, mut refusals) = (tape.history(), Refusals::default());

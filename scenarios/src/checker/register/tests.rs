@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::checker::testing::Tape;
-use crate::verdict::Outcome;
+use history::verdict::Outcome;
 
 const OF_THE_REGISTER: [&str; 3] = ["no-lost-update", "updates-accounted-for", "no-stale-write"];
 

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use crate::history::{Head, Intent, Texts, Touch, What};
 use crate::span::rounded;
-use crate::verdict::{Level, Witness, WitnessStep};
+use history::verdict::{Level, Witness, WitnessStep};
+use history::{Head, Intent, Texts, Touch, What};
 
 /// How a client begins to listen.
 pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";

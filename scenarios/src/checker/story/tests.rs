@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::checker::testing::{CREATE, LOCK, Tape};
-use crate::history::{History, Update};
-use crate::verdict::Level;
+use history::verdict::Level;
+use history::{History, Update};
 
 #[test]
 fn lists_are_told_as_people_do() {

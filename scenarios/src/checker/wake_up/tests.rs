@@ -3,10 +3,10 @@
 use picklock::env::Phase;
 
 use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
-use crate::fault::Fault;
-use crate::history::{Intent, Touch};
-use crate::verdict::Outcome::{self, Held, NotApplicable, Violated};
-use crate::verdict::Verdict;
+use history::fault::Fault;
+use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+use history::verdict::Verdict;
+use history::{Intent, Touch};
 
 const WITHIN_NS: u64 = 100;
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };

@@ -7,7 +7,7 @@ use super::*;
 use crate::catalog;
 use crate::scenario::ScenarioError;
 use crate::scenario::tests::setting;
-use crate::verdict::{Level, Outcome};
+use history::verdict::{Level, Outcome};
 
 /// The file of a story that is staged, without a searched form.
 fn file() -> String {

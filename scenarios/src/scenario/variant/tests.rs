@@ -2,10 +2,10 @@
 
 use crate::catalog;
 use crate::distribution::Distribution;
-use crate::fault::{Fault, Whom};
 use crate::scenario::tests::setting;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 use crate::topology::{AppendOnly, Topology};
+use history::fault::{Fault, Whom};
 
 const FIVE: Topology = Topology::Independent { nodes: 5 };
 

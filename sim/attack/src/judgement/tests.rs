@@ -1,6 +1,6 @@
 //! What is true of claims, and what is not.
 
-use scenarios::history::Head;
+use history::Head;
 
 use super::*;
 use crate::seen::{CommandSeen, SeenAnswer};

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use history::nearest::nearest;
 use miette::{Diagnostic, SourceSpan};
 use scenarios::distribution::Distribution;
-use scenarios::nearest::nearest;
 use scenarios::span::Span;
 
 use super::ProxyFault;

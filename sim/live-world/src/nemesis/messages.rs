@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::What;
+use history::fault::{Fault, Staged, Ways};
 use picklock::env::Node;
-use scenarios::fault::{Fault, Staged, Ways};
-use scenarios::history::What;
 
 use super::{Locked, staged};
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleId, Rules, Side};

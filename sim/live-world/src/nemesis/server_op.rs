@@ -8,9 +8,9 @@
 use std::convert::Infallible;
 
 use harness::injector::ServerFault;
+use history::What;
+use history::fault::Fault;
 use picklock::env::Node;
-use scenarios::fault::Fault;
-use scenarios::history::What;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::{LiveNemesis, Locked, POLL_EVERY, staged};

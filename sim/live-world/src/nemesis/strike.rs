@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
+use history::What;
+use history::fault::{Chance, Fault, Staged, Ways};
 use picklock::time::span_ns;
 use rand_pcg::rand_core::Rng;
-use scenarios::fault::{Chance, Fault, Staged, Ways};
-use scenarios::history::What;
 
 use super::server_op::ServerAction;
 use super::{Locked, StagedCrash};

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use harness::world::{RunError, RunRequest};
+use history::Journal;
+use history::fault::Staged;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
-use scenarios::fault::Staged;
-use scenarios::history::Journal;
 use scenarios::record::Observed;
 use scenarios::trial::Trial;
 use tokio::sync::mpsc::UnboundedReceiver;

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use history::{History, What};
 use picklock::reply::ServerError;
-use scenarios::history::{History, What};
 
 use fault_proxy::descriptors::says_out_of_files;
 
@@ -97,7 +97,7 @@ pub(super) fn out_of_files(history: &History) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use scenarios::history::{Event, Head, Intent, Text, Touch};
+    use history::{Event, Head, Intent, Text, Touch};
 
     use super::*;
 

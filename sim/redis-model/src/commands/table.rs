@@ -47,8 +47,8 @@ pub(crate) static TABLE: LazyLock<CommandTable> = LazyLock::new(|| {
 
 #[cfg(test)]
 mod tests {
+    use history::Touch;
     use picklock::command::Command;
-    use scenarios::history::Touch;
     use scenarios::recipe::KeyValue as LockValue;
     use scenarios::record::Dialect;
 

@@ -4,7 +4,7 @@
 //! schedule of a scenario without it.
 
 use harness::injector::ServerFault;
-use scenarios::fault::{Fault, Swarm};
+use history::fault::{Fault, Swarm};
 
 use super::super::choices::Choices;
 use super::PlannedFault;

@@ -1,10 +1,10 @@
 //! Schedules: the same again, and what a world does to its clients.
 
+use history::fault::Fault;
+use history::verdict::{Level, Outcome, worst};
+use history::{Event, History, What};
 use scenarios::checker;
-use scenarios::fault::Fault;
-use scenarios::history::{self, Event, History, What};
 use scenarios::scenario::Overrides;
-use scenarios::verdict::{Level, Outcome, worst};
 
 use super::*;
 

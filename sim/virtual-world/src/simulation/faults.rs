@@ -6,9 +6,9 @@
 
 use harness::cues::Recovery;
 use harness::injector::{self, Injector, as_cue};
+use history::fault::{ErrorAnswer, Fault, Staged, Ways};
 use picklock::command::Command;
 use picklock::env::{Mark, Phase};
-use scenarios::fault::{ErrorAnswer, Fault, Staged, Ways};
 
 use super::super::executor::ProcessState;
 use super::super::nemesis::{PendingCrash, StalledDirection};

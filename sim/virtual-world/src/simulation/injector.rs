@@ -10,8 +10,8 @@
 
 use harness::cues::{Cues, Recovery};
 use harness::injector::{Injector, ServerFault};
+use history::fault::{Chance, Fault, Staged, Ways};
 use redis_model::model::Termination;
-use scenarios::fault::{Chance, Fault, Staged, Ways};
 
 use super::super::executor::ProcessState;
 use super::super::nemesis::{PendingCrash, PlannedFault, StalledDirection};

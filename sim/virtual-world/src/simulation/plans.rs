@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use harness::cues::Recovery;
 use harness::injector::{self, Injector};
-use scenarios::fault::{Fault, Staged, Swarm};
+use history::fault::{Fault, Staged, Swarm};
 
 use super::super::nemesis::{self, PlannedFault, SwarmDraw};
 use super::super::queue::SimEvent;

@@ -1,15 +1,16 @@
 //! Whose key is named, and what of the cause stands in the story.
 
 use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
-use crate::fault::Fault;
-use crate::history::{Intent, Touch};
-use crate::verdict::Witness;
+use history::fault::Fault;
+use history::verdict::Witness;
+use history::{Intent, Touch};
 
 const OVERWRITE: Intent = Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false };
 const FOR_EVER: Intent = Intent { touch: Touch::Create(None), compares: false };
 
 fn told(witness: &Witness) -> Vec<String> {
-    let line = |it: &crate::verdict::WitnessStep| format!("{} {} {}", it.at_ns, it.client, it.text);
+    let line =
+        |it: &history::verdict::WitnessStep| format!("{} {} {}", it.at_ns, it.client, it.text);
     witness.story.iter().map(line).collect()
 }
 

@@ -1,9 +1,9 @@
 //! The search: what only some reading excuses, and what none does.
 
 use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
-use crate::fault::Fault;
-use crate::history::{Intent, Touch};
-use crate::verdict::{Outcome, Witness};
+use history::fault::Fault;
+use history::verdict::{Outcome, Witness};
+use history::{Intent, Touch};
 
 const fn plain(touch: Touch) -> Intent {
     Intent { touch, compares: false }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::Search;
 use super::reading::{Harmed, Reading, ReadingKey, ValueWriter};
 use crate::checker::ownership::Op;
-use crate::history::Touch;
+use history::Touch;
 
 impl Search<'_> {
     /// What may come of carrying this command out.

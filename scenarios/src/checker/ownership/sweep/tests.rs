@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::checker::ownership::Loss;
-use crate::history::Text;
+use history::Text;
 
 const TTL_NS: u64 = 1_000;
 /// The end of a command without an answer.

@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 
-use scenarios::history::{AcquireEnd, Acquisition, ReleaseEnd, Timeline, UpdateEnd};
+use history::{AcquireEnd, Acquisition, ReleaseEnd, Timeline, UpdateEnd};
 
 use super::*;
 

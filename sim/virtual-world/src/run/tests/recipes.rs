@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use scenarios::history::{Answer, Stage, Touch};
+use history::{Answer, Stage, Touch};
 
 use super::*;
-use scenarios::verdict::Verdict;
+use history::verdict::Verdict;
 
 /// The commands of this name on the lock's key, or on none, with how each ended.
 fn commands(history: &History, wanted: &str) -> Vec<(Event, Option<Event>)> {

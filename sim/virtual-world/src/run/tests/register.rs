@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use history::fault::Whom;
+use history::{AcquireEnd, Declared, ReleaseEnd, Timeline, Touch, UpdateEnd};
 use picklock::env::Phase;
-use scenarios::fault::Whom;
-use scenarios::history::{AcquireEnd, Declared, ReleaseEnd, Timeline, Touch, UpdateEnd};
 
 use super::*;
 

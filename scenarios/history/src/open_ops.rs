@@ -10,7 +10,7 @@ const NEAR: u32 = 256;
 
 /// What is known of each open operation.
 #[derive(Debug)]
-pub(crate) struct OpenOps<T> {
+pub struct OpenOps<T> {
     /// The last to begin, with their numbers, at the places that follow from these.
     near: Vec<Option<(u32, T)>>,
     /// Those whose place was needed before they ended.
@@ -25,7 +25,7 @@ impl<T> Default for OpenOps<T> {
 
 impl<T> OpenOps<T> {
     /// It begins.
-    pub(crate) fn begin(&mut self, op: u32, known: T) {
+    pub fn begin(&mut self, op: u32, known: T) {
         let before = self.near[(op % NEAR) as usize].replace((op, known));
         if let Some((other, known)) = before.filter(|(other, _)| *other != op) {
             self.far.insert(other, known);
@@ -33,7 +33,7 @@ impl<T> OpenOps<T> {
     }
 
     /// It ends; none where it is not open.
-    pub(crate) fn end(&mut self, op: u32) -> Option<T> {
+    pub fn end(&mut self, op: u32) -> Option<T> {
         match self.near[(op % NEAR) as usize].take_if(|(near, _)| *near == op) {
             Some((_, known)) => Some(known),
             // Hashing costs more than to see that there is nothing.
@@ -42,13 +42,14 @@ impl<T> OpenOps<T> {
         }
     }
 
-    pub(crate) fn is_open(&self, op: u32) -> bool {
+    /// Whether this one is.
+    pub fn is_open(&self, op: u32) -> bool {
         let near = &self.near[(op % NEAR) as usize];
         near.as_ref().is_some_and(|(near, _)| *near == op) || self.far.contains_key(&op)
     }
 
     /// Those that never end, in the order of their numbers.
-    pub(crate) fn into_rest(self) -> Vec<(u32, T)> {
+    pub fn into_rest(self) -> Vec<(u32, T)> {
         let mut rest: Vec<_> = self.near.into_iter().flatten().chain(self.far).collect();
         rest.sort_unstable_by_key(|(op, _)| *op);
         rest

@@ -113,7 +113,7 @@ pub struct CommandOp {
 
 impl CommandOp {
     /// The command that this event sends, of which nothing more is known yet; none where it sends none.
-    pub(crate) fn sent(event: &Event) -> Option<Self> {
+    pub fn sent(event: &Event) -> Option<Self> {
         let Event { at_ns: invoke_ns, client, acquisition, .. } = *event;
         let What::Command { node, name, key, intent } = event.what else { return None };
         let (answer, refused) = (None, false);

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::super::field::Field;
-use crate::history::flaw::Flaw;
+use crate::flaw::Flaw;
 
 /// A whole number of so few digits is not too large for 64 bits.
 const DIGITS_SURE: usize = 19;

@@ -4,7 +4,7 @@
 use std::io::{BufReader, Read};
 
 use super::*;
-use crate::history::{What, write};
+use crate::{What, write};
 
 const HEAD: &str = r#"{"format":"picklock/history/1","scenario":"s","lock":"l","tracked":false,"locks":true,"world":"w","seed":1,"clients":3,"lock_key":"k","ttl_ns":1000,"margin_ns":10}"#;
 

@@ -11,7 +11,7 @@ mod whom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::span::rounded;
+use durations::span::rounded;
 
 pub use error_answer::ErrorAnswer;
 pub use staged::{By, Staged, Trigger, Until, Ways, When};
@@ -20,7 +20,8 @@ pub use whom::Whom;
 
 /// Whom a kind of fault can strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Strikes {
+pub enum Strikes {
+    /// A client.
     Client,
     /// A message between a client and a server: staged on the client.
     Message,
@@ -36,21 +37,24 @@ pub(crate) enum Strikes {
 
 impl Strikes {
     /// Whether it is certainly a server.
-    pub(crate) const fn is_server(self) -> bool {
+    pub const fn is_server(self) -> bool {
         matches!(self, Self::Server | Self::ServerKeys | Self::ServerEnds)
     }
 }
 
 /// Whether a fault of a scenario says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
+    /// It has to.
     Needs,
+    /// It may.
     May,
+    /// It must not.
     No,
 }
 
 /// What a fault of a scenario may say beside whom it strikes and when.
-pub(crate) const KEYS: [&str; 9] =
+pub const KEYS: [&str; 9] =
     ["for", "until", "by", "ppm", "ways", "to", "loses_hold", "error", "comes_back"];
 
 /// A row is a kind: its name, whom it strikes, and which of [`KEYS`] it takes, in their order. One that
@@ -75,12 +79,12 @@ macro_rules! faults {
             }
 
             /// Whom it can strike.
-            pub(crate) const fn strikes(self) -> Strikes {
+            pub const fn strikes(self) -> Strikes {
                 match self { $(Self::$kind => Strikes::$strikes,)+ }
             }
 
             /// What it takes of each of [`KEYS`].
-            pub(crate) const fn takes(self) -> [Use; KEYS.len()] {
+            pub const fn takes(self) -> [Use; KEYS.len()] {
                 match self { $(Self::$kind => [$(Use::$use),+],)+ }
             }
         }
@@ -134,7 +138,7 @@ impl Fault {
     }
 
     /// Whether it takes servers that can be ended or follow each other.
-    pub(crate) fn ends_server(self) -> bool {
+    pub fn ends_server(self) -> bool {
         self.strikes() == Strikes::ServerEnds
     }
 
@@ -150,7 +154,7 @@ impl Fault {
 
     /// What it does to this client, or of client 0 the run to a server, as a line of a story; none where it
     /// belongs into no story.
-    pub(crate) fn story(self, client: u32, for_ns: u64) -> Option<String> {
+    pub fn story(self, client: u32, for_ns: u64) -> Option<String> {
         let lasts = |word: &str| match for_ns {
             0 => String::new(),
             _ => format!(" {word} {}", rounded(for_ns)),

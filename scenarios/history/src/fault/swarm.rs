@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
-use crate::span::Span;
+use durations::span::Span;
 
 /// What a sweep may do to a schedule, at most. Each schedule has some of it, more or less often.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -209,16 +209,20 @@ impl Swarm {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// Messages are late, and clients are cut off.
+    fn messages() -> Swarm {
+        let delay = Strike { chance: Chance(0.1), max: Span(Duration::from_millis(900)) };
+        let partition = Span(Duration::from_millis(600));
+        Swarm { delay, partitions: 2, partition, ..Swarm::default() }
+    }
 
     #[test]
     fn kinds_are_counted_where_they_can_strike() {
-        let all = crate::catalog::all().unwrap();
-        let swarm = |name: &str| &all.iter().find(|it| it.name == name).unwrap().swarm;
-        // Crashes, messages late and lost either way, connections, partitions, drift, scripts.
-        assert_eq!((Swarm::default().kinds(), swarm("late-messages").kinds()), (0, 8));
-        // And pauses, and the server's clock.
-        assert_eq!(swarm("bonus-pool").kinds(), 10);
+        assert_eq!((Swarm::default().kinds(), messages().kinds()), (0, 2));
         let never = Strike { chance: Chance(0.5), max: Span::default() };
         assert_eq!(Swarm { pause: never, order: true, ..Swarm::default() }.kinds(), 0);
         for swarm in [
@@ -227,10 +231,7 @@ mod tests {
             Swarm { power_losses: 1, ..Swarm::default() },
             Swarm { server_crashes: 1, ..Swarm::default() },
             Swarm { server_stalls: 1, ..Swarm::default() },
-            Swarm {
-                client_clock_step: Span(std::time::Duration::from_secs(1)),
-                ..Swarm::default()
-            },
+            Swarm { client_clock_step: Span(Duration::from_secs(1)), ..Swarm::default() },
         ] {
             assert_eq!(swarm.kinds(), 1);
         }
@@ -249,9 +250,7 @@ mod tests {
     #[test]
     fn what_is_allowed_is_told_and_nothing_else() {
         assert!(Swarm::default().descriptions().is_empty());
-        let all = crate::catalog::all().unwrap();
-        let swarm = |name: &str| &all.iter().find(|it| it.name == name).unwrap().swarm;
-        let descriptions = swarm("late-messages").descriptions().join("; ");
+        let descriptions = messages().descriptions().join("; ");
         assert!(
             descriptions.contains("messages are late by up to 900ms, up to 10 % of them"),
             "{descriptions}"
@@ -261,7 +260,7 @@ mod tests {
             !descriptions.contains("stand still") && !descriptions.contains("primary"),
             "{descriptions}"
         );
-        let pause = Strike { chance: Chance(0.02), max: Span(std::time::Duration::from_secs(1)) };
+        let pause = Strike { chance: Chance(0.02), max: Span(Duration::from_secs(1)) };
         let swarm = Swarm { pause, failovers: 1, failover: pause.max, ..Swarm::default() };
         let descriptions = [
             "clients stand still for up to 1s, up to 2 % of calls",

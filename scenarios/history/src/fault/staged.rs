@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Chance, ErrorAnswer, Fault, Strikes, Whom};
-use crate::span::{Shift, Span};
+use durations::span::{Shift, Span};
 
 /// One fault that a scenario stages: a `[[fault]]` of its file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::field::Field;
 use super::*;
-use crate::history::{FORMAT, Head, Text, read};
+use crate::{FORMAT, Head, Text, read};
 
 pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
     let mut text = |it: &str| -> Text { texts.intern(it) };

@@ -1,31 +1,6 @@
-//! The history of a run: what every client asked and what it was told, in order of time.
-//!
-//! Invariant: events stand in the order in which they were written down, their times never fall, and
-//! nothing but an event can change what a checker sees. From here on nothing knows which world the run
-//! was made in.
+//! A history, whole and in memory.
 
-mod event;
-mod flaw;
-mod head;
-mod journal;
-mod jsonl;
-mod open_ops;
-mod read;
-mod text;
-mod timeline;
-mod values;
-
-pub use event::{Answer, Event, Intent, Stage, Touch, Update, What};
-pub(crate) use event::{FOR_EVER, GONE};
-pub use flaw::ReadError;
-pub use head::{Declared, FORMAT, Head, Promise};
-pub use journal::Journal;
-pub use jsonl::write;
-pub(crate) use open_ops::OpenOps;
-pub use read::{Reader, read};
-pub use text::{Text, Texts};
-pub use timeline::{AcquireEnd, Acquisition, CommandOp, ReleaseEnd, Timeline, UpdateEnd, UpdateOp};
-pub use values::{Content, KeyDigest};
+use super::{Event, Head, Stage, Text, Texts};
 
 /// A history: what kind of run it was, and its events.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,6 +41,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::What;
 
     #[test]
     fn a_history_counts_what_was_begun_and_how_long_it_took() {

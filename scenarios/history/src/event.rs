@@ -188,9 +188,9 @@ impl What {
 }
 
 /// What PTTL answers for a key that is not there.
-pub(crate) const GONE: i64 = -2;
+pub const GONE: i64 = -2;
 /// What PTTL answers for a key that never expires.
-pub(crate) const FOR_EVER: i64 = -1;
+pub const FOR_EVER: i64 = -1;
 
 /// What an update of the register was about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ macro_rules! error_answers {
             }
 
             /// The one of this answer, by its first word.
-            pub(crate) fn of(answer: &str) -> Option<Self> {
+            pub fn of(answer: &str) -> Option<Self> {
                 let code = |text: &str| text.split(' ').next().map(str::to_owned);
                 Self::ALL.into_iter().find(|it| code(it.text()) == code(answer))
             }

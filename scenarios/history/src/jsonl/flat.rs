@@ -10,7 +10,7 @@ mod cursor;
 
 use super::EventFields;
 use super::field::{Field, FieldSet};
-use crate::history::flaw::{Flaw, Quoted};
+use crate::flaw::{Flaw, Quoted};
 use crate::nearest::nearest;
 use cursor::Cursor;
 

@@ -1,7 +1,7 @@
 //! A timeline has every event in its place, however operations are numbered.
 
 use super::*;
-use crate::history::Head;
+use crate::Head;
 
 /// The events of one acquisition, one a nanosecond from this time on, and the reason that they give.
 fn of(events: impl IntoIterator<Item = (u32, u32, What)>) -> Timeline {
