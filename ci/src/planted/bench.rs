@@ -26,7 +26,7 @@ const SEARCHED: &str = "--searched --seeds 0..400";
 const LIMIT: &str = "--cpu=60";
 const AT_ONCE: usize = 2;
 /// How the planted lock is built.
-const PROFILE: &str = "planted";
+const PROFILE: &str = "quick";
 /// The share of the errors that do harm which has to be convicted, in per cent.
 const LEAST: usize = 95;
 
