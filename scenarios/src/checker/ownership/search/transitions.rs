@@ -160,8 +160,15 @@ impl Search<'_> {
             _ => false,
         };
         let used = ends.or_else(|| own.find(shortens)).or_else(|| self.unknown_one(reading));
-        let ended = used.map(|used| self.using(reading, used));
-        expired.into_iter().chain(ended).map(|it| it.is(ReadingKey::Free)).collect()
+        let ended = used.map(|used| {
+            // One whose effect nobody knows may have handed the key on.
+            let left = match self.op(used).touch {
+                Touch::Unknown => ReadingKey::Nobodys,
+                _ => ReadingKey::Free,
+            };
+            self.using(reading, used).is(left)
+        });
+        expired.map(|it| it.is(ReadingKey::Free)).into_iter().chain(ended).collect()
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
@@ -243,7 +250,10 @@ impl Search<'_> {
                     // A hold that is over by its own word leaves its key behind, which is nobody's.
                     return over.iter().map(|over| over.is(ReadingKey::Nobodys)).collect();
                 }
-                let its_own = over.iter().flat_map(own);
+                let its_own = over.iter().flat_map(|over| match over.state {
+                    ReadingKey::Nobodys => vec![over.clone()],
+                    _ => own(over),
+                });
                 its_own.chain([reading.harmed(self.harm(owner, since_ns, place))]).collect()
             }
             ReadingKey::Free => {
