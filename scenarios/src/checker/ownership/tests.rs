@@ -50,6 +50,19 @@ fn a_command_is_blamed_only_where_it_was_surely_within_the_hold() {
     assert!(!violated(&its_own(created().margin(7), end - 7)), "within the margin of the clock");
 }
 
+/// A false alarm of `server-errors` with `queue`, seed 18608.
+#[test]
+fn a_hand_over_without_an_answer_may_have_made_the_key_anothers() {
+    let hand_over = Intent { touch: Touch::Unknown, compares: true };
+    let looked = |tape: Tape| tape.did(2, 205..220, EXTEND);
+    assert!(!violated(&looked(created().command(1, 200..215, hand_over, None))));
+    assert!(violated(&looked(created().command(1, 200..215, hand_over, Some(Touch::None)))));
+    assert!(
+        violated(&looked(created().command(1, 200..215, DELETE, None))),
+        "a deletion hands nothing on"
+    );
+}
+
 #[test]
 fn a_command_that_did_nothing_is_fine() {
     assert!(!violated(&created().command(2, 200..210, DELETE, Some(Touch::None))));
