@@ -2,8 +2,9 @@
 //!
 //! Invariant: every file of `catalog/` is listed, by name: `build.rs` writes the list.
 
-use crate::scenario::{Overrides, Scenario, ScenarioError};
 use history::nearest::nearest;
+
+use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
 

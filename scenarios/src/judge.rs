@@ -8,13 +8,14 @@ mod counts;
 
 use std::collections::BTreeMap;
 
+use history::verdict::{Finding, Level, Verdict, Witness, worst};
+use history::{Head, History};
+
 use crate::checker;
 use crate::recipe::Validity;
 use crate::recipe::about;
 use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
 use crate::sweep::STUCK;
-use history::verdict::{Finding, Level, Verdict, Witness, worst};
-use history::{Head, History};
 
 pub use counts::HistoryCounts;
 

@@ -6,14 +6,14 @@
 
 pub mod expected;
 
+use history::fault::Swarm;
+use history::verdict::{Level, Outcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog;
 use crate::recipe::{self, About};
 use crate::scenario::{Overrides, Scenario, ScenarioError};
-use history::fault::Swarm;
-use history::verdict::{Level, Outcome};
 
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/matrix/1";

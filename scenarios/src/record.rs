@@ -12,6 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::{Content, Intent, Journal, KeyDigest, Texts, Touch, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node};
 use picklock::reply::Reply;
@@ -19,7 +20,6 @@ use picklock::script::Script;
 use picklock::time::{Instant, WallTime};
 
 use crate::recipe::{About, KeyValue};
-use history::{Content, Intent, Journal, KeyDigest, Texts, Touch, What};
 
 use command_semantics::{CommandSemantics, Writes};
 use conn::PendingCommand;

@@ -11,14 +11,14 @@ mod promise;
 mod search;
 mod variant;
 
+use history::fault::{Staged, Swarm};
+use history::verdict::{Level, Outcome};
 use picklock::env::Node;
 use serde::{Deserialize, Serialize};
 
 use crate::recipe::{self, About, Validity};
 use crate::span::Span;
 use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyKind, TopologyPart};
-use history::fault::{Staged, Swarm};
-use history::verdict::{Level, Outcome};
 
 pub use error::ScenarioError;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
-use crate::checker;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 use history::{History, What};
+use serde::{Deserialize, Serialize};
+
+use crate::checker;
 
 /// The name under which tasks that wait or go on for ever are found, at level progress.
 pub const STUCK: &str = "nobody-stuck";

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::{Declared, FOR_EVER, FORMAT, GONE, Head, Journal, What};
 use picklock::Drift;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
@@ -19,7 +20,6 @@ use crate::scenario::{Scenario, WorkloadPart};
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::workload::{self, INITIAL, Workload};
-use history::{Declared, FOR_EVER, FORMAT, GONE, Head, Journal, What};
 
 /// The server a lock on one key is kept on.
 const NODE: Node = Node(0);

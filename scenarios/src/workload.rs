@@ -9,6 +9,7 @@ mod register;
 use std::pin::pin;
 use std::time::Duration;
 
+use history::What;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
@@ -17,7 +18,6 @@ use crate::call::{answered, within};
 use crate::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
-use history::What;
 
 pub use register::{INITIAL, REFUSED};
 

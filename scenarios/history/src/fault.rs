@@ -181,7 +181,7 @@ impl Fault {
             Self::Flush => "deletes all keys of the server".to_owned(),
             Self::Stall => format!("has the server stand still{}", lasts("for")),
             Self::SplitBrain => {
-                format!("has a replica take over, while the old primary goes on{}", lasts("for"))
+                format!("has a replica take the place of the server, which goes on{}", lasts("for"))
             }
             Self::Failover => "kills the primary, and a replica takes over".to_owned(),
             Self::PowerLoss => format!("cuts the server's power{}", lasts("for")),

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use super::interface::{Checker, EventView, HistoryEnd};
-use crate::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 use history::{Event, Head, What};
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use crate::span::rounded;
 
 pub(super) const NAME: &str = "availability";
 

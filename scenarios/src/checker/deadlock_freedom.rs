@@ -6,11 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use history::verdict::{Finding, Level, Verdict};
+use history::{Answer, Event, FOR_EVER, GONE, Head, Text, Texts, What};
+
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::span::rounded;
-use history::verdict::{Finding, Level, Verdict};
-use history::{Answer, Event, FOR_EVER, GONE, Head, Text, Texts, What};
 
 pub(super) const NAME: &str = "deadlock-freedom";
 /// The command with which the run looks at a key.

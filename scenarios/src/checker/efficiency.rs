@@ -4,9 +4,10 @@
 //! that did not get it, for they are part of the price; what a workload does to its resource under the
 //! lock does not. Deliberately absent: time, which says as much of the machine as of the lock.
 
-use super::interface::{Checker, EventView, HistoryEnd};
 use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 use history::{Event, Head, Texts, What};
+
+use super::interface::{Checker, EventView, HistoryEnd};
 
 /// What locking has cost so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Event, Head, What};
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Copy, Debug)]

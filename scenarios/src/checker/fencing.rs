@@ -8,12 +8,12 @@
 use std::cmp::{max_by_key, min_by_key};
 use std::collections::hash_map::Entry;
 
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{CommandOp, Event, Head, Touch, What};
 use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{CommandOp, Event, Head, Touch, What};
 
 /// An acquisition that was answered with yes, and its token.
 #[derive(Clone, Copy, Debug)]

@@ -8,12 +8,12 @@
 
 use std::collections::BTreeMap;
 
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Answer, CommandOp, Head, Text, Texts, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
-use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Answer, CommandOp, Head, Text, Texts, Touch, What};
 
 pub(super) const NAME: &str = "honesty";
 

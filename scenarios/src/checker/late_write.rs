@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use history::verdict::{Finding, Verdict};
+use history::{Event, Head, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use crate::span::rounded;
-use history::verdict::{Finding, Verdict};
-use history::{Event, Head, What};
 
 /// A write that has been decided on and not been answered.
 #[derive(Clone, Copy)]

@@ -7,13 +7,13 @@
 
 use rustc_hash::FxHashMap;
 
+use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
+use history::{CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::span::rounded;
-use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
-use history::{CommandOp, Event, Head, Touch, What};
 
 /// Until when an acquisition may be relied on, and whether that is over.
 #[derive(Clone, Copy, Debug)]

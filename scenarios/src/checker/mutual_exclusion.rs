@@ -6,14 +6,14 @@
 //! the client's own process, so two beliefs that overlap did so. What is of one moment is judged when
 //! that moment is over.
 
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, What};
 use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::span::rounded;
-use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Event, Head, What};
 
 /// From when to when an acquisition is believed in, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,12 @@ mod sweep;
 
 use std::collections::BTreeMap;
 
-use super::interface::{Checker, EventView, HistoryEnd};
-use super::{availability, deadlock_freedom, story, wake_up};
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 use history::{CommandOp, Head, Text, Texts, Touch, What};
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::{availability, deadlock_freedom, story, wake_up};
 
 /// So many whom it may have been are named.
 const NAMED_MOST: usize = 2;

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use super::interface::{Checker, EventView, HistoryEnd};
-use super::story;
-use crate::span::rounded;
 use history::fault::ErrorAnswer;
 use history::verdict::{Finding, Level, Verdict, Witness};
 use history::{Event, Head, What};
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
+use crate::span::rounded;
 
 pub(super) const NAME: &str = "perseverance";
 

@@ -7,13 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, What};
+
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
 use super::refusal::Refusals;
 use super::story;
 use crate::span::rounded;
-use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Event, Head, What};
 
 /// More winners of one prize are only counted.
 const WINNERS_NAMED: usize = 5;

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{Event, Head, Update, What};
 use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
 use super::story;
-use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Event, Head, Update, What};
 
 /// An update that surely was written.
 #[derive(Clone, Copy, Debug)]

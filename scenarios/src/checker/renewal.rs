@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::{Event, Head, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::span::rounded;
-use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
-use history::{Event, Head, Touch, What};
 
 pub(super) const NAME: &str = "renewal";
 

@@ -4,12 +4,12 @@
 
 mod short;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Verdict, Witness, WitnessStep};
 use history::{Answer, Event, Head, Intent, Texts, Touch, What};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::span::rounded;
 use short::{SUBSCRIBE, StepKind, StoryStep};
 
 /// Longer stories are cut: a client that polls for hours says nothing new.

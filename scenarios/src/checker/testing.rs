@@ -4,14 +4,14 @@
 
 use std::ops::Range;
 
+use history::fault::Fault;
+use history::verdict::{Finding, Outcome, Verdict, Witness};
+use history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
 use picklock::env::Phase;
 
 use crate::checker::Checkers;
 use crate::checker::interface::{Checker, LockCommands};
 use crate::checker::story::StoryWriter;
-use history::fault::Fault;
-use history::verdict::{Finding, Outcome, Verdict, Witness};
-use history::{Answer, Event, FORMAT, Head, History, Intent, Promise, Touch, Update, What};
 
 pub(super) const TTL_NS: u64 = 1_000;
 pub(super) const LOCK: &str = "lock";

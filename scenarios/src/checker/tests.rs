@@ -1,13 +1,13 @@
 //! What the checkers have in common: which events they are shown, and what a run that is vacuous or was
 //! cut short says.
 
+use history::Declared;
+use history::fault::{Fault, Whom};
+use history::verdict::Outcome;
 use picklock::env::Phase;
 
 use super::testing::{CREATE, DELETE, Tape};
 use super::*;
-use history::Declared;
-use history::fault::{Fault, Whom};
-use history::verdict::Outcome;
 
 fn ownership(tape: &Tape) -> Outcome {
     tape.outcome("ownership")

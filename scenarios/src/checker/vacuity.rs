@@ -4,10 +4,11 @@
 //! a server's, somebody has asked for the lock before that hold was over; and no fewer acquisitions were
 //! begun than were asked for, unless clients died. A recipe that does not lock has no place to meet.
 
-use super::exposure::{Exposure, Met};
 use history::fault::Fault;
 use history::verdict::Vacuous;
 use history::{Event, Head, Texts, What};
+
+use super::exposure::{Exposure, Met};
 
 /// What struck, and how many acquisitions were begun.
 #[derive(Default)]

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::result::BypassFigures;
 use history::fault::Fault;
 use history::{Event, What};
+
+use crate::result::BypassFigures;
 
 /// More bypasses than this are not told apart in the percentile.
 const TOLD_APART: u64 = 10_000;

@@ -4,9 +4,10 @@
 //! surprise where faults are searched for. Deliberately absent: any effect on a verdict. What is expected
 //! says how a scenario is to turn out, and not whether the lock is safe.
 
+use history::verdict::{Level, Outcome};
+
 use super::{Conformance, Pair, VerdictCounts};
 use crate::scenario::Scenario;
-use history::verdict::{Level, Outcome};
 
 /// What was expected beside what was found, in a line; nothing where the scenario expects nothing of
 /// anybody. `is_sweep` says that many schedules were run.

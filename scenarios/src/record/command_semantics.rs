@@ -3,6 +3,7 @@
 //! Invariant: where picklock does not know a command, it says *unknown*, which makes a checker careful;
 //! it never guesses *nothing*.
 
+use history::{Answer, Intent, Text, Texts, Touch};
 use picklock::command::{Args, Command};
 use picklock::reply::Reply;
 use picklock::script::Meaning;
@@ -10,7 +11,6 @@ use picklock::time::WallTime;
 
 use super::{Dialect, SentCommand};
 use crate::recipe::KeyValue;
-use history::{Answer, Intent, Text, Texts, Touch};
 
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
+use history::{Intent, Touch, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use super::queued::{QueuedCommands, QueuedEnd};
 use super::{Observed, Recorded, SentCommand, command_semantics};
-use history::{Intent, Touch, What};
 
 /// How a server answers a command that waits in a transaction.
 const QUEUED: &str = "QUEUED";

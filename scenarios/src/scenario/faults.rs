@@ -4,13 +4,14 @@
 //! Invariant: what passes can be staged by the virtual world, and a key that a fault has no use for is
 //! an error and not ignored.
 
+use history::fault::{
+    By, ErrorAnswer, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom,
+};
+
 use super::Scenario;
 use super::error::{KeyError, wrong};
 use super::network::unread;
 use crate::topology::{Topology, TopologyKind};
-use history::fault::{
-    By, ErrorAnswer, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom,
-};
 
 /// More servers than this are a slip of the finger.
 const SERVERS_MOST: u32 = 64;

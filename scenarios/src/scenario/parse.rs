@@ -6,6 +6,8 @@
 use std::ops::Range;
 use std::path::Path;
 
+use history::fault::Swarm;
+use history::nearest::nearest;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
@@ -13,8 +15,6 @@ use super::error::KeyError;
 use super::{Expectation, RegisterPart, Scenario, ScenarioError, WorkloadPart};
 use crate::recipe::{self, BuildError};
 use crate::span::Span;
-use history::fault::Swarm;
-use history::nearest::nearest;
 
 /// More clients than this are a slip of the finger, or need more than one machine.
 const CLIENTS_MOST: u32 = 100_000;

@@ -8,14 +8,14 @@
 
 use std::time::Duration;
 
+use history::Promise;
+use history::fault::{Chance, Strike};
 use picklock::Options;
 
 use super::{Scenario, WorkloadPart};
 use crate::call::REPLY_WITHIN;
 use crate::recipe::Servers;
 use crate::span::Span;
-use history::Promise;
-use history::fault::{Chance, Strike};
 
 /// How rarely more messages may be lost in a row than a promise counts with, in all that one run asks.
 const BEYOND: f64 = 1e-9;

@@ -3,6 +3,7 @@
 //! Invariant: a searched form stages nothing and names no victim; what `[search]` does not change is as
 //! in the scripted form.
 
+use history::fault::Swarm;
 use serde::{Deserialize, Serialize};
 
 use super::error::{KeyError, wrong};
@@ -10,7 +11,6 @@ use super::faults::check_failovers;
 use super::parse::{check_chances, check_clients, check_expectations, overlap};
 use super::{Expectation, Scenario, WorkloadPart};
 use crate::span::Span;
-use history::fault::Swarm;
 
 /// What is another in the searched form of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
+use history::fault::{Staged, Swarm};
 use serde::{Deserialize, Serialize};
 
 use super::error::{KeyError, wrong};
 use super::{NetworkPart, Scenario, SearchPart};
 use crate::topology::{ServerPart, TopologyPart};
-use history::fault::{Staged, Swarm};
 
 /// What some recipes meet instead: a `[[variant]]` of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
 //! Adding up schedules: whatever their order, and however many of them show nothing.
 
-use super::*;
 use history::verdict::Vacuous;
 use history::{Event, Head};
+
+use super::*;
 
 fn history(in_holds: &[bool]) -> History {
     let mut history = History::new(Head { locks: true, ..Head::default() });

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use history::What;
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::reply::Reply;
@@ -14,7 +15,6 @@ use super::{Workload, acquire, call, number, release};
 use crate::recipe::{BoxFuture, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::BonusPoolPart;
-use history::What;
 
 /// The prizes are kept in the same server as the lock, as in the article.
 const NODE: Node = Node(0);

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use history::{Update, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 
@@ -15,7 +16,6 @@ use super::{Workload, acquire, acquire_within, call, drop_guard, number, release
 use crate::recipe::{BoxFuture, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::{DropPart, RegisterPart};
-use history::{Update, What};
 
 /// What the register holds in the beginning.
 pub const INITIAL: i64 = 0;

@@ -1,11 +1,12 @@
 //! What a server's fault met, by hand.
 
-use super::*;
-use crate::checker::judge;
-use crate::checker::testing::{CREATE, DELETE, Tape};
 use history::fault::Whom;
 use history::verdict::{Level, Vacuous, Verdict};
 use history::{Declared, History, Intent};
+
+use super::*;
+use crate::checker::judge;
+use crate::checker::testing::{CREATE, DELETE, Tape};
 
 const LOOK: Intent = Intent { touch: Touch::None, compares: false };
 

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
+use history::fault::Fault;
+use history::verdict::Outcome::{Held, NotApplicable, Violated};
+use history::verdict::{Outcome, Verdict, Witness};
 use picklock::env::Phase;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
 use crate::checker::testing::{CREATE, Tape};
-use history::fault::Fault;
-use history::verdict::Outcome::{Held, NotApplicable, Violated};
-use history::verdict::{Outcome, Verdict, Witness};
 
 /// A client that wants the lock from the start of the span to its end, when it gets it: its first command
 /// is sent then, and it is in line from that time on.

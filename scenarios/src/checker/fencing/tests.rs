@@ -1,11 +1,12 @@
 //! Tokens that rise, fall and come back, on both sides of what is certain.
 
-use super::*;
-use crate::checker::testing::{CREATE, DELETE, Tape};
 use history::Touch;
 use history::fault::Fault;
 use history::verdict::Outcome::{Held, NotApplicable, Violated};
 use history::verdict::{Outcome, Witness};
+
+use super::*;
+use crate::checker::testing::{CREATE, DELETE, Tape};
 
 fn outcome(tape: Tape) -> Outcome {
     tape.outcome("rising-tokens")

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use history::Intent;
+use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
 use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::*;
 use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
-use history::Intent;
-use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };

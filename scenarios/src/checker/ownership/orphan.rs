@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Op, Ownership};
 use history::Touch;
 use history::verdict::{Verdict, WitnessStep};
+
+use super::{Loss, Op, Ownership};
 
 /// A key that stood for a time.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +84,12 @@ impl Ownership {
         longest.or_else(|| stood.iter().find(late).copied())
     }
 
+    /// Whether two servers stood for this one then.
+    fn is_split(&self, node: u16, at_ns: u64) -> bool {
+        let lasts = |it: &&Loss| it.node == node && it.from_ns < it.until_ns;
+        self.losses.iter().filter(lasts).any(|it| (it.from_ns..=it.until_ns).contains(&at_ns))
+    }
+
     /// Every key that stood, or may have.
     fn stood(&self) -> Vec<Stood<'_>> {
         let mut ops: Vec<&Op> = self.ops.iter().filter(|op| op.acquisition != 0).collect();
@@ -120,6 +127,8 @@ impl Ownership {
                         (it.by, it.until_ns) = (op, lives(Some(ttl_ns)));
                     }
                 }
+                // Where two servers stand for one, it may be the other's key that is gone.
+                Touch::Delete | Touch::Unknown if self.is_split(op.node, now_ns) => {}
                 Touch::Delete | Touch::Unknown => {
                     let before = standing.remove(&op.node);
                     over.extend(before.map(|it| Stood { ended_ns: now_ns, ..it }));

@@ -14,10 +14,10 @@
 mod reading;
 mod transitions;
 
+use history::Touch;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Blame, Harm, KeyLog, Op};
-use history::Touch;
 use reading::{Harmed, Reading, ReadingKey, ValueWriter};
 
 /// More readings at once than this are not followed.

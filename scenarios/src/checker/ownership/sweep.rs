@@ -9,8 +9,9 @@
 //! was sent before it, so each hold is followed forward only. What the sweep blames is to blame; what it
 //! does not blame, the search may.
 
-use super::{Blame, Harm, KeyLog, Op};
 use history::Touch;
+
+use super::{Blame, Harm, KeyLog, Op};
 
 /// From when to when a key was certainly held.
 #[derive(Clone, Copy, Debug)]

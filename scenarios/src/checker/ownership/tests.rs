@@ -1,12 +1,12 @@
 //! Ownership: by hand at every boundary, and against a server that knows the truth.
 
+use history::Intent;
+use history::fault::Fault;
+use history::verdict::Witness;
 use proptest::prelude::*;
 
 use super::*;
 use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
-use history::Intent;
-use history::fault::Fault;
-use history::verdict::Witness;
 
 const PLAIN_DELETE: Intent = Intent { touch: Touch::Delete, compares: false };
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };

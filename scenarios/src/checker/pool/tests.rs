@@ -1,9 +1,10 @@
 //! The pool: good and bad histories by hand, and every interleaving of a few clients by force.
 
-use super::*;
-use crate::checker::testing::{CREATE, Tape};
 use history::Touch;
 use history::verdict::Outcome;
+
+use super::*;
+use crate::checker::testing::{CREATE, Tape};
 
 const OF_THE_POOL: [&str; 5] = [
     "distinct-prizes",

@@ -1,8 +1,9 @@
 //! Who was refused while others had the lock, and who while nobody had it.
 
+use history::Intent;
+
 use super::*;
 use crate::checker::testing::{CREATE, DELETE, Tape};
-use history::Intent;
 
 fn refusals(tape: &Tape) -> Refusals {
     let (history, mut refusals) = (tape.history(), Refusals::default());

@@ -1,10 +1,10 @@
 //! The register: good and bad histories by hand, and every interleaving of a few clients by force.
 
+use history::verdict::Outcome;
 use proptest::prelude::*;
 
 use super::*;
 use crate::checker::testing::Tape;
-use history::verdict::Outcome;
 
 const OF_THE_REGISTER: [&str; 3] = ["no-lost-update", "updates-accounted-for", "no-stale-write"];
 

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use history::verdict::{Level, Witness, WitnessStep};
+use history::{Head, Intent, Texts, Touch, What};
 use rustc_hash::FxHashSet;
 
 use crate::span::rounded;
-use history::verdict::{Level, Witness, WitnessStep};
-use history::{Head, Intent, Texts, Touch, What};
 
 /// How a client begins to listen.
 pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";

@@ -1,9 +1,10 @@
 //! Stories: every event in words, and of every violation the steps of those concerned.
 
-use super::*;
-use crate::checker::testing::{CREATE, LOCK, Tape};
 use history::verdict::Level;
 use history::{History, Update};
+
+use super::*;
+use crate::checker::testing::{CREATE, LOCK, Tape};
 
 #[test]
 fn lists_are_told_as_people_do() {

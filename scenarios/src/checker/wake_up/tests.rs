@@ -1,12 +1,12 @@
 //! Good and bad histories, on both sides of each boundary.
 
-use picklock::env::Phase;
-
-use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 use history::fault::Fault;
 use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
 use history::verdict::Verdict;
 use history::{Intent, Touch};
+use picklock::env::Phase;
+
+use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const WITHIN_NS: u64 = 100;
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };

@@ -1,10 +1,11 @@
 //! Faults and servers in scenario files, right and wrong.
 
+use history::fault::{By, Fault, Until, Ways, When, Whom};
+
 use crate::catalog;
 use crate::scenario::tests::setting;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 use crate::topology::{AppendOnly, Software, Topology};
-use history::fault::{By, Fault, Until, Ways, When, Whom};
 use picklock::env::Phase;
 
 const REPLICATED: &str =

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use history::verdict::{Level, Outcome};
+
 use super::super::Overrides;
 use super::*;
 use crate::catalog;
 use crate::scenario::ScenarioError;
 use crate::scenario::tests::setting;
-use history::verdict::{Level, Outcome};
 
 /// The file of a story that is staged, without a searched form.
 fn file() -> String {

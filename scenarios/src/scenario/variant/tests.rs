@@ -1,11 +1,12 @@
 //! What recipes meet instead, right and wrong.
 
+use history::fault::{Fault, Whom};
+
 use crate::catalog;
 use crate::distribution::Distribution;
 use crate::scenario::tests::setting;
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 use crate::topology::{AppendOnly, Topology};
-use history::fault::{Fault, Whom};
 
 const FIVE: Topology = Topology::Independent { nodes: 5 };
 

@@ -1,9 +1,10 @@
 //! Whose key is named, and what of the cause stands in the story.
 
-use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
 use history::fault::Fault;
 use history::verdict::Witness;
 use history::{Intent, Touch};
+
+use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
 
 const OVERWRITE: Intent = Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false };
 const FOR_EVER: Intent = Intent { touch: Touch::Create(None), compares: false };

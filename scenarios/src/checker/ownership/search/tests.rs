@@ -1,9 +1,10 @@
 //! The search: what only some reading excuses, and what none does.
 
-use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 use history::fault::Fault;
 use history::verdict::{Outcome, Witness};
 use history::{Intent, Touch};
+
+use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const fn plain(touch: Touch) -> Intent {
     Intent { touch, compares: false }

@@ -3,12 +3,12 @@
 //! Invariant: every way is given in which the command can have met what the reading holds, the ones that harm
 //! nobody first; an effect that nobody knows leaves the key nobody's, which can only excuse.
 
+use history::Touch;
 use smallvec::SmallVec;
 
 use super::Search;
 use super::reading::{Harmed, Reading, ReadingKey, ValueWriter};
 use crate::checker::ownership::Op;
-use history::Touch;
 
 impl Search<'_> {
     /// What may come of carrying this command out.

@@ -1,8 +1,9 @@
 //! The sweep by itself: what it blames and what it leaves to the search, at every boundary.
 
+use history::Text;
+
 use super::*;
 use crate::checker::ownership::Loss;
-use history::Text;
 
 const TTL_NS: u64 = 1_000;
 /// The end of a command without an answer.

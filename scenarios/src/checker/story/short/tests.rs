@@ -1,7 +1,8 @@
 //! Short stories: what they keep, what they say of the key, and how long they are.
 
-use super::*;
 use history::{Answer, Update};
+
+use super::*;
 
 fn step(at_ns: u64, acquisition: u32, part: StepKind, text: &str) -> StoryStep {
     let step = WitnessStep { at_ns, client: acquisition, text: text.to_owned() };
