@@ -16,7 +16,8 @@ catalogue expects to be held. Unit tests are not run: users' own locks have none
 
 The errors are data in `ci/planted-errors`, with the place that each changes. This page is made by `ci/planted --markdown`.
 *Seeds* is how many schedules it took. Of several convictions the one at the nearest level is shown: key before belief before
-effect before progress.
+effect before progress. Behind each class stands how many of its errors that do harm are convicted. *Second* is a set of every
+class that was written without a look at the scenarios: it says how much the others say of errors that nobody has thought of.
 ";
 
 /// How many errors do harm, and how many of those were convicted, in one of their recipes at least.
@@ -67,35 +68,36 @@ pub(super) fn page(trials: &[ErrorTrial<'_>]) -> String {
 /// A table for each class.
 pub(super) fn tables(trials: &[ErrorTrial<'_>]) -> String {
     let mut out = String::new();
-    let mut class = "";
-    for trial in trials {
-        let ErrorTrial { error, recipe, found, endless, .. } = trial;
-        if error.class != class {
-            class = &error.class;
-            let _ = write!(out, "\n## {}\n\n", capital(class));
-            out.push_str(
-                "| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | --- |\n",
-            );
-        }
-        let (scenario, level, seeds) = match found {
-            Some(it) => {
-                let searched = if it.searched { ", searched" } else { "" };
-                (format!("{}{searched}", it.scenario), it.level(), it.seeds.to_string())
-            }
-            None => (why(error), "", String::new()),
-        };
-        let endless: Vec<&str> = endless.iter().map(String::as_str).collect();
-        let endless = match endless[..] {
-            [] => String::new(),
-            _ => format!(" (no end within the limit: {})", endless.join(", ")),
-        };
-        let (name, what) = (&error.name, &error.what);
-        let _ = writeln!(
+    for class in trials.chunk_by(|one, other| one.error.class == other.error.class) {
+        let (harmful, convicted) = counts(class);
+        let _ = write!(
             out,
-            "| `{name}`: {what} | {recipe} | {scenario}{endless} | {level} | {seeds} |"
+            "\n## {}: {convicted} of {harmful}\n\n| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | \
+             --- |\n",
+            capital(&class[0].error.class)
         );
+        class.iter().for_each(|trial| row(&mut out, trial));
     }
     out
+}
+
+fn row(out: &mut String, trial: &ErrorTrial<'_>) {
+    let ErrorTrial { error, recipe, found, endless, .. } = trial;
+    let (scenario, level, seeds) = match found {
+        Some(it) => {
+            let searched = if it.searched { ", searched" } else { "" };
+            (format!("{}{searched}", it.scenario), it.level(), it.seeds.to_string())
+        }
+        None => (why(error), "", String::new()),
+    };
+    let endless: Vec<&str> = endless.iter().map(String::as_str).collect();
+    let endless = match endless[..] {
+        [] => String::new(),
+        _ => format!(" (no end within the limit: {})", endless.join(", ")),
+    };
+    let (name, what) = (&error.name, &error.what);
+    let _ =
+        writeln!(out, "| `{name}`: {what} | {recipe} | {scenario}{endless} | {level} | {seeds} |");
 }
 
 /// Why nothing convicts it.
