@@ -248,10 +248,12 @@ impl Search<'_> {
                 let handed_over = self
                     .unknown_one(reading)
                     .map(|it| self.using(reading, it).is(ReadingKey::Nobodys));
-                its_own
-                    .chain(handed_over)
-                    .chain([reading.harmed(self.harm(owner, since_ns, place))])
-                    .collect()
+                // Who compares has found its own value: an overwrite of its own did the harm.
+                let overwrote = self
+                    .open_of(op.acquisition, reading)
+                    .find(|&it| op.compares && matches!(self.op(it).touch, Touch::Overwrite(_)));
+                let harm = self.harm(owner, since_ns, overwrote.unwrap_or(place));
+                its_own.chain(handed_over).chain([reading.harmed(harm)]).collect()
             }
             ReadingKey::Free => {
                 let own = own(reading);
