@@ -1,6 +1,6 @@
 //! The table of what was convicted, for the terminal and as a page of the book.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use super::PlantedError;
@@ -16,26 +16,51 @@ catalogue expects to be held. Unit tests are not run: users' own locks have none
 
 The errors are data in `ci/planted-errors`, with the place that each changes. This page is made by `ci/planted --markdown`.
 *Seeds* is how many schedules it took. Of several convictions the one at the nearest level is shown: key before belief before
-effect before progress. Behind each class stands how many of its errors that do harm are convicted. *Second* is a set of every
-class that was written without a look at the scenarios: it says how much the others say of errors that nobody has thought of.
+effect before progress. Behind each class stands how many of its errors that do harm are convicted. *Second* and *third* are sets
+of every class that were written without a look at the scenarios: they say what becomes of errors that nobody has thought of.
 ";
+/// These sets: they measure, and nothing is asked of them.
+const BLIND: [&str; 2] = ["second", "third"];
 
-/// How many errors do harm, and how many of those were convicted, in one of their recipes at least.
-pub(super) fn counts(trials: &[ErrorTrial<'_>]) -> (usize, usize) {
-    let mut errors: Vec<(&str, bool)> = Vec::new();
-    for trial in trials.iter().filter(|it| it.error.harmless.is_none()) {
-        let convicted = trial.found.is_some();
-        match errors.last_mut() {
-            Some((name, any)) if *name == trial.error.name => *any |= convicted,
-            _ => errors.push((&trial.error.name, convicted)),
-        }
+/// How many errors there are that do harm, and how many of those were convicted, in one of their recipes at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) harmful: usize,
+    pub(super) convicted: usize,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.convicted, self.harmful)
     }
-    (errors.len(), errors.iter().filter(|(_, convicted)| *convicted).count())
+}
+
+/// The share of those that were written for the scenarios, and of those that were written without a look at them.
+pub(super) fn shares(trials: &[ErrorTrial<'_>]) -> (Share, Share) {
+    let (mut known, mut blind) = (Share::default(), Share::default());
+    let harmful = trials.iter().filter(|it| it.error.harmless.is_none());
+    let harmful: Vec<&ErrorTrial<'_>> = harmful.collect();
+    for error in harmful.chunk_by(|one, other| one.error.name == other.error.name) {
+        let is_blind = BLIND.contains(&&*error[0].error.class);
+        let share = if is_blind { &mut blind } else { &mut known };
+        share.harmful += 1;
+        share.convicted += usize::from(error.iter().any(|it| it.found.is_some()));
+    }
+    (known, blind)
+}
+
+/// In words.
+fn both((known, blind): (Share, Share)) -> String {
+    match blind.harmful {
+        0 => format!("{known} errors that do harm are convicted"),
+        _ => format!(
+            "{known} errors that do harm are convicted, and {blind} of those that were written blind"
+        ),
+    }
 }
 
 /// One line of what came out.
 pub(super) fn summary(trials: &[ErrorTrial<'_>], took: Duration) -> String {
-    let (harmful, convicted) = counts(trials);
     let harmful_trials = || trials.iter().filter(|it| it.error.harmless.is_none());
     let of = |searched: bool| {
         let found = harmful_trials().filter_map(|it| it.found.as_ref());
@@ -47,8 +72,8 @@ pub(super) fn summary(trials: &[ErrorTrial<'_>], took: Duration) -> String {
         format!("; longest: {} in {}, {} s", it.error.name, it.recipe, it.took.as_secs())
     });
     format!(
-        "{convicted} of {harmful} errors that do harm are convicted; in {} recipes: {} by what is staged, {} \
-         searched; {endless} ran into the time limit; {} s{longest}",
+        "{}; in {} recipes: {} by what is staged, {} searched; {endless} ran into the time limit; {} s{longest}",
+        both(shares(trials)),
         harmful_trials().count(),
         of(false),
         of(true),
@@ -58,21 +83,18 @@ pub(super) fn summary(trials: &[ErrorTrial<'_>], took: Duration) -> String {
 
 /// The whole page.
 pub(super) fn page(trials: &[ErrorTrial<'_>]) -> String {
-    let (harmful, convicted) = counts(trials);
-    format!(
-        "{HEAD}\n{convicted} of {harmful} errors that do harm are convicted.\n{}",
-        tables(trials)
-    )
+    format!("{HEAD}\n{}.\n{}", both(shares(trials)), tables(trials))
 }
 
 /// A table for each class.
 pub(super) fn tables(trials: &[ErrorTrial<'_>]) -> String {
     let mut out = String::new();
     for class in trials.chunk_by(|one, other| one.error.class == other.error.class) {
-        let (harmful, convicted) = counts(class);
+        let (known, blind) = shares(class);
+        let share = if known.harmful > 0 { known } else { blind };
         let _ = write!(
             out,
-            "\n## {}: {convicted} of {harmful}\n\n| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | \
+            "\n## {}: {share}\n\n| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | \
              --- |\n",
             capital(&class[0].error.class)
         );
