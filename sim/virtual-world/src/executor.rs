@@ -49,6 +49,7 @@ impl Executor {
         (self.closed, self.polling) = (false, false);
         self.ready.clear();
         take_woken(|_| {});
+        self.tasks.reset();
         for it in &mut self.processes {
             it.state = ProcessState::Running;
             it.deferred.clear();

@@ -87,6 +87,14 @@ impl Wake for TaskWaker {
 }
 
 impl Tasks {
+    /// Numbers begin anew, in the order of an empty world: tasks of a process that dies are dropped in the order of
+    /// their numbers, which must not depend on schedules before.
+    pub(super) fn reset(&mut self) {
+        debug_assert_eq!(self.live, 0, "the schedule before was closed");
+        self.vacant.clear();
+        self.vacant.extend((0..u32::try_from(self.slots.len()).unwrap_or(u32::MAX)).rev());
+    }
+
     /// Adds a task.
     pub(super) fn add(&mut self, process: u32, future: TaskFuture) -> u32 {
         let number = self.vacant.pop().unwrap_or_else(|| {

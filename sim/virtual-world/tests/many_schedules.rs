@@ -1,17 +1,18 @@
-//! Many schedules on many threads: what is found depends on the seeds alone.
+//! Many schedules on many threads, one after the other: what is found depends on the seeds alone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use harness::sweep::BatchProgress;
 use harness::{matrix, sweep};
-use scenarios::matrix::Pair;
+use scenarios::catalog;
+use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::{Overrides, Scenario};
-use virtual_world::VirtualWorld;
+use virtual_world::{Choices, Runner, VirtualWorld};
 
 #[test]
 fn a_sweep_does_not_depend_on_the_number_of_threads() {
-    let text = scenarios::catalog::text("bonus-pool").unwrap();
+    let text = catalog::text("bonus-pool").unwrap();
     for lock in ["single", "none"] {
         let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
         let scenario = Scenario::parse("pool", "pool.toml", text, &overrides).unwrap();
@@ -35,6 +36,34 @@ fn a_sweep_does_not_depend_on_the_number_of_threads() {
         let last = sweep::SweepPlan { seeds, threads: 3, keep: 3, digest: false };
         assert_eq!(run(&last, &BatchProgress::default()).schedules, 2);
         assert_eq!(alone.failing.len(), if lock == "none" { 3 } else { 0 });
+    }
+}
+
+/// The history of a schedule, as bytes.
+fn written(scenario: &Scenario) -> Vec<u8> {
+    let mut runner = Runner::new(scenario).unwrap();
+    runner.run(2, Choices::seeded(2));
+    let mut bytes = Vec::new();
+    history::write(&runner.journal().history(), &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_schedule_is_the_same_alone_and_after_others() {
+    for (name, text) in catalog::ALL {
+        // This thread has run whatever came before; each of the others has run nothing.
+        for (lock, searched) in locks().flat_map(|lock| [(lock, false), (lock, true)]) {
+            let lock = Some(lock.to_owned());
+            let overrides = Overrides { lock, searched, ..Overrides::default() };
+            let Ok(scenario) = Scenario::parse(name, "a.toml", text, &overrides) else { continue };
+            if scenario.clients > 20 {
+                continue; // They take long, and show no more.
+            }
+            let after_others = written(&scenario);
+            let alone =
+                std::thread::scope(|scope| scope.spawn(|| written(&scenario)).join().unwrap());
+            assert!(alone == after_others, "{name} with {}", scenario.lock.recipe);
+        }
     }
 }
 
