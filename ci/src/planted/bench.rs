@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::conviction::{Conviction, ErrorTrial, FoundMatrix};
-use super::page::{self, Share};
+use super::page::{self, ErrorShare};
 use super::sources::{self, PLANTED};
 use super::{PlantedError, PlantedFailure, errors};
 use crate::tree::Tree;
@@ -105,7 +105,7 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
         })
         .collect();
     let summary = page::summary(&trials, began.elapsed());
-    let (Share { harmful, convicted }, _) = page::shares(&trials);
+    let (ErrorShare { harmful, convicted }, _) = page::shares(&trials);
     if writes {
         fs::write(PAGE, page::page(&trials)).map_err(PlantedFailure::read(PAGE))?;
     }

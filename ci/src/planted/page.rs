@@ -24,20 +24,20 @@ const BLIND: [&str; 2] = ["second", "third"];
 
 /// How many errors there are that do harm, and how many of those were convicted, in one of their recipes at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct ErrorShare {
     pub(super) harmful: usize,
     pub(super) convicted: usize,
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for ErrorShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.convicted, self.harmful)
     }
 }
 
 /// The share of those that were written for the scenarios, and of those that were written without a look at them.
-pub(super) fn shares(trials: &[ErrorTrial<'_>]) -> (Share, Share) {
-    let (mut known, mut blind) = (Share::default(), Share::default());
+pub(super) fn shares(trials: &[ErrorTrial<'_>]) -> (ErrorShare, ErrorShare) {
+    let (mut known, mut blind) = (ErrorShare::default(), ErrorShare::default());
     let harmful = trials.iter().filter(|it| it.error.harmless.is_none());
     let harmful: Vec<&ErrorTrial<'_>> = harmful.collect();
     for error in harmful.chunk_by(|one, other| one.error.name == other.error.name) {
@@ -50,13 +50,12 @@ pub(super) fn shares(trials: &[ErrorTrial<'_>]) -> (Share, Share) {
 }
 
 /// In words.
-fn both((known, blind): (Share, Share)) -> String {
-    match blind.harmful {
-        0 => format!("{known} errors that do harm are convicted"),
-        _ => format!(
-            "{known} errors that do harm are convicted, and {blind} of those that were written blind"
-        ),
-    }
+fn both((known, blind): (ErrorShare, ErrorShare)) -> String {
+    let share = |it: ErrorShare, whose| {
+        (it.harmful > 0).then(|| format!("{it} errors that do harm{whose} are convicted"))
+    };
+    let both = [share(known, ""), share(blind, ", written blind,")];
+    both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// One line of what came out.
