@@ -69,7 +69,7 @@ pub(super) fn simulated(lua: bool) -> VirtualWorld {
             print::note(&format!(
                 "violated (progress): a livelock in scenario {scenario}, lock {recipe}, seed {seed}: a task of client \
                  {client} has computed for a minute without asking its environment for anything.\n  Nothing can end \
-                 it from within, so picklock ends here, without a report; --seeds and --lock leave it out."
+                 it from within, so picklock ends here, without a report. Leave out the seed with --seeds, or the lock with --lock."
             ));
             super::end_at_once(Exit::ProgressOnly)
         });
