@@ -184,12 +184,17 @@ fn what_all_three_left_is_swept_by_the_next_one_and_nothing_else_is() {
     let (pid, port, dir) = supervised.start(0);
     eventually("it listens", || connects(port));
     let supervisor = Pid::from_raw(i32::try_from(supervised.child.id()).unwrap());
-    let both = processes(supervised.temp.path());
-    assert!(both.contains(&supervisor) && both.len() >= 2, "a watcher: {both:?}");
-    let both = both.iter().filter(|it| it.as_raw() != pid);
+    // A process that is just being started has no environment yet to be found by.
+    let mut both = Vec::new();
+    eventually("the watcher runs", || {
+        both = processes(supervised.temp.path());
+        both.retain(|it| it.as_raw() != pid);
+        both.len() == 2
+    });
+    assert!(both.contains(&supervisor), "a watcher: {both:?}");
     // Stopped first, so that none notices the end of another.
-    both.clone().for_each(|it| kill(*it, Sig::SIGSTOP).unwrap());
-    both.for_each(|it| kill(*it, Sig::SIGKILL).unwrap());
+    both.iter().for_each(|it| kill(*it, Sig::SIGSTOP).unwrap());
+    both.iter().for_each(|it| kill(*it, Sig::SIGKILL).unwrap());
     supervised.child.wait().unwrap();
     assert!(dir.exists() && !process_is_gone(pid), "the test has left nothing to be swept");
     let strangers = supervised.temp.path().join("picklock-of-somebody-else");
