@@ -104,6 +104,7 @@ impl<W: Observed> Trial<W> {
             fair_within: about.fair,
             honest: about.is_sound(),
             tries_for_ns: scenario.tries_for().map(picklock::time::span_ns),
+            gives_up_ns: scenario.lock.give_up.map(Span::ns),
             deadline_ns: scenario.lock.deadline.map(Span::ns),
             overrun_ns: scenario.overrun(exact).map(picklock::time::span_ns),
             renewed: about.renewed,
