@@ -30,8 +30,8 @@ const LOOKS_IN_LINE: u32 = 4;
 const WAYS: u32 = 8;
 /// A connection, a command and half of the pause before the next, in halves of a call timeout.
 const HALVES_A_TRY: u32 = 5;
-/// What may begin just before a deadline and is waited for: to subscribe, a connection and an attempt, its replicas;
-/// and, for a lock that is refused as held, a connection and a look at what its key is.
+/// What may begin just before a deadline and is waited for: to subscribe, a connection and an attempt; and for who is
+/// refused then, a connection and a look at what the key is, or a place in line.
 const CALLS_AT_THE_END: u32 = 6;
 /// The precision of a timer.
 const GRAIN: Duration = Duration::from_millis(1);
@@ -104,9 +104,14 @@ impl Scenario {
         let options = Options::builder(self.lock.ttl.0).build().ok()?;
         let is_calm = exact && self.swarm.kinds() == 0 && self.faults.is_empty();
         let round = self.slowest().saturating_mul(2).saturating_add(GRAIN);
-        let call = if is_calm { round.min(options.call_timeout()) } else { options.call_timeout() };
+        let timeout = options.call_timeout();
+        let call = if is_calm { round.min(timeout) } else { timeout };
+        // A replica may be behind in the calmest of worlds.
+        let follows = self.about_lock().servers == Servers::Followed;
+        let replicas = if follows { timeout } else { Duration::ZERO };
+        let calls = call.saturating_mul(CALLS_AT_THE_END).saturating_add(replicas);
         let by_machine = if exact { GRAIN } else { BY_A_BUSY_MACHINE };
-        Some(call.saturating_mul(CALLS_AT_THE_END).saturating_add(by_machine))
+        Some(calls.saturating_add(by_machine))
     }
 
     /// By when a client has done that no fault strikes, from anywhere in its life.
