@@ -79,7 +79,8 @@ impl Checker for Deadline {
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
         let open: Vec<u32> = self.open.keys().copied().collect();
         for acquisition in open {
-            let stands = self.open.get(&acquisition).map(|it| self.stopped.contains_key(&it.client));
+            let stands =
+                self.open.get(&acquisition).map(|it| self.stopped.contains_key(&it.client));
             if stands == Some(false) {
                 self.ends(acquisition);
             }
@@ -208,9 +209,8 @@ mod tests {
     fn nobody_asks_on_after_the_deadline() {
         let attempts = |first_ns: u64, count: u64| {
             let tape = asked().refused(1, 1, 100..690);
-            let tape = (0..count).fold(tape, |tape, nth| {
-                tape.phase(1, first_ns + nth, AcquireBeforeSend)
-            });
+            let tape =
+                (0..count).fold(tape, |tape, nth| tape.phase(1, first_ns + nth, AcquireBeforeSend));
             outcome(tape)
         };
         assert_eq!((attempts(601, 2), attempts(601, 3)), (Held, Violated));

@@ -1,8 +1,8 @@
 //! Fairness: whoever is in line is not overtaken by more than the recipe claims.
 //!
 //! Invariant: an acquisition is in line from when its lock says that it waits, which a recipe that
-//! claims to be fair says once its place is sure, and again where it has to line up anew. One that gives up
-//! a place which it surely had, and lines up again, has not had to: it stays in line from when it first was.
+//! claims to be fair says once its place is sure, until it says that it asks anew. One that gives up
+//! a place which it surely had, and asks anew, has not had to: it stays in line from when it first was.
 //! It is overtaken by each acquisition that sent its first command only then and got the lock before it. A
 //! client that a fault has struck may have lost its place, now or later, and shows nothing any more, unless
 //! all that was lost, late or refused was a message: then it asks again, and keeps its place.
@@ -44,6 +44,14 @@ struct QueuedAcquire {
 }
 
 impl QueuedAcquire {
+    /// It has no place any more: it may have lost that, unless it has left by itself.
+    fn asks_anew(&mut self) {
+        if !self.left {
+            (self.in_line, self.overtaken) = (None, 0);
+        }
+        self.placed = false;
+    }
+
     /// It is surely in line from now on; also before, where it has left by itself.
     fn lines_up(&mut self, now: Option<u64>) {
         if !self.left {
@@ -101,7 +109,7 @@ impl Checker for Fairness {
                 self.with(acquisition, |it| it.lines_up(in_line));
             }
             What::Phase(Phase::AcquireBeforeSend) => {
-                self.with(acquisition, |it| it.placed = false);
+                self.with(acquisition, QueuedAcquire::asks_anew);
             }
             What::Acquired => self.granted(acquisition),
             What::NotAcquired(_) | What::AcquireUnknown(_) => _ = self.waiting.remove(&acquisition),

@@ -85,7 +85,9 @@ fn who_lines_up_anew_has_its_new_place() {
     let anew = |at_ns| waits(first(), 2, 80..400, 101, 110).phase(1, at_ns, Phase::Wait);
     assert_eq!(outcome(anew(102)), NotApplicable, "behind 2 now");
     assert_eq!(outcome(anew(450)), NotApplicable, "it knew so when it had been overtaken");
-    let other = waits(first(), 2, 80..400, 101, 110).phase(1, 102, Phase::AcquireBeforeSend);
+    let asks = waits(first(), 2, 80..400, 101, 110).phase(1, 450, Phase::AcquireBeforeSend);
+    assert_eq!(outcome(asks), NotApplicable, "it is granted the lock without lining up again");
+    let other = waits(first(), 2, 80..400, 101, 110).phase(1, 102, Phase::AcquireApplied);
     assert_eq!(outcome(other), Violated, "any other phase changes nothing");
 }
 
