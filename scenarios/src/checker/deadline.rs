@@ -1,9 +1,11 @@
-//! Deadlines: whoever has set one is answered by then, but for what was under way at that moment.
+//! Deadlines: whoever has set one is answered by then, but for what was under way at that moment; and not told before
+//! that its time is up.
 //!
 //! Invariant: a client is blamed only where an acquisition lasts beyond its deadline for longer than the recipe
 //! claims, the time apart in which the client stood still; or where it begins more attempts after its deadline than
-//! the one that was due and one by which it joins a line. A client that has died wants no answer, and
-//! one whose clock drifts measures another deadline.
+//! the one that was due and one by which it joins a line; or where it ends without the lock before its deadline, though its
+//! retries take longer and no server has refused it for good. A client that has died wants no answer, and one
+//! whose clock drifts measures another deadline.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +15,7 @@ use history::{Event, Head, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
+use super::perseverance::passing;
 use super::story;
 use crate::span::rounded;
 
@@ -21,6 +24,9 @@ pub(super) const NAME: &str = "deadline";
 /// So many attempts may begin after a deadline: the one that was due, and for who is told then that the lock is
 /// held, the one that joins the line.
 const ATTEMPTS_AFTER: u32 = 2;
+
+/// The precision of a timer.
+const GRAIN_NS: u64 = 1_000_000;
 
 /// An acquisition under way.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +37,8 @@ struct Caller {
     stood_ns: u64,
     /// Attempts that it has begun after its deadline.
     attempts: u32,
+    /// A server has refused it for good.
+    refused: bool,
 }
 
 /// Who waits for an answer, and since when.
@@ -38,6 +46,8 @@ struct Caller {
 struct Deadline {
     deadline_ns: u64,
     overrun_ns: u64,
+    /// Whether retries last until the deadline.
+    retries_last: bool,
     /// By acquisition.
     open: BTreeMap<u32, Caller>,
     /// Clients that stand still, and since when.
@@ -52,7 +62,9 @@ struct Deadline {
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let (deadline_ns, overrun_ns) = head.deadline_ns.zip(head.overrun_ns)?;
-    Some(Box::new(Deadline { deadline_ns, overrun_ns, ..Deadline::default() }))
+    // A client claims to try for half as long as its retries take, or its deadline where that is sooner.
+    let retries_last = head.tries_for_ns.is_some_and(|it| it >= deadline_ns / 2);
+    Some(Box::new(Deadline { deadline_ns, overrun_ns, retries_last, ..Deadline::default() }))
 }
 
 impl Checker for Deadline {
@@ -65,13 +77,21 @@ impl Checker for Deadline {
         self.moves(client);
         match what {
             What::Acquire => {
-                let it = Caller { client, began_ns: at_ns, stood_ns: 0, attempts: 0 };
+                let (began_ns, stood_ns, attempts, refused) = (at_ns, 0, 0, false);
+                let it = Caller { client, began_ns, stood_ns, attempts, refused };
                 self.open.insert(acquisition, it);
             }
+            What::Refused(why) if passing(seen.texts.get(why)).is_none() => {
+                if let Some(it) = self.open.get_mut(&acquisition) {
+                    it.refused = true;
+                }
+            }
             What::Phase(Phase::AcquireBeforeSend) => self.attempts(acquisition),
-            What::Acquired | What::NotAcquired(_) | What::AcquireUnknown(_) => {
+            What::NotAcquired(_) => {
+                self.told_no(acquisition);
                 self.ends(acquisition);
             }
+            What::Acquired | What::AcquireUnknown(_) => self.ends(acquisition),
             _ => {}
         }
     }
@@ -125,12 +145,36 @@ impl Deadline {
         it.attempts += 1;
     }
 
+    /// It has not got the lock: it may have been told so too soon.
+    fn told_no(&mut self, acquisition: u32) {
+        let Some(Caller { client, began_ns, refused, .. }) = self.open.get(&acquisition).copied()
+        else {
+            return;
+        };
+        let waited_ns = self.now_ns - began_ns;
+        let in_time = waited_ns.saturating_add(GRAIN_NS) >= self.deadline_ns;
+        if in_time || refused || !self.retries_last || self.drifts(client) {
+            return;
+        }
+        self.tested = true;
+        let summary = format!(
+            "client {client} had set a deadline of {}, and was told after {} that it had not got the lock",
+            rounded(self.deadline_ns),
+            rounded(waited_ns)
+        );
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
+    }
+
+    fn drifts(&self, client: u32) -> bool {
+        self.all_drift || self.drifting.contains(&client)
+    }
+
     /// It has its answer now, or never.
     fn ends(&mut self, acquisition: u32) {
         let Some(it) = self.open.remove(&acquisition) else { return };
-        let Caller { client, began_ns, stood_ns, attempts } = it;
+        let Caller { client, began_ns, stood_ns, attempts, .. } = it;
         let waited_ns = self.now_ns - began_ns;
-        if waited_ns < self.deadline_ns || self.all_drift || self.drifting.contains(&client) {
+        if waited_ns < self.deadline_ns || self.drifts(client) {
             return;
         }
         self.tested = true;
@@ -157,7 +201,7 @@ impl Deadline {
 
 #[cfg(test)]
 mod tests {
-    use crate::checker::testing::Tape;
+    use crate::checker::testing::{CREATE, Tape};
     use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
     use picklock::env::Phase::AcquireBeforeSend;
@@ -216,6 +260,27 @@ mod tests {
         assert_eq!((attempts(601, 2), attempts(601, 3)), (Held, Violated));
         assert_eq!(attempts(600, 3), Held, "the first is due at that moment");
         assert_eq!(attempts(200, 30), Held);
+    }
+
+    #[test]
+    fn nobody_is_told_too_soon_that_its_time_is_up() {
+        const MS: u64 = 1_000_000;
+        let asked = |tries_ms: u64| {
+            let limits = (Some(500 * MS), Some(100 * MS), Some(tries_ms * MS));
+            Tape::new().with(|it| (it.deadline_ns, it.overrun_ns, it.tries_for_ns) = limits)
+        };
+        let gave_up = |end_ms: u64| asked(250).refused(1, 1, 0..end_ms * MS);
+        assert_eq!((outcome(gave_up(498)), outcome(gave_up(499))), (Violated, NotApplicable));
+        assert_eq!(outcome(gave_up(500)), Held);
+        let retries = asked(249).refused(1, 1, 0..300 * MS);
+        assert_eq!(outcome(retries), NotApplicable, "its retries are used up");
+        assert_eq!(outcome(asked(250).unknown(1, 1, 0..MS)), NotApplicable, "it does not know");
+        assert_eq!(outcome(asked(250).waited(1, 1, 0..MS)), NotApplicable, "it has it");
+        let with = |error| outcome(gave_up(300).refused_with(1, 5..6, CREATE, error));
+        assert_eq!((with("OOM command not allowed"), with("NOAUTH")), (Violated, NotApplicable));
+        assert_eq!(outcome(gave_up(300).struck(Fault::Drift, 1, 1)), NotApplicable);
+        let says = "client 1 had set a deadline of 500 ms, and was told after 300 ms that it had not got the lock";
+        assert_eq!(gave_up(300).witness("deadline").summary, says);
     }
 
     #[test]
