@@ -93,7 +93,8 @@ impl GivenBack {
                 }
             }
             What::Command { .. } => {
-                if *it.node.get_or_insert(command.node) != command.node {
+                let first = *it.node.get_or_insert(command.node);
+                if first != command.node {
                     self.open.remove(&acquisition);
                 }
             }
