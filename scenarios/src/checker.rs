@@ -8,11 +8,13 @@
 
 mod availability;
 mod contention;
+mod deadline;
 mod deadlock_freedom;
 pub(crate) mod efficiency;
 mod exposure;
 mod fairness;
 mod fencing;
+mod given_back;
 mod honesty;
 mod interface;
 mod late_write;
@@ -44,7 +46,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 14] = [
+static ALL: [(MakeChecker, Kinds); 16] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
@@ -54,7 +56,9 @@ static ALL: [(MakeChecker, Kinds); 14] = [
     (register::checker, ANY),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, OTHER_COMMANDS | OTHERS),
+    (given_back::checker, LOCK_COMMANDS | OTHERS),
     (availability::checker, OTHERS),
+    (deadline::checker, ANY),
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
     (perseverance::checker, LOCK_COMMANDS | OTHERS),

@@ -258,8 +258,10 @@ pub struct Params {
     pub pause: Duration,
     /// The most that is added to a pause at random.
     pub jitter: Duration,
-    /// For how long a client that sleeps until it is told waits in one go, before it gives up and asks anew.
+    /// For how long a client of the library waits in one go, before it gives up and asks anew.
     pub give_up: Option<Duration>,
+    /// For how long a caller waits for its answer, however many retries are left.
+    pub deadline: Option<Duration>,
 }
 
 /// Why a recipe cannot be built.

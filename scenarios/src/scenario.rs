@@ -105,9 +105,12 @@ pub struct LockPart {
     /// The most that is added to a pause at random.
     #[serde(default)]
     pub jitter: Span,
-    /// For how long a client that sleeps until it is told waits in one go. Then it gives up, and asks anew.
+    /// For how long a client of the library waits in one go. Then it gives up, and asks anew with the same handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub give_up: Option<Span>,
+    /// The deadline of every caller: after so long it has its answer, however many retries are left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Span>,
 }
 
 /// What clients do under the lock.

@@ -80,6 +80,7 @@ impl<W: Observed> Trial<W> {
             pause: scenario.lock.pause.0,
             jitter: scenario.lock.jitter.0,
             give_up: scenario.lock.give_up.map(|span| span.0),
+            deadline: scenario.lock.deadline.map(|span| span.0),
         };
         let (prizes, register, fenced) = match &scenario.workload {
             WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false),
@@ -103,6 +104,9 @@ impl<W: Observed> Trial<W> {
             fair_within: about.fair,
             honest: about.is_sound(),
             tries_for_ns: scenario.tries_for().map(picklock::time::span_ns),
+            gives_up_ns: scenario.lock.give_up.map(Span::ns),
+            deadline_ns: scenario.lock.deadline.map(Span::ns),
+            overrun_ns: scenario.overrun(exact).map(picklock::time::span_ns),
             renewed: about.renewed,
             commands_within_milli: scenario.commands_within_milli(),
             available_within_ns: scenario.available_within.map(Span::ns),

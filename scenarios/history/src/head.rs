@@ -72,6 +72,16 @@ pub struct Head {
     /// where the recipe claims nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tries_for_ns: Option<u64>,
+    /// For how long a client waits in one go before it gives up, and asks anew in the same acquisition, in
+    /// nanoseconds; none where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gives_up_ns: Option<u64>,
+    /// How long after its call each caller wants its answer, in nanoseconds; none where callers set no deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<u64>,
+    /// How long after that the answer may come, as the recipe claims, in nanoseconds; none where it claims nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrun_ns: Option<u64>,
     /// Whether every hold is renewed until it is released or lost, as the recipe claims.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewed: bool,

@@ -1,23 +1,28 @@
 //! Fairness: whoever is in line is not overtaken by more than the recipe claims.
 //!
 //! Invariant: an acquisition is in line from when its lock says that it waits, which a recipe that
-//! claims to be fair says once its place is sure, and again where it has to line up anew. It is
-//! overtaken by each acquisition that sent its first command only then and got the lock before it. A
-//! client that a fault has struck may have lost its place, now or later, and shows nothing any more;
-//! what strikes nobody in particular does that to all who wait, and to all who come before it is over.
+//! claims to be fair says once its place is sure, until it says that it asks anew. One that gives up
+//! a place which it surely had, and asks anew, has not had to: it stays in line from when it first was.
+//! It is overtaken by each acquisition that sent its first command only then and got the lock before it. A
+//! client that a fault has struck may have lost its place, now or later, and shows nothing any more, unless
+//! all that was lost, late or refused was a message: then it asks again, and keeps its place.
+//! What strikes nobody in particular excuses all who wait, and all who come before it is over.
 
 use std::collections::BTreeMap;
 
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Event, Head, What};
+use history::{Answer, CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 
+/// What a lock that is handed over answers who leaves the line, and had a place there while another had the lock.
+const STOOD_IN_LINE: i64 = 2;
+
 /// An acquisition that wants the lock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct QueuedAcquire {
     client: u32,
     /// The place of its first command among all events.
@@ -26,12 +31,35 @@ struct QueuedAcquire {
     in_line: Option<u64>,
     /// A fault may have cost it its place.
     excused: bool,
+    /// Requests that may have lined it up, and have no answer.
+    unknown: u32,
+    /// Whether it has one place in line, and nothing that it had asked for before can come to another.
+    placed: bool,
+    /// The command by which it gives up that place, and whether it was answered that it had one.
+    leaving: Option<u32>,
+    left: bool,
     /// How many have overtaken it, and the first of them: the acquisition, and the client.
     overtaken: u32,
     by: (u32, u32),
 }
 
 impl QueuedAcquire {
+    /// It has no place any more: it may have lost that, unless it has left by itself.
+    fn asks_anew(&mut self) {
+        if !self.left {
+            (self.in_line, self.overtaken) = (None, 0);
+        }
+        self.placed = false;
+    }
+
+    /// It is surely in line from now on; also before, where it has left by itself.
+    fn lines_up(&mut self, now: Option<u64>) {
+        if !self.left {
+            (self.in_line, self.overtaken) = (now, 0);
+        }
+        (self.left, self.leaving, self.placed) = (false, None, self.unknown == 0);
+    }
+
     /// Whether this one surely lined up only when the other was in line.
     fn came_behind(&self, other: &Self) -> bool {
         other.in_line.zip(self.came).is_some_and(|(in_line, came)| in_line < came)
@@ -42,6 +70,8 @@ impl QueuedAcquire {
 #[derive(Default)]
 struct Fairness {
     within: u32,
+    /// Whether clients may leave the line in the middle of an acquisition.
+    give_up: bool,
     /// By acquisition.
     waiting: BTreeMap<u32, QueuedAcquire>,
     /// Clients that a fault has struck.
@@ -56,7 +86,8 @@ struct Fairness {
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let within = head.fair_within?;
-    Some(Box::new(Fairness { within, ..Fairness::default() }))
+    let give_up = head.gives_up_ns.is_some();
+    Some(Box::new(Fairness { within, give_up, ..Fairness::default() }))
 }
 
 impl Checker for Fairness {
@@ -64,6 +95,9 @@ impl Checker for Fairness {
         let EventView { event, head, .. } = *seen;
         self.seen += 1;
         let acquisition = event.acquisition;
+        if let Some(command) = &seen.command {
+            self.command(event, command);
+        }
         match event.what {
             What::Acquire => self.began(event),
             What::Command { node, .. } if !head.is_resource(node) => {
@@ -72,7 +106,10 @@ impl Checker for Fairness {
             }
             What::Phase(Phase::Wait) => {
                 let in_line = Some(self.seen);
-                self.with(acquisition, |it| *it = QueuedAcquire { in_line, overtaken: 0, ..*it });
+                self.with(acquisition, |it| it.lines_up(in_line));
+            }
+            What::Phase(Phase::AcquireBeforeSend) => {
+                self.with(acquisition, QueuedAcquire::asks_anew);
             }
             What::Acquired => self.granted(acquisition),
             What::NotAcquired(_) | What::AcquireUnknown(_) => _ = self.waiting.remove(&acquisition),
@@ -102,9 +139,29 @@ impl Fairness {
         let Event { at_ns, client, acquisition, .. } = *event;
         let during = self.until_ns.is_some_and(|until_ns| at_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
-        let (came, in_line, overtaken, by) = (None, None, 0, (0, 0));
-        let it = QueuedAcquire { client, came, in_line, excused, overtaken, by };
+        let it = QueuedAcquire { client, excused, ..QueuedAcquire::default() };
         self.waiting.insert(acquisition, it);
+    }
+
+    /// A command on the lock's key is sent, or ends.
+    fn command(&mut self, event: &Event, command: &CommandOp) {
+        let (op, intent, leaves) = (event.op, command.intent, !self.give_up);
+        let makes = matches!(intent.touch, Touch::Create(_) | Touch::Overwrite(_));
+        let hands_on = intent.compares && intent.touch == Touch::Unknown;
+        self.with(command.acquisition, |it| match event.what {
+            What::Command { .. } => {
+                it.unknown += u32::from(makes);
+                if hands_on && it.placed && leaves {
+                    it.leaving = Some(op);
+                }
+            }
+            What::Answered { answer, .. } => {
+                it.unknown -= u32::from(makes);
+                it.left |= it.leaving == Some(op) && answer == Answer::Int(STOOD_IN_LINE);
+            }
+            What::Refused(_) => it.unknown -= u32::from(makes),
+            _ => {}
+        });
     }
 
     fn granted(&mut self, acquisition: u32) {
@@ -142,6 +199,9 @@ impl Fairness {
     fn strikes(&mut self, event: &Event, fault: Fault, for_ns: u64) {
         let client = event.client;
         let all = client == 0;
+        if costs_a_message(fault) {
+            return;
+        }
         if fault == Fault::Crash {
             self.waiting.retain(|_, it| it.client != client);
         }
@@ -156,6 +216,11 @@ impl Fairness {
             self.struck.push(client);
         }
     }
+}
+
+/// Whether this costs a client one message or its answer: it may send another.
+fn costs_a_message(fault: Fault) -> bool {
+    matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
 }
 
 #[cfg(test)]

@@ -219,10 +219,16 @@ impl<W: ArticleLock> Tried<W> {
 impl<E: Env, W: ArticleLock> Recipe<E> for Tried<W> {
     fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
         Box::pin(async move {
+            let end = self.params.deadline.map(|deadline| env.now().after(deadline));
             for tried in 0..=self.params.retries {
                 if tried > 0 {
+                    let left = end.map_or(Duration::MAX, |end| end.since(env.now()));
+                    if left.is_zero() {
+                        break;
+                    }
                     env.mark(Mark::Phase(Phase::Wait));
-                    env.sleep(self.params.pause + self.jitter(env.random())).await;
+                    let pause = self.params.pause + self.jitter(env.random());
+                    env.sleep(pause.min(left)).await;
                 }
                 match self.attempt(&env, client, tried).await {
                     Ok(Some(held)) => return Ok(Box::new(held) as Box<dyn Held>),

@@ -63,10 +63,11 @@ pub(super) struct NotifyNoRecheck {
 }
 
 impl NotifyNoRecheck {
-    /// It waits for as long as another would poll.
+    /// It waits for as long as another would poll, and not beyond its caller's deadline.
     fn patience(&self) -> Duration {
-        let Params { pause, jitter, retries, .. } = self.tried.params();
-        pause.saturating_add(*jitter).saturating_mul(*retries)
+        let Params { pause, jitter, retries, deadline, .. } = self.tried.params();
+        let as_long = pause.saturating_add(*jitter).saturating_mul(*retries);
+        as_long.min(deadline.unwrap_or(Duration::MAX))
     }
 }
 

@@ -61,27 +61,31 @@ impl Shipped {
     }
 
     async fn guard<E: Env>(&self, env: E) -> Result<Guard<E>, NotHeld> {
-        let Params { node, retries, pause, jitter, .. } = self.params;
+        let Params { node, retries, pause, jitter, give_up, .. } = self.params;
         let (key, options) = (self.params.key.clone(), self.options.clone());
         let cannot = |error: OptionsError| article::not_held(&error.to_string());
-        let poll = Poll { base: pause, jitter, max_retries: None };
+        let deadline = self.params.deadline.unwrap_or(NO_DEADLINE);
+        // Who asks anew is ended by the time that the retries may take, and not by their number.
+        let max_retries = give_up.is_none().then_some(retries);
+        let poll = Poll { base: pause, jitter, max_retries };
+        let unlimited = Poll { max_retries: None, ..poll };
         let round = pause.saturating_add(jitter).saturating_add(options.call_timeout());
-        let as_long = round.saturating_mul(retries);
+        let as_long = round.saturating_mul(retries).min(deadline);
         Ok(match self.way {
             WaitStrategy::Poll => {
-                let lock = Single::new(env, node, key, options).map_err(cannot)?;
-                let poll = Poll { max_retries: Some(retries), ..poll };
-                lock.acquire(NO_DEADLINE, poll).await?
+                let lock = Single::new(env.clone(), node, key, options).map_err(cannot)?;
+                let span = if give_up.is_some() { as_long } else { deadline };
+                self.again_and_again(&env, span, |span| lock.acquire(span, poll)).await?
             }
             WaitStrategy::Notify => {
                 let lock = Single::new(env.clone(), node, key, options).map_err(cannot)?;
-                self.again_and_again(&env, as_long, |span| lock.acquire(span, poll)).await?
+                self.again_and_again(&env, as_long, |span| lock.acquire(span, unlimited)).await?
             }
             WaitStrategy::Nodes(nodes) => {
                 let nodes = (0..nodes).map(Node);
-                let lock = Redlock::new(env, nodes, key, options).map_err(cannot)?;
-                let poll = Poll { max_retries: Some(retries), ..poll };
-                lock.acquire(NO_DEADLINE, poll).await?
+                let lock = Redlock::new(env.clone(), nodes, key, options).map_err(cannot)?;
+                let span = if give_up.is_some() { as_long } else { deadline };
+                self.again_and_again(&env, span, |span| lock.acquire(span, poll)).await?
             }
             WaitStrategy::Line => {
                 let lock = Queue::new(env.clone(), node, key, options).map_err(cannot)?;
@@ -90,8 +94,8 @@ impl Shipped {
         })
     }
 
-    /// Waits as long as the scenario says for one go, gives up, and asks anew, until it has waited for as long as
-    /// its retries may take. What it gave up must not be in the way of what it asks for then.
+    /// Waits as long as the scenario says for one go, gives up, and asks anew, until it has waited for `as_long`.
+    /// What it gave up must not be in the way of what it asks for then.
     async fn again_and_again<E: Env, W: Future<Output = Result<Guard<E>, NotAcquired>>>(
         &self,
         env: &E,

@@ -192,6 +192,10 @@ impl Scenario {
             let why = "give_up is 0: who gives up at once waits for nothing".to_owned();
             return wrong("lock.give_up", why);
         }
+        if self.lock.deadline.is_some_and(|it| it.0.is_zero()) {
+            let why = "deadline is 0: a caller without any time gets nothing".to_owned();
+            return wrong("lock.deadline", why);
+        }
         self.check_search()?;
         self.check_servers()?;
         // An answer that always comes when the lock is over grants nothing to anybody.

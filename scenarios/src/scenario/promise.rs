@@ -30,6 +30,13 @@ const LOOKS_IN_LINE: u32 = 4;
 const WAYS: u32 = 8;
 /// A connection, a command and half of the pause before the next, in halves of a call timeout.
 const HALVES_A_TRY: u32 = 5;
+/// What may begin just before a deadline and is waited for: to subscribe, a connection and an attempt; and for who is
+/// refused then, a connection and a look at what the key is, or a place in line.
+const CALLS_AT_THE_END: u32 = 6;
+/// The precision of a timer.
+const GRAIN: Duration = Duration::from_millis(1);
+/// For so long a busy machine may keep a live client from running.
+const BY_A_BUSY_MACHINE: Duration = Duration::from_secs(1);
 /// No clock runs off by as much as it counts, so none is faster than this.
 const FASTEST: u32 = 2;
 /// A recipe of the articles sends so many commands an attempt, at most.
@@ -85,7 +92,26 @@ impl Scenario {
     /// as its retries take, and half of that by a clock that runs as fast as any; none where it promises nothing.
     pub(crate) fn tries_for(&self) -> Option<Duration> {
         let retries = self.lock.pause.0.saturating_mul(self.lock.retries);
-        self.about_lock().is_sound().then(|| retries / FASTEST)
+        let deadline = self.lock.deadline.map_or(Duration::MAX, |it| it.0);
+        self.about_lock().is_sound().then(|| retries.min(deadline) / FASTEST)
+    }
+
+    /// How long after the deadline of its caller an acquisition of its recipe ends at the latest: what is under way
+    /// then is waited for. Where `exact` times are those of the events, and nothing holds a message up, no call
+    /// takes longer than its round trip. None where callers set no deadline, or the recipe promises nothing.
+    pub(crate) fn overrun(&self, exact: bool) -> Option<Duration> {
+        self.lock.deadline.filter(|_| self.about_lock().is_sound())?;
+        let options = Options::builder(self.lock.ttl.0).build().ok()?;
+        let is_calm = exact && self.swarm.kinds() == 0 && self.faults.is_empty();
+        let round = self.slowest().saturating_mul(2).saturating_add(GRAIN);
+        let timeout = options.call_timeout();
+        let call = if is_calm { round.min(timeout) } else { timeout };
+        // A replica may be behind in the calmest of worlds.
+        let follows = self.about_lock().servers == Servers::Followed;
+        let replicas = if follows { timeout } else { Duration::ZERO };
+        let calls = call.saturating_mul(CALLS_AT_THE_END).saturating_add(replicas);
+        let by_machine = if exact { GRAIN } else { BY_A_BUSY_MACHINE };
+        Some(calls.saturating_add(by_machine))
     }
 
     /// By when a client has done that no fault strikes, from anywhere in its life.
@@ -104,8 +130,10 @@ impl Scenario {
             WorkloadPart::Register(register) => register.think.0,
         };
         let under_lock = self.hold().0.saturating_add(command.saturating_mul(2));
+        let deadline = self.lock.deadline.map_or(Duration::ZERO, |it| it.0);
         let turn = attempt
             .saturating_mul(attempts)
+            .saturating_add(deadline)
             .saturating_add(under_lock)
             .saturating_add(attempt)
             .saturating_add(think);

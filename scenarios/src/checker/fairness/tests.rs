@@ -5,11 +5,16 @@ use std::ops::Range;
 use history::fault::Fault;
 use history::verdict::Outcome::{Held, NotApplicable, Violated};
 use history::verdict::{Outcome, Verdict, Witness};
+use history::{Intent, Touch};
 use picklock::env::Phase;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
 use crate::checker::testing::{CREATE, Tape};
+
+/// A request that lines up, and one that leaves and hands on.
+const JOIN: Intent = CREATE;
+const LEAVE: Intent = Intent { touch: Touch::Unknown, compares: true };
 
 /// A client that wants the lock from the start of the span to its end, when it gets it: its first command
 /// is sent then, and it is in line from that time on.
@@ -80,7 +85,9 @@ fn who_lines_up_anew_has_its_new_place() {
     let anew = |at_ns| waits(first(), 2, 80..400, 101, 110).phase(1, at_ns, Phase::Wait);
     assert_eq!(outcome(anew(102)), NotApplicable, "behind 2 now");
     assert_eq!(outcome(anew(450)), NotApplicable, "it knew so when it had been overtaken");
-    let other = waits(first(), 2, 80..400, 101, 110).phase(1, 102, Phase::AcquireBeforeSend);
+    let asks = waits(first(), 2, 80..400, 101, 110).phase(1, 450, Phase::AcquireBeforeSend);
+    assert_eq!(outcome(asks), NotApplicable, "it is granted the lock without lining up again");
+    let other = waits(first(), 2, 80..400, 101, 110).phase(1, 102, Phase::AcquireApplied);
     assert_eq!(outcome(other), Violated, "any other phase changes nothing");
 }
 
@@ -210,4 +217,37 @@ fn a_server_that_keeps_its_line_is_never_blamed_and_one_that_does_not_is_for_goo
         assert!(other.granted_ns < one.granted_ns, "seed {seed}: {one:?} {other:?}");
     }
     assert!(blamed > 400, "{blamed}");
+}
+
+/// Client 1 waits from 100 on, and asks from 150 to 160 what it is answered so; it leaves, is answered with this
+/// number, and lines up again at 190. Client 2 comes between and gets the lock before it.
+fn leaves(look: Option<Touch>, stood: i64) -> Tape {
+    let tape = waits(Tape::new(), 1, 50..500, 60, 100).command(1, 150..160, CREATE, look);
+    let tape = tape.answered(1, 161..170, LEAVE, Touch::Unknown, stood);
+    let tape = tape.phase(1, 175, Phase::AcquireBeforeSend).did(1, 176..185, JOIN);
+    waits(tape.phase(1, 190, Phase::Wait), 2, 120..400, 121, 130)
+}
+
+#[test]
+fn who_leaves_by_itself_has_had_its_place() {
+    assert_eq!(outcome(leaves(None, 2)), Violated);
+    assert_eq!(outcome(leaves(Some(Touch::None), 2)), Violated);
+    assert_eq!(outcome(leaves(None, 1)), NotApplicable, "it had the lock, and too late");
+    assert_eq!(outcome(leaves(None, -1)), NotApplicable, "it had no place any more");
+    let earlier = leaves(None, 2).command(1, 70..80, CREATE, None);
+    assert_eq!(outcome(earlier), NotApplicable, "that may be an earlier place");
+    let gives_up = leaves(None, 2).with(|it| it.gives_up_ns = Some(60));
+    assert_eq!(outcome(gives_up), NotApplicable, "its user wants it no more");
+    let again = leaves(None, 2).phase(1, 450, Phase::Wait);
+    assert_eq!(outcome(again), NotApplicable, "and lost it afterwards");
+}
+
+#[test]
+fn a_message_that_is_lost_costs_nobody_its_place() {
+    let overtaken = || waits(first(), 2, 80..400, 101, 110);
+    for fault in [Fault::LoseRequest, Fault::LoseReply, Fault::Delay, Fault::Refuse] {
+        assert_eq!(outcome(overtaken().struck(fault, 1, 150)), Violated, "{fault:?}");
+        let anew = overtaken().struck(fault, 1, 150).phase(1, 450, Phase::Wait);
+        assert_eq!(outcome(anew), NotApplicable, "{fault:?}");
+    }
 }

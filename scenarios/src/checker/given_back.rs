@@ -1,0 +1,236 @@
+//! Given back: who is told that it has not got the lock does not keep its key.
+//!
+//! Invariant: an acquisition is blamed only where a server had answered that it has the lock, it ended without it
+//! while at least half of the key's TTL was left, and until that was over it had sent nothing that could
+//! give the key back. A client that was dead, stood still or was cut off meanwhile is excused, and all are by what
+//! happens to a server. Of a lock on several servers nothing is said: a few of them may grant it.
+
+use std::collections::BTreeMap;
+
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::{CommandOp, Event, Head, Touch, What};
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
+use crate::span::rounded;
+
+pub(super) const NAME: &str = "given-back";
+
+/// What an acquisition has of the lock, as far as it was told.
+#[derive(Clone, Copy, Debug)]
+struct Grant {
+    client: u32,
+    /// The server that it asked; none before it asked any.
+    node: Option<u16>,
+    /// When it sent what the server answered with yes, if nothing was sent since that could give it back.
+    granted_ns: Option<u64>,
+    /// When it ended without the lock.
+    ended_ns: Option<u64>,
+}
+
+/// Who was granted the lock, and does not have it.
+#[derive(Default)]
+struct GivenBack {
+    /// By acquisition.
+    open: BTreeMap<u32, Grant>,
+    /// When the first of those that have ended is to have given its key back.
+    due_ns: Option<u64>,
+    tested: bool,
+    first: Option<Witness>,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    head.honest.then(|| Box::new(GivenBack::default()) as Box<dyn Checker>)
+}
+
+impl Checker for GivenBack {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, .. } = *seen;
+        let Event { at_ns, client, acquisition, what, .. } = *event;
+        if self.due_ns.is_some_and(|due_ns| at_ns > due_ns) {
+            self.look(at_ns, head);
+        }
+        if let Some(command) = seen.command {
+            return self.command(&command, what);
+        }
+        match what {
+            What::Acquire => {
+                let it = Grant { client, node: None, granted_ns: None, ended_ns: None };
+                self.open.insert(acquisition, it);
+            }
+            What::Acquired => _ = self.open.remove(&acquisition),
+            What::NotAcquired(_) | What::AcquireUnknown(_) => self.ended(acquisition, at_ns, head),
+            What::Fault { fault, .. } if keeps_from_sending(fault) || client == 0 => {
+                self.open.retain(|_, it| client != 0 && it.client != client);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+        let verdict = match self.first.take() {
+            Some(witness) => Verdict::Violated(witness),
+            None if self.tested => Verdict::Held,
+            None => {
+                let nobody = "nobody was granted the lock and ended without it";
+                Verdict::NotApplicable(nobody.to_owned())
+            }
+        };
+        vec![Finding::new(NAME, Level::Progress, verdict)]
+    }
+}
+
+impl GivenBack {
+    fn command(&mut self, command: &CommandOp, what: What) {
+        let acquisition = command.acquisition;
+        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        match what {
+            What::Command { .. } if frees(command.intent.touch) => {
+                it.granted_ns = None;
+                if it.ended_ns.is_some() {
+                    self.open.remove(&acquisition);
+                }
+            }
+            What::Command { .. } => {
+                let first = *it.node.get_or_insert(command.node);
+                if first != command.node {
+                    self.open.remove(&acquisition);
+                }
+            }
+            What::Answered { touch: Touch::Create(_) | Touch::Overwrite(_), .. }
+                if it.ended_ns.is_none() =>
+            {
+                it.granted_ns = Some(command.invoke_ns);
+            }
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
+        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        let early = |sent_ns: &u64| at_ns <= sent_ns.saturating_add(head.ttl_ns / 2);
+        let Some(granted_ns) = it.granted_ns.filter(early) else {
+            self.open.remove(&acquisition);
+            return;
+        };
+        it.ended_ns = Some(at_ns);
+        let due_ns = due(granted_ns, head);
+        self.due_ns = Some(self.due_ns.map_or(due_ns, |first_ns| first_ns.min(due_ns)));
+        self.tested = true;
+    }
+
+    /// Who should have given its key back by now.
+    fn look(&mut self, now_ns: u64, head: &Head) {
+        let ended = |it: &Grant| it.ended_ns.and(it.granted_ns).map(|sent_ns| due(sent_ns, head));
+        let is_due = |it: &Grant| ended(it).is_some_and(|due_ns| now_ns > due_ns);
+        let kept: Vec<(u32, u32)> = self
+            .open
+            .iter()
+            .filter(|(_, it)| is_due(it))
+            .map(|(acquisition, it)| (*acquisition, it.client))
+            .collect();
+        for (acquisition, client) in kept {
+            self.open.remove(&acquisition);
+            let summary = format!(
+                "client {client} was told that it had not got the lock, though a server had granted it, and nobody \
+                 gave it back: its key was in everybody's way for the TTL of {}",
+                rounded(head.ttl_ns)
+            );
+            story::note(&mut self.first, summary, &[(acquisition, client)]);
+        }
+        self.due_ns = self.open.values().filter_map(ended).min();
+    }
+}
+
+/// When the key of a grant that was asked for at this time may be gone.
+fn due(sent_ns: u64, head: &Head) -> u64 {
+    sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
+}
+
+/// Whether this may give the key back.
+fn frees(touch: Touch) -> bool {
+    matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
+}
+
+/// Whether a client that this strikes may be unable to send anything.
+fn keeps_from_sending(fault: Fault) -> bool {
+    !matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
+    use history::fault::Fault;
+    use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use history::{Intent, Touch};
+
+    fn asked() -> Tape {
+        Tape::new().with(|it| it.honest = true)
+    }
+
+    /// Client 1 is granted the lock, by a request of 100, and told that it has not got it.
+    fn told_no() -> Tape {
+        asked().did(1, 100..110, CREATE).refused(1, 1, 90..200)
+    }
+
+    fn outcome(tape: Tape) -> Outcome {
+        tape.outcome("given-back")
+    }
+
+    /// Time goes on.
+    fn later(tape: Tape) -> Outcome {
+        outcome(tape.probe(100 + TTL_NS + 1, -2))
+    }
+
+    #[test]
+    fn who_does_not_get_what_it_was_granted_gives_it_back() {
+        assert_eq!(later(told_no()), Violated);
+        assert_eq!(later(told_no().sends(1, 100 + TTL_NS, DELETE)), Held);
+        assert_eq!(later(told_no().sends(1, 150, DELETE)), NotApplicable, "before it was told");
+        assert_eq!(later(told_no().sends(2, 300, DELETE)), Violated, "another's");
+        assert_eq!(outcome(told_no().probe(100 + TTL_NS, -2)), Held, "there is time yet");
+        let unknown = asked().did(1, 100..110, CREATE).unknown(1, 1, 90..200);
+        assert_eq!(later(unknown), Violated);
+        let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+        assert_eq!(later(told_no().did(1, 300..310, extend)), Violated, "and it is renewed");
+    }
+
+    #[test]
+    fn only_a_certain_grant_of_the_last_request_counts() {
+        let refused = asked().command(1, 100..110, CREATE, Some(Touch::None));
+        assert_eq!(later(refused.refused(1, 1, 90..200)), NotApplicable);
+        let unanswered = asked().command(1, 100..110, CREATE, None).refused(1, 1, 90..200);
+        assert_eq!(later(unanswered), NotApplicable);
+        let got = asked().did(1, 100..110, CREATE).waited(1, 1, 90..200);
+        assert_eq!(later(got), NotApplicable);
+        let late = asked().did(1, 100..110, CREATE).refused(1, 1, 90..101 + TTL_NS / 2);
+        assert_eq!(later(late), NotApplicable, "hardly anything was left of it");
+        let again = asked().did(1, 100..110, CREATE).did(1, 120..130, DELETE);
+        let again = again.did(1, 140..150, CREATE).refused(1, 1, 90..200);
+        assert_eq!(outcome(again.probe(141 + TTL_NS, -2)), Violated, "another attempt");
+        let several = asked().to(0, "lock").did(1, 100..110, CREATE).to(1, "lock");
+        let several = several.did(1, 100..110, CREATE).refused(1, 1, 90..200);
+        assert_eq!(later(several), NotApplicable, "on several servers");
+    }
+
+    #[test]
+    fn who_cannot_send_anything_is_excused() {
+        for fault in [Fault::Crash, Fault::Pause, Fault::Partition, Fault::Reset] {
+            assert_ne!(later(told_no().struck(fault, 1, 150)), Violated, "{fault:?}");
+            assert_eq!(later(told_no().struck(fault, 2, 150)), Violated, "{fault:?}");
+        }
+        assert_eq!(later(told_no().struck(Fault::LoseReply, 1, 150)), Violated);
+        assert_ne!(later(told_no().struck(Fault::ServerCrash, 0, 150)), Violated);
+        assert_ne!(later(told_no().struck(Fault::Pause, 1, 300)), Violated, "afterwards");
+    }
+
+    #[test]
+    fn the_witness_says_who_was_told_so() {
+        let witness = told_no().probe(100 + TTL_NS + 1, -2).witness("given-back");
+        assert!(witness.summary.starts_with("client 1 was told that it had not got the lock"));
+        assert_eq!((witness.acquisitions, witness.occurrences), (vec![1], 1));
+        let tape = told_no().with(|it| it.honest = false);
+        assert!(tape.findings().iter().all(|it| it.name != "given-back"));
+    }
+}
