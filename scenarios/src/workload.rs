@@ -14,8 +14,8 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
-use crate::call::{answered, within};
-use crate::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
+use crate::call::answered;
+use crate::recipe::{BoxFuture, Drained, Held, NotHeld, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
@@ -86,20 +86,24 @@ async fn acquire<W: Observed>(
     acquire_ended(env, op, acquired)
 }
 
-/// The same, dropped where it has not ended within this time: then nobody knows what has become of it.
+/// The same, dropped where it has not ended within this time: then nobody knows what has become of it, and there is what
+/// waits for what is done about it in the background.
 async fn acquire_within<W: Observed>(
     env: &Recorded<W>,
     recipe: &dyn Recipe<Recorded<W>>,
     span: Duration,
-) -> Option<Box<dyn Held>> {
+) -> Result<Option<Box<dyn Held>>, Drained> {
     let op = env.invoke(What::Acquire);
     // With the statement ends the acquisition, before its end is written down.
-    let acquired = within(env, span, pin!(recipe.acquire(env.clone(), env.client()))).await;
-    if let Some(acquired) = acquired {
-        return acquire_ended(env, op, acquired);
+    let acquired = recipe.acquire_within(env.clone(), env.client(), span).await;
+    match acquired {
+        Ok(acquired) => Ok(acquire_ended(env, op, acquired)),
+        Err(drained) => {
+            let why = "dropped before it had ended";
+            env.end_with(op, |texts| What::AcquireUnknown(texts.intern(why)));
+            Err(drained)
+        }
     }
-    env.end_with(op, |texts| What::AcquireUnknown(texts.intern("dropped before it had ended")));
-    None
 }
 
 /// Writes down how an acquisition has ended.
@@ -127,11 +131,12 @@ fn acquire_ended<W: Observed>(
     }
 }
 
-/// Drops what was got in the place of a release: nobody is told what becomes of it.
-fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
+/// Drops what was got in the place of a release: nobody is told what becomes of it, and there is what waits for that.
+fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) -> Drained {
     let op = env.invoke(What::Release);
-    drop(held);
+    let drained = held.drop_held();
     env.end_with(op, |texts| What::ReleaseUnknown(texts.intern("dropped without a release")));
+    drained
 }
 
 /// Releases the lock, and writes down how that ended.

@@ -192,6 +192,10 @@ impl Scenario {
             let why = "give_up is 0: who gives up at once waits for nothing".to_owned();
             return wrong("lock.give_up", why);
         }
+        if self.lock.max_hold.is_some_and(|it| it.0.is_zero()) {
+            let why = "max_hold is 0: nothing would ever be renewed".to_owned();
+            return wrong("lock.max_hold", why);
+        }
         self.check_search()?;
         self.check_servers()?;
         // An answer that always comes when the lock is over grants nothing to anybody.

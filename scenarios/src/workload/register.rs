@@ -6,6 +6,7 @@
 //! fault touches, so that what harms it is the lock's doing. Deliberately absent: INCR, which would
 //! make the lock superfluous.
 
+use std::future::ready;
 use std::time::Duration;
 
 use history::{Update, What};
@@ -13,7 +14,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 
 use super::{Workload, acquire, acquire_within, call, drop_guard, number, release};
-use crate::recipe::{BoxFuture, Held, Recipe};
+use crate::recipe::{BoxFuture, Drained, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::{DropPart, RegisterPart};
 
@@ -40,9 +41,9 @@ return redis.call('HGET', KEYS[1], 'value')
 ";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
-    let RegisterPart { hold, rounds, think, fenced, drop } = *part;
+    let RegisterPart { hold, rounds, think, fenced, stops, drop } = *part;
     let key = format!("{prefix}register");
-    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, drop }
+    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, stops, drop }
 }
 
 pub(super) struct Register {
@@ -52,6 +53,7 @@ pub(super) struct Register {
     rounds: u32,
     think: Duration,
     fenced: bool,
+    stops: bool,
     drop: Option<DropPart>,
 }
 
@@ -88,7 +90,32 @@ impl Register {
         Command::new("EVAL").arg(FENCED).int(1).arg(&self.key).arg(&token)
     }
 
-    async fn update<W: Observed>(&self, env: &Recorded<W>, held: &dyn Held) {
+    /// One acquisition, with its work; gives what waits for what is left of it in the background.
+    async fn round<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        recipe: &dyn Recipe<Recorded<W>>,
+        dropped: Option<DropPart>,
+    ) -> Drained {
+        let acquired = match dropped.and_then(|drop| drop.after) {
+            Some(after) => match acquire_within(env, recipe, after.0).await {
+                Ok(acquired) => acquired,
+                Err(drained) => return drained,
+            },
+            None => acquire(env, recipe).await,
+        };
+        if let Some(mut held) = acquired {
+            env.mark(Mark::Phase(Phase::Hold));
+            self.update(env, &mut *held).await;
+            if dropped.is_some_and(|drop| drop.guard) {
+                return drop_guard(env, held);
+            }
+            release(env, held).await;
+        }
+        Box::pin(ready(()))
+    }
+
+    async fn update<W: Observed>(&self, env: &Recorded<W>, held: &mut dyn Held) {
         let op = env.invoke(What::Update);
         let not = |why: &str| env.end_with(op, |texts| What::NotUpdated(texts.intern(why)));
         let token = held.fence().filter(|_| self.fenced);
@@ -97,8 +124,13 @@ impl Register {
             Err(error) if error.has_code(STALE) => return not(REFUSED),
             Err(error) => return not(&format!("register not read: {error}")),
         };
-        env.sleep(self.hold).await;
-        if !held.is_valid() {
+        let done = if self.stops {
+            held.run(Box::pin(env.sleep(self.hold))).await
+        } else {
+            env.sleep(self.hold).await;
+            true
+        };
+        if !done || !held.is_valid() {
             return not("lock lost");
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
@@ -131,16 +163,10 @@ impl<W: Observed> Workload<W> for Register {
                 }
                 let env = client.begin_acquisition();
                 let dropped = self.drop.filter(|drop| drop.strikes(round));
-                let acquired = match dropped.and_then(|drop| drop.after) {
-                    Some(after) => acquire_within(&env, recipe, after.0).await,
-                    None => acquire(&env, recipe).await,
-                };
-                let Some(held) = acquired else { continue };
-                env.mark(Mark::Phase(Phase::Hold));
-                self.update(&env, &*held).await;
-                match dropped {
-                    Some(DropPart { guard: true, .. }) => drop_guard(&env, held),
-                    _ => release(&env, held).await,
+                let drained = self.round(&env, recipe, dropped).await;
+                if dropped.is_some_and(|drop| drop.ends) {
+                    drained.await;
+                    client.end_process();
                 }
             }
         })
