@@ -144,9 +144,8 @@ pub trait Held: Send + Sync {
     /// Releases the lock.
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
 
-    /// Drops it in the place of a release; gives what waits for the work that the lock then has in the background.
-    fn drop_held(self: Box<Self>) -> Drained {
-        drop(self);
+    /// What waits, once this is dropped or released, for the work that the lock then has in the background.
+    fn drained(&self) -> Drained {
         Box::pin(ready(()))
     }
 

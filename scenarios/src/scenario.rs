@@ -172,6 +172,9 @@ pub struct DropPart {
     /// Whether one that has got the lock is dropped after its work, in the place of a release.
     #[serde(default)]
     pub guard: bool,
+    /// Whether the releases of all others are dropped as soon as they have begun.
+    #[serde(default)]
+    pub release: bool,
     /// Whether the client's process ends behind it, as soon as its lock has nothing left to do in the background; the
     /// next acquisition is another process's.
     #[serde(default)]

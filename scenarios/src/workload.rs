@@ -6,7 +6,9 @@
 mod bonus_pool;
 mod register;
 
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use history::What;
@@ -19,7 +21,7 @@ use crate::recipe::{BoxFuture, Drained, Held, NotHeld, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
-pub use register::{INITIAL, REFUSED};
+pub use register::{INITIAL, LOST, REFUSED};
 
 /// What clients do under the lock.
 pub trait Workload<W: Observed>: Send + Sync {
@@ -134,9 +136,19 @@ fn acquire_ended<W: Observed>(
 /// Drops what was got in the place of a release: nobody is told what becomes of it, and there is what waits for that.
 fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) -> Drained {
     let op = env.invoke(What::Release);
-    let drained = held.drop_held();
+    let drained = held.drained();
+    drop(held);
     env.end_with(op, |texts| What::ReleaseUnknown(texts.intern("dropped without a release")));
     drained
+}
+
+/// Begins a release, and drops it at once, as a time limit does that is over: nobody is told what becomes of it.
+async fn drop_release<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
+    let op = env.invoke(What::Release);
+    let mut release = held.release();
+    poll_fn(|cx| Poll::Ready(drop(release.as_mut().poll(cx)))).await;
+    drop(release);
+    env.end_with(op, |texts| What::ReleaseUnknown(texts.intern("dropped half-way")));
 }
 
 /// Releases the lock, and writes down how that ended.

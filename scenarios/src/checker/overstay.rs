@@ -1,4 +1,5 @@
-//! Overstay: no hold lasts longer than the longest that its recipe is set to, and work stops when its lock is lost.
+//! Overstay: no hold lasts longer than the longest that its recipe is set to, and work stops when its lock is lost, and
+//! not before.
 //!
 //! Invariant: only a hold that its own client has said to rely on counts, by the end of validity that it has said;
 //! and only work that is told of the loss of its lock. A client that stood still or died, or whose clock drifted, is
@@ -14,6 +15,7 @@ use picklock::env::Phase;
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
 use crate::span::rounded;
+use crate::workload::LOST;
 
 pub(super) const LONGEST: &str = "longest-hold";
 pub(super) const STOPS: &str = "work-stops";
@@ -99,7 +101,10 @@ impl Checker for Overstay {
                 self.with(acquisition, |it| it.moved_ns = at_ns);
             }
             // What was written, or may have been, was decided before.
-            What::NotUpdated(_) => self.works_until(acquisition, at_ns, head),
+            What::NotUpdated(why) => {
+                let lost = seen.texts.get(why) == LOST;
+                self.works_until(acquisition, at_ns, lost, head);
+            }
             What::Release | What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.holds.remove(&acquisition);
             }
@@ -170,13 +175,21 @@ impl Overstay {
     }
 
     /// Its work has ended.
-    fn works_until(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
+    fn works_until(&mut self, acquisition: u32, at_ns: u64, lost: bool, head: &Head) {
         let Some(it) = self.holds.get_mut(&acquisition) else { return };
         if !self.stops || it.excused || !std::mem::take(&mut it.working) {
             return;
         }
         let until_ns = it.lost_ns.unwrap_or(u64::MAX).min(it.until_ns);
+        let client = it.client;
         if at_ns < until_ns {
+            if lost {
+                let summary = format!(
+                    "client {client} was told that its lock was lost, though it may rely on it for another {}",
+                    rounded(until_ns - at_ns)
+                );
+                story::note(&mut self.too_late, summary, &[(acquisition, client)]);
+            }
             return;
         }
         self.stopped = true;
@@ -185,7 +198,6 @@ impl Overstay {
         if late_ns <= head.ttl_ns / PART {
             return;
         }
-        let client = it.client;
         let summary = format!(
             "client {client} worked on for {} after its lock had been lost: its work is to stop as soon as it is",
             rounded(late_ns)
@@ -248,6 +260,15 @@ mod tests {
         assert_eq!(stops(works(held().valid(1, 900, 1_900), 2_100)), Held);
         assert_eq!(stops(works(held().struck(Fault::Pause, 1, 800), 1_301)), NotApplicable);
         assert_eq!(stops(works(held().struck(Fault::Drift, 0, 50), 1_301)), NotApplicable);
+    }
+
+    #[test]
+    fn work_does_not_stop_while_its_lock_is_held() {
+        let told =
+            |at_ns, why| stops(held().phase(1, 100, Phase::Hold).update_fails(1, 105..at_ns, why));
+        assert_eq!(told(1_099, "lock lost"), Violated);
+        assert_eq!(told(1_100, "lock lost"), Held);
+        assert_eq!(told(1_099, "register not read"), NotApplicable);
     }
 
     #[test]

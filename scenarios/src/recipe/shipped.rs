@@ -210,10 +210,8 @@ impl<E: Env> Held for HeldGuard<E> {
         })
     }
 
-    fn drop_held(self: Box<Self>) -> Drained {
-        let Self { guard, lock } = *self;
-        drop(guard);
-        Box::pin(lock.drain())
+    fn drained(&self) -> Drained {
+        Box::pin(self.lock.clone().drain())
     }
 
     fn run<'a>(&'a mut self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, bool> {

@@ -220,7 +220,7 @@ impl Scenario {
                 wrong("workload.register.drop.every", why)
             }
             WorkloadPart::Register(RegisterPart { drop: Some(drop), .. })
-                if drop.after.is_none() && !drop.guard =>
+                if drop.after.is_none() && !drop.guard && !drop.release =>
             {
                 let why =
                     "it drops nothing: write after = \"30ms\" for acquisitions, guard = true for \

@@ -13,7 +13,7 @@ use history::{Update, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 
-use super::{Workload, acquire, acquire_within, call, drop_guard, number, release};
+use super::{Workload, acquire, acquire_within, call, drop_guard, drop_release, number, release};
 use crate::recipe::{BoxFuture, Drained, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::{DropPart, RegisterPart};
@@ -22,6 +22,8 @@ use crate::scenario::{DropPart, RegisterPart};
 pub const INITIAL: i64 = 0;
 /// What an update says that the register has refused.
 pub const REFUSED: &str = "refused: stale token";
+/// What an update says whose lock was lost before it wrote.
+pub const LOST: &str = "lock lost";
 /// The code of that refusal.
 const STALE: &str = "STALE";
 /// A register that asks for fencing tokens: it keeps the highest it has seen, whether it came with a
@@ -110,7 +112,10 @@ impl Register {
             if dropped.is_some_and(|drop| drop.guard) {
                 return drop_guard(env, held);
             }
-            release(env, held).await;
+            match self.drop {
+                Some(DropPart { release: true, .. }) => drop_release(env, held).await,
+                _ => release(env, held).await,
+            }
         }
         Box::pin(ready(()))
     }
@@ -131,7 +136,7 @@ impl Register {
             true
         };
         if !done || !held.is_valid() {
-            return not("lock lost");
+            return not(LOST);
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
         let update = Update { read, written: read.saturating_add(1), token };

@@ -255,6 +255,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_process_that_ends_drops_its_tasks_and_goes_on() {
+        let process = Arc::new(process());
+        let ends = process.ends();
+        process.end_tasks();
+        assert_eq!(process.unless_ended(ends, async { 1 }).await, None, "also one not yet begun");
+        assert_eq!(process.unless_ended(process.ends(), async { 1 }).await, Some(1));
+        assert_eq!(process.unless_gone(async { 1 }).await, Some(1));
+        let theirs = Arc::clone(&process);
+        let begun = tokio::spawn(async move {
+            theirs.unless_ended(theirs.ends(), std::future::pending::<()>()).await
+        });
+        tokio::task::yield_now().await;
+        process.end_tasks();
+        assert_eq!(begun.await.unwrap(), None);
+        assert!(!process.is_gone());
+    }
+
+    #[tokio::test]
     async fn a_process_that_comes_back_does_nothing_of_its_life_before() {
         let process = Arc::new(process());
         let theirs = Arc::clone(&process);
