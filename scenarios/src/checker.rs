@@ -20,6 +20,7 @@ mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
+mod overstay;
 mod ownership;
 mod perseverance;
 mod pool;
@@ -46,7 +47,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 16] = [
+static ALL: [(MakeChecker, Kinds); 17] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
@@ -63,6 +64,7 @@ static ALL: [(MakeChecker, Kinds); 16] = [
     (fairness::checker, ANY),
     (perseverance::checker, LOCK_COMMANDS | OTHERS),
     (renewal::checker, LOCK_COMMANDS | PHASES | OTHERS),
+    (overstay::checker, OTHER_COMMANDS | PHASES | OTHERS),
     (efficiency::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
 ];
 

@@ -29,8 +29,8 @@ mod single_wait;
 mod single_watchdog;
 mod watch_multi;
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, ready};
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use picklock::env::{Env, Node};
@@ -39,6 +39,8 @@ use picklock::{Drift, OptionsError, Outcome};
 use serde::{Deserialize, Serialize};
 
 use history::nearest::nearest;
+
+use crate::call::within;
 
 /// Lists every recipe in the order in which they are shown, and how it is built of parameters: a row each.
 macro_rules! recipes {
@@ -108,7 +110,24 @@ pub trait Recipe<E: Env>: Send + Sync {
     /// # Errors
     /// [`NotHeld`] says why, and whether the lock may have been taken all the same.
     fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>>;
+
+    /// The same, dropped half-way where it has not ended within `span`. Then nobody knows what has become of it, and
+    /// there is what waits for the work that the lock has in the background: nothing, where it forgets what was dropped.
+    fn acquire_within(
+        &self,
+        env: E,
+        client: u32,
+        span: Duration,
+    ) -> BoxFuture<'_, Result<Result<Box<dyn Held>, NotHeld>, Drained>> {
+        Box::pin(async move {
+            let acquired = within(&env, span, pin!(self.acquire(env.clone(), client))).await;
+            acquired.ok_or_else(|| Box::pin(ready(())) as Drained)
+        })
+    }
 }
+
+/// Returns when a lock has nothing left to do in the background for a client.
+pub type Drained = BoxFuture<'static, ()>;
 
 /// A lock that its client believes to hold.
 pub trait Held: Send + Sync {
@@ -124,6 +143,20 @@ pub trait Held: Send + Sync {
 
     /// Releases the lock.
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
+
+    /// What waits, once this is dropped or released, for the work that the lock then has in the background.
+    fn drained(&self) -> Drained {
+        Box::pin(ready(()))
+    }
+
+    /// Does this work for as long as the lock is not lost; whether it is done. Where it is not, the lock is given up as if
+    /// dropped. A recipe that is told of no loss does all of it.
+    fn run<'a>(&'a mut self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            work.await;
+            true
+        })
+    }
 }
 
 /// Why a lock is not held.
@@ -262,6 +295,8 @@ pub struct Params {
     pub give_up: Option<Duration>,
     /// For how long a caller waits for its answer, however many retries are left.
     pub deadline: Option<Duration>,
+    /// For how long a hold is renewed at most, by recipes that renew it.
+    pub max_hold: Option<Duration>,
 }
 
 /// Why a recipe cannot be built.

@@ -44,6 +44,10 @@ pub trait Observed: Env {
     fn after_answer(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
+
+    /// The client's process ends as a program does that has done its work, and another takes its place: the tasks that it
+    /// has in the background are dropped, and its connections closed. Only the task that calls this goes on.
+    fn end_process(&self);
 }
 
 /// What it takes to understand the commands of a recipe.
@@ -100,6 +104,11 @@ impl<W: Observed> Recorded<W> {
     /// Which client this is.
     pub fn client(&self) -> u32 {
         self.client
+    }
+
+    /// The client's process ends, and another takes its place: see [`Observed::end_process`].
+    pub fn end_process(&self) {
+        self.world.end_process();
     }
 
     /// Begins an operation and returns its number.

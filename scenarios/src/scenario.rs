@@ -111,6 +111,10 @@ pub struct LockPart {
     /// The deadline of every caller: after so long it has its answer, however many retries are left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
+    /// For how long a hold is renewed at most, by recipes that renew it: then it ends with its TTL, however long its
+    /// work takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_hold: Option<Span>,
 }
 
 /// What clients do under the lock.
@@ -148,6 +152,10 @@ pub struct RegisterPart {
     /// Whether the register keeps the highest fencing token it has seen, and refuses lower ones.
     #[serde(default)]
     pub fenced: bool,
+    /// Whether the work stops as soon as its lock is lost, where the recipe tells. Otherwise a client looks only before
+    /// it writes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stops: bool,
     /// What clients drop half-way, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop: Option<DropPart>,
@@ -167,6 +175,13 @@ pub struct DropPart {
     /// Whether one that has got the lock is dropped after its work, in the place of a release.
     #[serde(default)]
     pub guard: bool,
+    /// Whether the releases of all others are dropped as soon as they have begun.
+    #[serde(default)]
+    pub release: bool,
+    /// Whether the client's process ends behind it, as soon as its lock has nothing left to do in the background; the
+    /// next acquisition is another process's.
+    #[serde(default)]
+    pub ends: bool,
 }
 
 impl DropPart {

@@ -81,11 +81,14 @@ impl<W: Observed> Trial<W> {
             jitter: scenario.lock.jitter.0,
             give_up: scenario.lock.give_up.map(|span| span.0),
             deadline: scenario.lock.deadline.map(|span| span.0),
+            max_hold: scenario.lock.max_hold.map(|span| span.0),
         };
-        let (prizes, register, fenced) = match &scenario.workload {
-            WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false),
-            WorkloadPart::Register(register) => (None, Some(INITIAL), register.fenced),
+        let (prizes, register, fenced, stops) = match &scenario.workload {
+            WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false, false),
+            WorkloadPart::Register(it) => (None, Some(INITIAL), it.fenced, it.stops),
         };
+        // A lock without validity or with a known flaw claims neither to end its holds nor to tell.
+        let is_told = about.is_sound() && about.validity == Validity::Tracked;
         let resource = scenario.resource();
         let head = Head {
             format: FORMAT.to_owned(),
@@ -108,6 +111,8 @@ impl<W: Observed> Trial<W> {
             deadline_ns: scenario.lock.deadline.map(Span::ns),
             overrun_ns: scenario.overrun(exact).map(picklock::time::span_ns),
             renewed: about.renewed,
+            longest_hold_ns: scenario.lock.max_hold.filter(|_| is_told).map(Span::ns),
+            stops: stops && is_told,
             commands_within_milli: scenario.commands_within_milli(),
             available_within_ns: scenario.available_within.map(Span::ns),
             woken_within_ns: scenario.woken_within.map(Span::ns),

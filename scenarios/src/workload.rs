@@ -6,7 +6,9 @@
 mod bonus_pool;
 mod register;
 
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use history::What;
@@ -14,12 +16,12 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
-use crate::call::{answered, within};
-use crate::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
+use crate::call::answered;
+use crate::recipe::{BoxFuture, Drained, Held, NotHeld, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
-pub use register::{INITIAL, REFUSED};
+pub use register::{INITIAL, LOST, REFUSED};
 
 /// What clients do under the lock.
 pub trait Workload<W: Observed>: Send + Sync {
@@ -86,20 +88,24 @@ async fn acquire<W: Observed>(
     acquire_ended(env, op, acquired)
 }
 
-/// The same, dropped where it has not ended within this time: then nobody knows what has become of it.
+/// The same, dropped where it has not ended within this time: then nobody knows what has become of it, and there is what
+/// waits for what is done about it in the background.
 async fn acquire_within<W: Observed>(
     env: &Recorded<W>,
     recipe: &dyn Recipe<Recorded<W>>,
     span: Duration,
-) -> Option<Box<dyn Held>> {
+) -> Result<Option<Box<dyn Held>>, Drained> {
     let op = env.invoke(What::Acquire);
     // With the statement ends the acquisition, before its end is written down.
-    let acquired = within(env, span, pin!(recipe.acquire(env.clone(), env.client()))).await;
-    if let Some(acquired) = acquired {
-        return acquire_ended(env, op, acquired);
+    let acquired = recipe.acquire_within(env.clone(), env.client(), span).await;
+    match acquired {
+        Ok(acquired) => Ok(acquire_ended(env, op, acquired)),
+        Err(drained) => {
+            let why = "dropped before it had ended";
+            env.end_with(op, |texts| What::AcquireUnknown(texts.intern(why)));
+            Err(drained)
+        }
     }
-    env.end_with(op, |texts| What::AcquireUnknown(texts.intern("dropped before it had ended")));
-    None
 }
 
 /// Writes down how an acquisition has ended.
@@ -127,11 +133,22 @@ fn acquire_ended<W: Observed>(
     }
 }
 
-/// Drops what was got in the place of a release: nobody is told what becomes of it.
-fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
+/// Drops what was got in the place of a release: nobody is told what becomes of it, and there is what waits for that.
+fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) -> Drained {
     let op = env.invoke(What::Release);
+    let drained = held.drained();
     drop(held);
     env.end_with(op, |texts| What::ReleaseUnknown(texts.intern("dropped without a release")));
+    drained
+}
+
+/// Begins a release, and drops it at once, as a time limit does that is over: nobody is told what becomes of it.
+async fn drop_release<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
+    let op = env.invoke(What::Release);
+    let mut release = held.release();
+    poll_fn(|cx| Poll::Ready(drop(release.as_mut().poll(cx)))).await;
+    drop(release);
+    env.end_with(op, |texts| What::ReleaseUnknown(texts.intern("dropped half-way")));
 }
 
 /// Releases the lock, and writes down how that ended.

@@ -85,6 +85,13 @@ pub struct Head {
     /// Whether every hold is renewed until it is released or lost, as the recipe claims.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renewed: bool,
+    /// For how long a hold is renewed at most, as the recipe claims, in nanoseconds from its request; none where it
+    /// claims nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_hold_ns: Option<u64>,
+    /// Whether work stops once its client is told that the lock is lost, and the recipe claims to tell in time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stops: bool,
     /// How many commands it may take to get the lock once, in thousandths; none where nothing is said of
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

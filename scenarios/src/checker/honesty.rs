@@ -2,14 +2,16 @@
 //!
 //! Invariant: a client is blamed only for what is false in every reading. *Released* is false if no command of the
 //! acquisition may have ended its hold; *already expired* and *taken by another* are false if the release itself
-//! has deleted the one key that the acquisition had made. That the lock was surely not taken is false if the
+//! has deleted the one key that the acquisition had made, and where that key could not have gone by then in any other
+//! way. That the lock was surely not taken is false if the
 //! acquisition gives back, with a command that was sent only after it had said so, more than it had been told of.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
 use std::collections::BTreeMap;
 
+use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Answer, CommandOp, Head, Text, Texts, Touch, What};
+use history::{Answer, CommandOp, Head, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
@@ -40,6 +42,8 @@ struct Statements {
     releasing: bool,
     /// Its release has deleted a key that held its own value.
     deleted: bool,
+    /// Its key lives at least until then, by a clock that runs as fast as the one of events, unless somebody deletes it.
+    lives_until_ns: u64,
     /// It has said that it surely has not got the lock; the last command that anybody had sent by then.
     refused: Option<u32>,
     /// What it has handed on since.
@@ -53,6 +57,8 @@ struct Honesty {
     open: BTreeMap<u32, Statements>,
     /// The last command that was sent.
     last_op: u32,
+    /// A fault, or a command that does not ask whose key it is, may have taken a key away.
+    taken: bool,
     judged: bool,
     first: Option<Witness>,
 }
@@ -63,12 +69,16 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 
 impl Checker for Honesty {
     fn see(&mut self, seen: &EventView<'_>) {
-        let EventView { event, texts, .. } = *seen;
+        let EventView { event, head, texts, .. } = *seen;
         if let Some(command) = seen.command {
             return match event.what {
                 What::Command { .. } => self.sends(event.op, &command),
                 what => self.ends(event.op, &command, what),
             };
+        }
+        if let What::Fault { fault, .. } = event.what {
+            self.taken |= fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
+            return;
         }
         let acquisition = event.acquisition;
         match event.what {
@@ -79,7 +89,12 @@ impl Checker for Honesty {
             What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
             What::Release => self.with(acquisition, |it| it.releasing = true),
             What::NotAcquired(_) => self.refused(acquisition),
-            What::Released(told) => self.released(acquisition, told, texts),
+            What::Released(told) => {
+                // In real time a key may go in ways that no history tells of.
+                let surely = head.exact && !self.taken;
+                let now_ns = event.at_ns.saturating_add(head.margin_ns);
+                self.released(acquisition, surely.then_some(now_ns), texts.get(told));
+            }
             What::AcquireUnknown(_) | What::ReleaseUnknown(_) => {
                 self.open.remove(&acquisition);
             }
@@ -106,7 +121,13 @@ impl Honesty {
 
     fn sends(&mut self, op: u32, command: &CommandOp) {
         self.last_op = op;
+        let plain = !command.intent.compares;
+        self.taken |= plain && (frees(command.intent.touch) || overwrites(command.intent.touch));
         self.with(command.acquisition, |it| {
+            if let Touch::Extend(ttl_ns) = command.intent.touch {
+                let until_ns = command.invoke_ns.saturating_add(ttl_ns);
+                it.lives_until_ns = it.lives_until_ns.min(until_ns);
+            }
             if makes(command.intent.touch) {
                 it.unknown += 1;
                 let first = *it.node.get_or_insert(command.node);
@@ -128,6 +149,10 @@ impl Honesty {
         if makes(intent.touch) {
             it.unknown -= 1;
             it.made += u32::from(makes(touch));
+        }
+        if let Touch::Create(ttl_ns) = touch {
+            let until_ns = ttl_ns.map_or(u64::MAX, |it| command.invoke_ns.saturating_add(it));
+            it.lives_until_ns = until_ns;
         }
         // Who hands on says 1 or 2 where it had the lock or a place in line, and otherwise has nothing to give.
         let hands_on = intent.compares && intent.touch == Touch::Unknown;
@@ -171,14 +196,21 @@ impl Honesty {
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
-    fn released(&mut self, acquisition: u32, told: Text, texts: &Texts) {
+    /// It was told this of its release; `now_ns` where a key that lives longer can surely not have gone by itself.
+    fn released(&mut self, acquisition: u32, now_ns: Option<u64>, told: &str) {
         let Some(it) = self.open.remove(&acquisition) else { return };
         self.judged = true;
-        let (client, told) = (it.client, texts.get(told));
+        let client = it.client;
         let but = match told {
             RELEASED if it.freeing == 0 && !it.freed => "no command of it had ended its hold",
             _ if NOT_ITS_OWN.contains(&told) && it.has_deleted_its_own() => {
                 "its release had deleted the key that it had made"
+            }
+            _ if NOT_ITS_OWN.contains(&told)
+                && it.has_one_key()
+                && now_ns.is_some_and(|now_ns| now_ns < it.lives_until_ns) =>
+            {
+                "nothing but its release could have ended its hold by then"
             }
             _ => return,
         };
@@ -190,13 +222,23 @@ impl Honesty {
 impl Statements {
     /// Whether what its release deleted was surely the key of its hold.
     fn has_deleted_its_own(&self) -> bool {
-        self.deleted && self.made == 1 && self.unknown == 0 && !self.several
+        self.deleted && self.has_one_key()
+    }
+
+    /// Whether it has surely made the one key of its hold.
+    fn has_one_key(&self) -> bool {
+        self.made == 1 && self.unknown == 0 && !self.several
     }
 }
 
 /// Whether this makes the key.
 fn makes(touch: Touch) -> bool {
     matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
+}
+
+/// Whether this puts another value in the place of the key's, or may.
+fn overwrites(touch: Touch) -> bool {
+    matches!(touch, Touch::Overwrite(_))
 }
 
 /// Whether this ends the hold of whoever has the key, or may.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had neither
 //! tried nor waited for an answer in the last three fifths of a TTL. Renewals that were tried in vain say nothing
-//! of the lock. A client that stood still or whose clock ran off may not have known that it was time. That can be
+//! of the lock; nor is a hold renewed for longer than the longest that the recipe is set to. A client that stood still or whose clock ran off may not have known that it was time. That can be
 //! said only where nothing comes between what a client does and its stamp.
 
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ const FIFTHS: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     client: u32,
+    /// When it last began to ask for the lock.
+    sent_ns: u64,
     /// The end of its validity; none before it is granted.
     until_ns: Option<u64>,
     /// When it was last seen to do anything for it.
@@ -70,7 +72,9 @@ impl Checker for Renewals {
         match what {
             What::Acquire => {
                 let excused = self.drifting || self.struck.contains(&client);
-                let it = Hold { client, until_ns: None, moved_ns: at_ns, open: 0, excused };
+                let sent_ns = at_ns;
+                let it =
+                    Hold { client, sent_ns, until_ns: None, moved_ns: at_ns, open: 0, excused };
                 self.holds.insert(acquisition, it);
             }
             What::Acquired => self.with(acquisition, |it| it.moved_ns = at_ns),
@@ -78,6 +82,9 @@ impl Checker for Renewals {
                 it.moved_ns = at_ns;
                 it.until_ns = it.until_ns.max(Some(until_ns));
             }),
+            What::Phase(Phase::AcquireBeforeSend) => {
+                self.with(acquisition, |it| it.sent_ns = at_ns);
+            }
             What::Phase(Phase::RenewBeforeSend) => {
                 self.renewed = true;
                 self.with(acquisition, |it| it.moved_ns = at_ns);
@@ -133,6 +140,11 @@ impl Renewals {
         let Some(until_ns) = it.until_ns.filter(|until_ns| *until_ns <= at_ns) else { return };
         let idle_ns = until_ns.saturating_sub(moved_ns);
         if it.excused || it.open > 0 || idle_ns <= head.ttl_ns / 5 * FIFTHS {
+            return;
+        }
+        // A hold that has a longest is not renewed beyond it.
+        let longest_ns = head.longest_hold_ns.unwrap_or(u64::MAX);
+        if until_ns > it.sent_ns.saturating_add(longest_ns) {
             return;
         }
         let summary = format!(

@@ -327,8 +327,13 @@ impl Tape {
     }
 
     /// An update that surely wrote nothing.
-    pub(super) fn update_nothing(mut self, client: u32, span: Range<u64>) -> Self {
-        let why = self.history.texts.intern("stale");
+    pub(super) fn update_nothing(self, client: u32, span: Range<u64>) -> Self {
+        self.update_fails(client, span, "stale")
+    }
+
+    /// An update that fails for this reason.
+    pub(super) fn update_fails(mut self, client: u32, span: Range<u64>, why: &str) -> Self {
+        let why = self.history.texts.intern(why);
         self.op(client, client, span, What::Update, What::NotUpdated(why));
         self
     }

@@ -6,7 +6,7 @@
 use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
-use super::shipped::{COMMON, Shipped, WaitStrategy};
+use super::shipped::{COMMON, Shipped, WaitStrategy, watched};
 use super::{About, Params};
 
 pub(super) static ABOUT: About = About {
@@ -20,5 +20,6 @@ pub(super) static ABOUT: About = About {
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    Shipped::new(params, WaitStrategy::Poll, |options| options.watchdog().native())
+    let renewal = watched(&params);
+    Shipped::new(params, WaitStrategy::Poll, |options| options.renewal(renewal).native())
 }

@@ -5,7 +5,7 @@
 use picklock::OptionsError;
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
-use super::shipped::Shipped;
+use super::shipped::{Shipped, watched};
 use super::{About, Params, redlock};
 
 pub(super) static ABOUT: About = About {
@@ -17,5 +17,6 @@ pub(super) static ABOUT: About = About {
 
 /// The recipe.
 pub(super) fn recipe(params: Params) -> Result<Shipped, OptionsError> {
-    redlock::on_nodes(params, |options| options.watchdog())
+    let renewal = watched(&params);
+    redlock::on_nodes(params, |options| options.renewal(renewal))
 }

@@ -2,15 +2,19 @@
 //!
 //! Invariant: nothing is added here but the boxing, so what is tested is what is used.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use picklock::env::Env;
-use picklock::options::OptionsBuilder;
+use picklock::options::{OptionsBuilder, Renewal};
 use picklock::{
     Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
 };
 
-use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome, Validity, article};
+use super::{
+    About, BoxFuture, Drained, Held, NotHeld, Params, Recipe, ReleaseOutcome, Validity, article,
+};
+use crate::call::within;
 
 /// What there is to say of a lock of the library that says nothing else.
 pub(super) const COMMON: About = About {
@@ -23,6 +27,11 @@ pub(super) const COMMON: About = About {
     validity: Validity::Tracked,
     ..article::COMMON
 };
+
+/// The recipe's way to renew its holds: at a third of the TTL, for no longer than the scenario says.
+pub(super) fn watched(params: &Params) -> Renewal {
+    Renewal { every: params.ttl / 3, max_hold: params.max_hold }
+}
 
 /// Longer than any run: the retries end the wait.
 const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -60,38 +69,49 @@ impl Shipped {
         Ok(Self { params, options, way })
     }
 
-    async fn guard<E: Env>(&self, env: E) -> Result<Guard<E>, NotHeld> {
-        let Params { node, retries, pause, jitter, give_up, .. } = self.params;
+    fn lock<E: Env>(&self, env: E) -> Result<Lock<E>, OptionsError> {
         let (key, options) = (self.params.key.clone(), self.options.clone());
-        let cannot = |error: OptionsError| article::not_held(&error.to_string());
+        let node = self.params.node;
+        Ok(match self.way {
+            WaitStrategy::Poll | WaitStrategy::Notify => {
+                Lock::Single(Single::new(env, node, key, options)?)
+            }
+            WaitStrategy::Nodes(nodes) => {
+                Lock::Redlock(Redlock::new(env, (0..nodes).map(Node), key, options)?)
+            }
+            WaitStrategy::Line => Lock::Queue(Queue::new(env, node, key, options)?),
+        })
+    }
+
+    async fn guard<E: Env>(&self, env: &E, lock: &Lock<E>) -> Result<Guard<E>, NotAcquired> {
+        let Params { retries, pause, jitter, give_up, .. } = self.params;
         let deadline = self.params.deadline.unwrap_or(NO_DEADLINE);
         // Who asks anew is ended by the time that the retries may take, and not by their number.
         let max_retries = give_up.is_none().then_some(retries);
         let poll = Poll { base: pause, jitter, max_retries };
         let unlimited = Poll { max_retries: None, ..poll };
-        let round = pause.saturating_add(jitter).saturating_add(options.call_timeout());
+        let round = pause.saturating_add(jitter).saturating_add(self.options.call_timeout());
         let as_long = round.saturating_mul(retries).min(deadline);
-        Ok(match self.way {
-            WaitStrategy::Poll => {
-                let lock = Single::new(env.clone(), node, key, options).map_err(cannot)?;
-                let span = if give_up.is_some() { as_long } else { deadline };
-                self.again_and_again(&env, span, |span| lock.acquire(span, poll)).await?
+        let span = if give_up.is_some() { as_long } else { deadline };
+        match lock {
+            Lock::Single(lock) if self.way == WaitStrategy::Notify => {
+                self.again_and_again(env, as_long, |span| lock.acquire(span, unlimited)).await
             }
-            WaitStrategy::Notify => {
-                let lock = Single::new(env.clone(), node, key, options).map_err(cannot)?;
-                self.again_and_again(&env, as_long, |span| lock.acquire(span, unlimited)).await?
+            Lock::Single(lock) => {
+                self.again_and_again(env, span, |span| lock.acquire(span, poll)).await
             }
-            WaitStrategy::Nodes(nodes) => {
-                let nodes = (0..nodes).map(Node);
-                let lock = Redlock::new(env.clone(), nodes, key, options).map_err(cannot)?;
-                let span = if give_up.is_some() { as_long } else { deadline };
-                self.again_and_again(&env, span, |span| lock.acquire(span, poll)).await?
+            Lock::Redlock(lock) => {
+                self.again_and_again(env, span, |span| lock.acquire(span, poll)).await
             }
-            WaitStrategy::Line => {
-                let lock = Queue::new(env.clone(), node, key, options).map_err(cannot)?;
-                self.again_and_again(&env, as_long, |span| lock.acquire(span)).await?
+            Lock::Queue(lock) => {
+                self.again_and_again(env, as_long, |span| lock.acquire(span)).await
             }
-        })
+        }
+    }
+
+    async fn hold<E: Env>(&self, env: &E, lock: &Lock<E>) -> Result<Box<dyn Held>, NotHeld> {
+        let guard = Some(self.guard(env, lock).await?);
+        Ok(Box::new(HeldGuard { guard, lock: lock.clone() }))
     }
 
     /// Waits as long as the scenario says for one go, gives up, and asks anew, until it has waited for `as_long`.
@@ -115,9 +135,50 @@ impl Shipped {
     }
 }
 
+/// A lock of the library.
+#[derive(Clone)]
+enum Lock<E: Env> {
+    Single(Single<E>),
+    Redlock(Redlock<E>),
+    Queue(Queue<E>),
+}
+
+impl<E: Env> Lock<E> {
+    async fn drain(self) {
+        match self {
+            Self::Single(lock) => lock.drain().await,
+            Self::Redlock(lock) => lock.drain().await,
+            Self::Queue(lock) => lock.drain().await,
+        }
+    }
+}
+
+fn cannot(error: OptionsError) -> NotHeld {
+    article::not_held(&error.to_string())
+}
+
 impl<E: Env> Recipe<E> for Shipped {
     fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
-        Box::pin(async move { Ok(Box::new(self.guard(env).await?) as Box<dyn Held>) })
+        Box::pin(async move {
+            let lock = self.lock(env.clone()).map_err(cannot)?;
+            self.hold(&env, &lock).await
+        })
+    }
+
+    fn acquire_within(
+        &self,
+        env: E,
+        _client: u32,
+        span: Duration,
+    ) -> BoxFuture<'_, Result<Result<Box<dyn Held>, NotHeld>, Drained>> {
+        Box::pin(async move {
+            let lock = match self.lock(env.clone()) {
+                Ok(lock) => lock,
+                Err(error) => return Ok(Err(cannot(error))),
+            };
+            let acquired = within(&env, span, pin!(self.hold(&env, &lock))).await;
+            acquired.ok_or_else(|| Box::pin(lock.drain()) as Drained)
+        })
     }
 }
 
@@ -127,23 +188,45 @@ impl From<NotAcquired> for NotHeld {
     }
 }
 
-impl<E: Env> Held for Guard<E> {
+/// A guard, and the lock that it is of.
+struct HeldGuard<E: Env> {
+    /// None once it was lost and its work stopped.
+    guard: Option<Guard<E>>,
+    lock: Lock<E>,
+}
+
+impl<E: Env> Held for HeldGuard<E> {
     fn is_valid(&self) -> bool {
-        Guard::is_valid(self)
+        self.guard.as_ref().is_some_and(Guard::is_valid)
     }
 
     fn fence(&self) -> Option<u64> {
-        Guard::fence(self).map(picklock::Fence::get)
+        self.guard.as_ref().and_then(Guard::fence).map(picklock::Fence::get)
     }
 
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
         Box::pin(async move {
-            match Guard::release(*self).await {
+            let Some(guard) = self.guard else {
+                return ReleaseOutcome::Unknown("dropped when it was lost".to_owned());
+            };
+            match guard.release().await {
                 Released::Released => ReleaseOutcome::Answered("released"),
                 Released::AlreadyExpired => ReleaseOutcome::Answered("already expired"),
                 Released::TakenByOther => ReleaseOutcome::Answered("taken by another"),
                 Released::Unknown(error) => ReleaseOutcome::Unknown(error.to_string()),
             }
+        })
+    }
+
+    fn drained(&self) -> Drained {
+        Box::pin(self.lock.clone().drain())
+    }
+
+    fn run<'a>(&'a mut self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(guard) = self.guard.take() else { return false };
+            self.guard = guard.run(work).await.ok().map(|((), guard)| guard);
+            self.guard.is_some()
         })
     }
 }

@@ -196,6 +196,10 @@ impl Scenario {
             let why = "deadline is 0: a caller without any time gets nothing".to_owned();
             return wrong("lock.deadline", why);
         }
+        if self.lock.max_hold.is_some_and(|it| it.0.is_zero()) {
+            let why = "max_hold is 0: nothing would ever be renewed".to_owned();
+            return wrong("lock.max_hold", why);
+        }
         self.check_search()?;
         self.check_servers()?;
         // An answer that always comes when the lock is over grants nothing to anybody.
@@ -220,7 +224,7 @@ impl Scenario {
                 wrong("workload.register.drop.every", why)
             }
             WorkloadPart::Register(RegisterPart { drop: Some(drop), .. })
-                if drop.after.is_none() && !drop.guard =>
+                if drop.after.is_none() && !drop.guard && !drop.release =>
             {
                 let why =
                     "it drops nothing: write after = \"30ms\" for acquisitions, guard = true for \

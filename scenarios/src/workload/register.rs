@@ -6,14 +6,15 @@
 //! fault touches, so that what harms it is the lock's doing. Deliberately absent: INCR, which would
 //! make the lock superfluous.
 
+use std::future::ready;
 use std::time::Duration;
 
 use history::{Update, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 
-use super::{Workload, acquire, acquire_within, call, drop_guard, number, release};
-use crate::recipe::{BoxFuture, Held, Recipe};
+use super::{Workload, acquire, acquire_within, call, drop_guard, drop_release, number, release};
+use crate::recipe::{BoxFuture, Drained, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::{DropPart, RegisterPart};
 
@@ -21,6 +22,8 @@ use crate::scenario::{DropPart, RegisterPart};
 pub const INITIAL: i64 = 0;
 /// What an update says that the register has refused.
 pub const REFUSED: &str = "refused: stale token";
+/// What an update says whose lock was lost before it wrote.
+pub const LOST: &str = "lock lost";
 /// The code of that refusal.
 const STALE: &str = "STALE";
 /// A register that asks for fencing tokens: it keeps the highest it has seen, whether it came with a
@@ -40,9 +43,9 @@ return redis.call('HGET', KEYS[1], 'value')
 ";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
-    let RegisterPart { hold, rounds, think, fenced, drop } = *part;
+    let RegisterPart { hold, rounds, think, fenced, stops, drop } = *part;
     let key = format!("{prefix}register");
-    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, drop }
+    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, stops, drop }
 }
 
 pub(super) struct Register {
@@ -52,6 +55,7 @@ pub(super) struct Register {
     rounds: u32,
     think: Duration,
     fenced: bool,
+    stops: bool,
     drop: Option<DropPart>,
 }
 
@@ -88,7 +92,35 @@ impl Register {
         Command::new("EVAL").arg(FENCED).int(1).arg(&self.key).arg(&token)
     }
 
-    async fn update<W: Observed>(&self, env: &Recorded<W>, held: &dyn Held) {
+    /// One acquisition, with its work; gives what waits for what is left of it in the background.
+    async fn round<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        recipe: &dyn Recipe<Recorded<W>>,
+        dropped: Option<DropPart>,
+    ) -> Drained {
+        let acquired = match dropped.and_then(|drop| drop.after) {
+            Some(after) => match acquire_within(env, recipe, after.0).await {
+                Ok(acquired) => acquired,
+                Err(drained) => return drained,
+            },
+            None => acquire(env, recipe).await,
+        };
+        if let Some(mut held) = acquired {
+            env.mark(Mark::Phase(Phase::Hold));
+            self.update(env, &mut *held).await;
+            if dropped.is_some_and(|drop| drop.guard) {
+                return drop_guard(env, held);
+            }
+            match self.drop {
+                Some(DropPart { release: true, .. }) => drop_release(env, held).await,
+                _ => release(env, held).await,
+            }
+        }
+        Box::pin(ready(()))
+    }
+
+    async fn update<W: Observed>(&self, env: &Recorded<W>, held: &mut dyn Held) {
         let op = env.invoke(What::Update);
         let not = |why: &str| env.end_with(op, |texts| What::NotUpdated(texts.intern(why)));
         let token = held.fence().filter(|_| self.fenced);
@@ -97,9 +129,14 @@ impl Register {
             Err(error) if error.has_code(STALE) => return not(REFUSED),
             Err(error) => return not(&format!("register not read: {error}")),
         };
-        env.sleep(self.hold).await;
-        if !held.is_valid() {
-            return not("lock lost");
+        let done = if self.stops {
+            held.run(Box::pin(env.sleep(self.hold))).await
+        } else {
+            env.sleep(self.hold).await;
+            true
+        };
+        if !done || !held.is_valid() {
+            return not(LOST);
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
         let update = Update { read, written: read.saturating_add(1), token };
@@ -131,16 +168,10 @@ impl<W: Observed> Workload<W> for Register {
                 }
                 let env = client.begin_acquisition();
                 let dropped = self.drop.filter(|drop| drop.strikes(round));
-                let acquired = match dropped.and_then(|drop| drop.after) {
-                    Some(after) => acquire_within(&env, recipe, after.0).await,
-                    None => acquire(&env, recipe).await,
-                };
-                let Some(held) = acquired else { continue };
-                env.mark(Mark::Phase(Phase::Hold));
-                self.update(&env, &*held).await;
-                match dropped {
-                    Some(DropPart { guard: true, .. }) => drop_guard(&env, held),
-                    _ => release(&env, held).await,
+                let drained = self.round(&env, recipe, dropped).await;
+                if dropped.is_some_and(|drop| drop.ends) {
+                    drained.await;
+                    client.end_process();
                 }
             }
         })

@@ -216,6 +216,8 @@ impl Env for LiveEnv {
         }
         let running = Running::begin(&self.running);
         let process = Arc::clone(&self.process);
+        // Now, and not when it is polled first: by then its process may have ended.
+        let ends = process.ends();
         self.inner().spawn(async move {
             // Held here, and not beside the task, so that it goes with a task that is never polled.
             let _running = running;
@@ -223,7 +225,7 @@ impl Env for LiveEnv {
                 process.running().await;
                 task.await;
             };
-            process.unless_gone(work).await;
+            process.unless_ended(ends, work).await;
         });
     }
 
@@ -258,6 +260,11 @@ impl Observed for LiveEnv {
 
     fn run_ns_at(&self, at: Instant) -> u64 {
         self.process.clock().moment(at.as_ns()).saturating_sub(self.origin.as_ns())
+    }
+
+    fn end_process(&self) {
+        self.process.end_tasks();
+        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = (self.anew)();
     }
 
     async fn before_send(&self, node: Node, command: &Command) {

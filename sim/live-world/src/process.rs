@@ -47,6 +47,8 @@ struct RunState {
     comes_back: bool,
     /// How many times it has been there again.
     lives: u32,
+    /// How many times it has ended with its work done.
+    ends: u32,
 }
 
 impl ClientProcess {
@@ -169,12 +171,39 @@ impl ClientProcess {
         let _ = self.state.subscribe().wait_for(runs).await;
     }
 
+    /// How many times it has ended with its work done.
+    pub(super) fn ends(&self) -> u32 {
+        self.state.borrow().ends
+    }
+
+    /// It has done its work and ends: its tasks are dropped.
+    pub(super) fn end_tasks(&self) {
+        self.state.send_modify(|it| it.ends += 1);
+    }
+
     /// Does this work; drops it, and returns `None`, once the process is gone.
     pub(super) async fn unless_gone<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        self.unless(|_| false, work).await
+    }
+
+    /// The same of a task, which goes as well once the process has ended more than so many times.
+    pub(super) async fn unless_ended<T>(
+        &self,
+        ends: u32,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        self.unless(move |it| it.ends != ends, work).await
+    }
+
+    async fn unless<T>(
+        &self,
+        over: impl Fn(&RunState) -> bool,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
         let mut state = self.state.subscribe();
         let life = state.borrow().lives;
         // By now it may be there again, and this work belonged to its life before.
-        let mut gone = pin!(state.wait_for(move |it| it.gone || it.lives != life));
+        let mut gone = pin!(state.wait_for(move |it| it.gone || it.lives != life || over(it)));
         let mut work = pin!(work);
         poll_fn(|cx| {
             if gone.as_mut().poll(cx).is_ready() {
@@ -223,6 +252,24 @@ mod tests {
         assert!(!process.is_busy(1) && !process.stop());
         process.revive();
         assert!(process.is_gone() && !process.is_revived().await, "it was not to come back");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ends_drops_its_tasks_and_goes_on() {
+        let process = Arc::new(process());
+        let ends = process.ends();
+        process.end_tasks();
+        assert_eq!(process.unless_ended(ends, async { 1 }).await, None, "also one not yet begun");
+        assert_eq!(process.unless_ended(process.ends(), async { 1 }).await, Some(1));
+        assert_eq!(process.unless_gone(async { 1 }).await, Some(1));
+        let theirs = Arc::clone(&process);
+        let begun = tokio::spawn(async move {
+            theirs.unless_ended(theirs.ends(), std::future::pending::<()>()).await
+        });
+        tokio::task::yield_now().await;
+        process.end_tasks();
+        assert_eq!(begun.await.unwrap(), None);
+        assert!(!process.is_gone());
     }
 
     #[tokio::test]

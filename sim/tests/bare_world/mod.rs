@@ -186,6 +186,9 @@ impl Observed for BareEnv {
     fn run_ns_at(&self, at: Instant) -> u64 {
         at.as_ns()
     }
+
+    /// Its tasks all belong to one process, which does not end.
+    fn end_process(&self) {}
 }
 
 /// What a connection for listening has heard, and who waits for more.

@@ -100,6 +100,10 @@ impl Observed for VirtualEnv {
     fn run_ns_at(&self, at: Instant) -> u64 {
         with(|sim| sim.processes[self.process].clock.moment(at.as_ns()))
     }
+
+    fn end_process(&self) {
+        with_counted(|sim| sim.end_process(self.process));
+    }
 }
 
 /// A process's connection to a server.

@@ -177,7 +177,17 @@ impl Executor {
         let it = &mut self.processes[process as usize];
         it.state = ProcessState::Crashed;
         it.deferred.clear();
-        for (task, _) in self.tasks.all().into_iter().filter(|(_, of)| *of == process) {
+        self.end_tasks(|_, of| of == process);
+    }
+
+    /// Ends all tasks of a process but the one that is being polled.
+    pub(super) fn end_others(&mut self, process: u32) {
+        let current = self.current;
+        self.end_tasks(|task, of| of == process && task != current);
+    }
+
+    fn end_tasks(&mut self, which: impl Fn(u32, u32) -> bool) {
+        for (task, _) in self.tasks.all().into_iter().filter(|(task, of)| which(*task, *of)) {
             let left = self.tasks.end(task);
             self.ended.extend(left);
         }

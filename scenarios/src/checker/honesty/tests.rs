@@ -249,3 +249,41 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn not_its_own_is_false_where_only_its_release_can_have_ended_the_hold() {
+    let exact = |tape: Tape| tape.with(|it| it.exact = true);
+    // The key was asked for at 91, so it lives until 1,091 at least.
+    let lost = || exact(granted().command(1, 210..250, DELETE, None));
+    let found_nothing = |span| lost().command(1, span, DELETE, Some(Touch::None));
+    let says = |tape: Tape, at_ns: u64, words| outcome(tape.releases_told(1, 200..at_ns, words));
+    let expired = |tape, at_ns| says(tape, at_ns, "already expired");
+    assert_eq!(expired(found_nothing(260..290), 300), Violated);
+    assert_eq!(says(found_nothing(260..290), 300, "taken by another"), Violated);
+    assert_eq!(says(found_nothing(260..290), 300, "released"), Held);
+    assert_eq!(expired(found_nothing(260..1_080), 1_090), Violated);
+    assert_eq!(expired(found_nothing(260..1_080), 1_091), Held, "it may have expired");
+    assert_eq!(expired(found_nothing(260..290).margin(791), 300), Held, "by the server's clock");
+    assert_eq!(expired(found_nothing(260..290).margin(790), 300), Violated);
+    assert_eq!(expired(exact(granted()), 300), Violated, "it is there");
+    assert_eq!(expired(found_nothing(260..290).with(|it| it.exact = false), 300), Held);
+    let of = |ttl_ns| Intent { touch: Touch::Extend(ttl_ns), compares: true };
+    assert_eq!(expired(found_nothing(260..290).did(1, 150..160, of(151)), 300), Violated);
+    assert_eq!(expired(found_nothing(260..290).did(1, 150..160, of(150)), 300), Held);
+}
+
+#[test]
+fn a_key_that_something_else_may_have_taken_proves_nothing() {
+    let expired = |tape: Tape| {
+        let tape = tape.with(|it| it.exact = true).command(1, 210..250, DELETE, None);
+        outcome(tape.releases_told(1, 200..300, "already expired"))
+    };
+    assert_eq!(expired(granted()), Violated);
+    for fault in [Fault::Evict, Fault::Failover, Fault::Drift, Fault::ClockStep] {
+        assert_eq!(expired(granted().struck(fault, 0, 50)), Held, "{fault:?}");
+    }
+    assert_eq!(expired(granted().struck(Fault::LoseReply, 1, 215)), Violated);
+    assert_eq!(expired(granted().did(2, 150..160, DEL)), Held, "another's that asks nobody");
+    assert_eq!(expired(granted().did(2, 150..160, DELETE)), Violated, "another's of its own key");
+    assert_eq!(expired(granted().to(1, "lock").did(1, 92..99, CREATE)), Held, "on several servers");
+}

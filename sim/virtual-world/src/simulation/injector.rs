@@ -278,6 +278,18 @@ impl Simulation {
     /// Ends a process at once.
     pub(crate) fn crash(&mut self, process: u32) {
         self.executor.crash(process);
+        self.ends(process);
+    }
+
+    /// A process ends by itself, and another takes its place at once: only the task that says so goes on.
+    pub(crate) fn end_process(&mut self, process: u32) {
+        self.executor.end_others(process);
+        self.ends(process);
+        self.processes[process].forget_conns();
+    }
+
+    /// A process holds no lock any more, and has no connections.
+    fn ends(&mut self, process: u32) {
         self.nemesis.holders[process as usize] = false;
         self.nemesis.cues.dies(process);
         for conn in self.network.conns_where(|it| it.process == process) {

@@ -1,6 +1,7 @@
 //! What a fault leaves of a call, and of the lock.
 
 use picklock::{Options, Single};
+use scenarios::record::Observed;
 
 use super::super::network::Direction;
 use super::super::simulation::Simulation;
@@ -51,6 +52,37 @@ fn a_crashed_client_sends_no_release() {
     hold_for(2, 50 * MS);
     until(600 * MS_NS);
     assert!(value().is_none());
+}
+
+/// A client that takes the lock and drops it, waits for what is left to do or not, and ends.
+fn drop_and_end(process: u32, drains: bool) {
+    task(process, async move {
+        let env = VirtualEnv::of(process);
+        let options = Options::builder(500 * MS).build().unwrap();
+        let lock = Single::new(env, Node(0), *b"k", options).unwrap();
+        drop(lock.try_acquire().await.unwrap());
+        if drains {
+            lock.drain().await;
+        }
+        env.end_process();
+        say("another process");
+        ask(env, Command::new("PING")).await;
+        say("has connections of its own");
+    });
+}
+
+#[test]
+fn what_a_process_still_does_ends_with_it() {
+    let _world = world(3);
+    drop_and_end(1, false);
+    until(10 * MS_NS);
+    assert_eq!(said().len(), 2, "the task that ended the process goes on");
+    assert!(value().is_some(), "nobody has released it");
+    assert_eq!(with(|sim| sim.executor.tasks.live), 0);
+    until(501 * MS_NS);
+    drop_and_end(2, true);
+    until(510 * MS_NS);
+    assert!(value().is_none() && said().len() == 2, "it had waited for its release");
 }
 
 #[test]
