@@ -43,7 +43,7 @@ struct Caller {
 
 /// Who waits for an answer, and since when.
 #[derive(Default)]
-struct Deadline {
+struct Deadlines {
     deadline_ns: u64,
     overrun_ns: u64,
     /// Whether retries last until the deadline.
@@ -64,10 +64,10 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let (deadline_ns, overrun_ns) = head.deadline_ns.zip(head.overrun_ns)?;
     // A client claims to try for half as long as its retries take, or its deadline where that is sooner.
     let retries_last = head.tries_for_ns.is_some_and(|it| it >= deadline_ns / 2);
-    Some(Box::new(Deadline { deadline_ns, overrun_ns, retries_last, ..Deadline::default() }))
+    Some(Box::new(Deadlines { deadline_ns, overrun_ns, retries_last, ..Deadlines::default() }))
 }
 
-impl Checker for Deadline {
+impl Checker for Deadlines {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, acquisition, what, .. } = *seen.event;
         self.now_ns = at_ns;
@@ -114,7 +114,7 @@ impl Checker for Deadline {
     }
 }
 
-impl Deadline {
+impl Deadlines {
     fn strikes(&mut self, client: u32, fault: Fault, node: Option<u16>) {
         match fault {
             Fault::Pause => _ = self.stopped.entry(client).or_insert(self.now_ns),

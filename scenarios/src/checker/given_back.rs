@@ -19,7 +19,7 @@ pub(super) const NAME: &str = "given-back";
 
 /// What an acquisition has of the lock, as far as it was told.
 #[derive(Clone, Copy, Debug)]
-struct Grant {
+struct KeptGrant {
     client: u32,
     /// The server that it asked; none before it asked any.
     node: Option<u16>,
@@ -33,7 +33,7 @@ struct Grant {
 #[derive(Default)]
 struct GivenBack {
     /// By acquisition.
-    open: BTreeMap<u32, Grant>,
+    open: BTreeMap<u32, KeptGrant>,
     /// When the first of those that have ended is to have given its key back.
     due_ns: Option<u64>,
     tested: bool,
@@ -56,7 +56,7 @@ impl Checker for GivenBack {
         }
         match what {
             What::Acquire => {
-                let it = Grant { client, node: None, granted_ns: None, ended_ns: None };
+                let it = KeptGrant { client, node: None, granted_ns: None, ended_ns: None };
                 self.open.insert(acquisition, it);
             }
             What::Acquired => _ = self.open.remove(&acquisition),
@@ -122,8 +122,9 @@ impl GivenBack {
 
     /// Who should have given its key back by now.
     fn look(&mut self, now_ns: u64, head: &Head) {
-        let ended = |it: &Grant| it.ended_ns.and(it.granted_ns).map(|sent_ns| due(sent_ns, head));
-        let is_due = |it: &Grant| ended(it).is_some_and(|due_ns| now_ns > due_ns);
+        let ended =
+            |it: &KeptGrant| it.ended_ns.and(it.granted_ns).map(|sent_ns| due(sent_ns, head));
+        let is_due = |it: &KeptGrant| ended(it).is_some_and(|due_ns| now_ns > due_ns);
         let kept: Vec<(u32, u32)> = self
             .open
             .iter()
