@@ -6,7 +6,7 @@
 mod bonus_pool;
 mod register;
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
