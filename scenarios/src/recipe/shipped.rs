@@ -69,39 +69,39 @@ impl Shipped {
         Ok(Self { params, options, way })
     }
 
-    fn lock<E: Env>(&self, env: E) -> Result<Lock<E>, OptionsError> {
+    fn lock<E: Env>(&self, env: E) -> Result<ShippedLock<E>, OptionsError> {
         let (key, options) = (self.params.key.clone(), self.options.clone());
         let node = self.params.node;
         Ok(match self.way {
             WaitStrategy::Poll | WaitStrategy::Notify => {
-                Lock::Single(Single::new(env, node, key, options)?)
+                ShippedLock::Single(Single::new(env, node, key, options)?)
             }
             WaitStrategy::Nodes(nodes) => {
-                Lock::Redlock(Redlock::new(env, (0..nodes).map(Node), key, options)?)
+                ShippedLock::Redlock(Redlock::new(env, (0..nodes).map(Node), key, options)?)
             }
-            WaitStrategy::Line => Lock::Queue(Queue::new(env, node, key, options)?),
+            WaitStrategy::Line => ShippedLock::Queue(Queue::new(env, node, key, options)?),
         })
     }
 
-    async fn guard<E: Env>(&self, env: &E, lock: &Lock<E>) -> Result<Guard<E>, NotAcquired> {
+    async fn guard<E: Env>(&self, env: &E, lock: &ShippedLock<E>) -> Result<Guard<E>, NotAcquired> {
         let Params { retries, pause, jitter, .. } = self.params;
         let poll = Poll { base: pause, jitter, max_retries: None };
         let counted = Poll { max_retries: Some(retries), ..poll };
         let round = pause.saturating_add(jitter).saturating_add(self.options.call_timeout());
         let as_long = round.saturating_mul(retries);
         match lock {
-            Lock::Single(lock) if self.way == WaitStrategy::Notify => {
+            ShippedLock::Single(lock) if self.way == WaitStrategy::Notify => {
                 self.again_and_again(env, as_long, |span| lock.acquire(span, poll)).await
             }
-            Lock::Single(lock) => lock.acquire(NO_DEADLINE, counted).await,
-            Lock::Redlock(lock) => lock.acquire(NO_DEADLINE, counted).await,
-            Lock::Queue(lock) => {
+            ShippedLock::Single(lock) => lock.acquire(NO_DEADLINE, counted).await,
+            ShippedLock::Redlock(lock) => lock.acquire(NO_DEADLINE, counted).await,
+            ShippedLock::Queue(lock) => {
                 self.again_and_again(env, as_long, |span| lock.acquire(span)).await
             }
         }
     }
 
-    async fn hold<E: Env>(&self, env: &E, lock: &Lock<E>) -> Result<Box<dyn Held>, NotHeld> {
+    async fn hold<E: Env>(&self, env: &E, lock: &ShippedLock<E>) -> Result<Box<dyn Held>, NotHeld> {
         let guard = Some(self.guard(env, lock).await?);
         Ok(Box::new(HeldGuard { guard, lock: lock.clone() }))
     }
@@ -129,13 +129,13 @@ impl Shipped {
 
 /// A lock of the library.
 #[derive(Clone)]
-enum Lock<E: Env> {
+enum ShippedLock<E: Env> {
     Single(Single<E>),
     Redlock(Redlock<E>),
     Queue(Queue<E>),
 }
 
-impl<E: Env> Lock<E> {
+impl<E: Env> ShippedLock<E> {
     async fn drain(self) {
         match self {
             Self::Single(lock) => lock.drain().await,
@@ -184,7 +184,7 @@ impl From<NotAcquired> for NotHeld {
 struct HeldGuard<E: Env> {
     /// None once it was lost and its work stopped.
     guard: Option<Guard<E>>,
-    lock: Lock<E>,
+    lock: ShippedLock<E>,
 }
 
 impl<E: Env> Held for HeldGuard<E> {
