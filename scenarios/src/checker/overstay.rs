@@ -25,7 +25,7 @@ const PART: u64 = 5;
 
 /// An acquisition, from its begin.
 #[derive(Clone, Copy, Debug)]
-struct Hold {
+struct TimedHold {
     client: u32,
     /// When it had the lock; none before.
     acquired_ns: Option<u64>,
@@ -44,7 +44,7 @@ struct Overstay {
     longest_ns: Option<u64>,
     stops: bool,
     /// By acquisition.
-    holds: BTreeMap<u32, Hold>,
+    holds: BTreeMap<u32, TimedHold>,
     /// Clients whose clock may have run off; 0 for all.
     drifting: Vec<u32>,
     held: bool,
@@ -76,7 +76,7 @@ impl Checker for Overstay {
         match what {
             What::Acquire => {
                 let excused = self.drifting.iter().any(|it| [0, client].contains(it));
-                let it = Hold {
+                let it = TimedHold {
                     client,
                     acquired_ns: None,
                     until_ns: 0,
@@ -136,7 +136,7 @@ impl Checker for Overstay {
 }
 
 impl Overstay {
-    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Hold)) {
+    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut TimedHold)) {
         if let Some(it) = self.holds.get_mut(&acquisition) {
             change(it);
         }
@@ -163,7 +163,7 @@ impl Overstay {
             return;
         }
         it.excused = true;
-        let Hold { client, until_ns, .. } = *it;
+        let TimedHold { client, until_ns, .. } = *it;
         let summary = format!(
             "client {client} renewed its lock until {} after it had got it: a hold may be renewed for {}, and lasts a \
              TTL of {} longer at most",

@@ -69,21 +69,21 @@ impl Shipped {
         Ok(Self { params, options, way })
     }
 
-    fn lock<E: Env>(&self, env: E) -> Result<Lock<E>, OptionsError> {
+    fn lock<E: Env>(&self, env: E) -> Result<ShippedLock<E>, OptionsError> {
         let (key, options) = (self.params.key.clone(), self.options.clone());
         let node = self.params.node;
         Ok(match self.way {
             WaitStrategy::Poll | WaitStrategy::Notify => {
-                Lock::Single(Single::new(env, node, key, options)?)
+                ShippedLock::Single(Single::new(env, node, key, options)?)
             }
             WaitStrategy::Nodes(nodes) => {
-                Lock::Redlock(Redlock::new(env, (0..nodes).map(Node), key, options)?)
+                ShippedLock::Redlock(Redlock::new(env, (0..nodes).map(Node), key, options)?)
             }
-            WaitStrategy::Line => Lock::Queue(Queue::new(env, node, key, options)?),
+            WaitStrategy::Line => ShippedLock::Queue(Queue::new(env, node, key, options)?),
         })
     }
 
-    async fn guard<E: Env>(&self, env: &E, lock: &Lock<E>) -> Result<Guard<E>, NotAcquired> {
+    async fn guard<E: Env>(&self, env: &E, lock: &ShippedLock<E>) -> Result<Guard<E>, NotAcquired> {
         let Params { retries, pause, jitter, give_up, .. } = self.params;
         let deadline = self.params.deadline.unwrap_or(NO_DEADLINE);
         // Who asks anew is ended by the time that the retries may take, and not by their number.
@@ -94,22 +94,22 @@ impl Shipped {
         let as_long = round.saturating_mul(retries).min(deadline);
         let span = if give_up.is_some() { as_long } else { deadline };
         match lock {
-            Lock::Single(lock) if self.way == WaitStrategy::Notify => {
+            ShippedLock::Single(lock) if self.way == WaitStrategy::Notify => {
                 self.again_and_again(env, as_long, |span| lock.acquire(span, unlimited)).await
             }
-            Lock::Single(lock) => {
+            ShippedLock::Single(lock) => {
                 self.again_and_again(env, span, |span| lock.acquire(span, poll)).await
             }
-            Lock::Redlock(lock) => {
+            ShippedLock::Redlock(lock) => {
                 self.again_and_again(env, span, |span| lock.acquire(span, poll)).await
             }
-            Lock::Queue(lock) => {
+            ShippedLock::Queue(lock) => {
                 self.again_and_again(env, as_long, |span| lock.acquire(span)).await
             }
         }
     }
 
-    async fn hold<E: Env>(&self, env: &E, lock: &Lock<E>) -> Result<Box<dyn Held>, NotHeld> {
+    async fn hold<E: Env>(&self, env: &E, lock: &ShippedLock<E>) -> Result<Box<dyn Held>, NotHeld> {
         let guard = Some(self.guard(env, lock).await?);
         Ok(Box::new(HeldGuard { guard, lock: lock.clone() }))
     }
@@ -137,13 +137,13 @@ impl Shipped {
 
 /// A lock of the library.
 #[derive(Clone)]
-enum Lock<E: Env> {
+enum ShippedLock<E: Env> {
     Single(Single<E>),
     Redlock(Redlock<E>),
     Queue(Queue<E>),
 }
 
-impl<E: Env> Lock<E> {
+impl<E: Env> ShippedLock<E> {
     async fn drain(self) {
         match self {
             Self::Single(lock) => lock.drain().await,
@@ -192,7 +192,7 @@ impl From<NotAcquired> for NotHeld {
 struct HeldGuard<E: Env> {
     /// None once it was lost and its work stopped.
     guard: Option<Guard<E>>,
-    lock: Lock<E>,
+    lock: ShippedLock<E>,
 }
 
 impl<E: Env> Held for HeldGuard<E> {
