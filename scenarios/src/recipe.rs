@@ -118,13 +118,16 @@ pub trait Recipe<E: Env>: Send + Sync {
         env: E,
         client: u32,
         span: Duration,
-    ) -> BoxFuture<'_, Result<Result<Box<dyn Held>, NotHeld>, Drained>> {
+    ) -> BoxFuture<'_, Result<Acquired, Drained>> {
         Box::pin(async move {
             let acquired = within(&env, span, pin!(self.acquire(env.clone(), client))).await;
             acquired.ok_or_else(|| Box::pin(ready(())) as Drained)
         })
     }
 }
+
+/// How an acquisition has ended.
+pub type Acquired = Result<Box<dyn Held>, NotHeld>;
 
 /// Returns when a lock has nothing left to do in the background for a client.
 pub type Drained = BoxFuture<'static, ()>;

@@ -12,7 +12,8 @@ use picklock::{
 };
 
 use super::{
-    About, BoxFuture, Drained, Held, NotHeld, Params, Recipe, ReleaseOutcome, Validity, article,
+    About, Acquired, BoxFuture, Drained, Held, NotHeld, Params, Recipe, ReleaseOutcome, Validity,
+    article,
 };
 use crate::call::within;
 
@@ -170,7 +171,7 @@ impl<E: Env> Recipe<E> for Shipped {
         env: E,
         _client: u32,
         span: Duration,
-    ) -> BoxFuture<'_, Result<Result<Box<dyn Held>, NotHeld>, Drained>> {
+    ) -> BoxFuture<'_, Result<Acquired, Drained>> {
         Box::pin(async move {
             let lock = match self.lock(env.clone()) {
                 Ok(lock) => lock,
