@@ -12,6 +12,7 @@ mod deadlock_freedom;
 pub(crate) mod efficiency;
 mod exposure;
 mod fairness;
+mod fence_gate;
 mod fencing;
 mod honesty;
 mod interface;
@@ -44,7 +45,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 14] = [
+static ALL: [(MakeChecker, Kinds); 15] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
@@ -52,6 +53,7 @@ static ALL: [(MakeChecker, Kinds); 14] = [
     // Any event, by its time, may show that a write under way is late: see `late_write`.
     (pool::checker, ANY),
     (register::checker, ANY),
+    (fence_gate::checker, OTHERS),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, OTHER_COMMANDS | OTHERS),
     (availability::checker, OTHERS),

@@ -20,6 +20,8 @@ use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy};
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(15);
 /// How long one WAIT waits for acknowledgements, in milliseconds.
 const WAIT_MS: &str = "100";
+/// How long writes are held up at most while a replica catches up, in milliseconds.
+const PAUSE_MS: &str = "20000";
 /// How often to check whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -125,6 +127,33 @@ impl Deployment {
         Ok(())
     }
 
+    /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written; the
+    /// old primary follows it, and keeps its connections.
+    pub(crate) async fn switch_over(&self, to: Option<usize>) -> Result<(), DeploymentError> {
+        let old = self.server_or_primary(None);
+        let refuses = |source| refused(old, source);
+        let Some(candidate) = self.candidate(to).await else { return Ok(()) };
+        // Nobody writes to it while the other catches up, nor before it refuses writes itself.
+        let pause = ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"];
+        self.command(old, &pause).await.map_err(refuses)?;
+        let switched = async {
+            let end = Instant::now() + FOLLOWS_WITHIN;
+            while self.offset(candidate).await.map_err(refuses)?
+                < self.offset(old).await.map_err(refuses)?
+            {
+                if Instant::now() >= end {
+                    return Err(behind(candidate));
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            self.promote(Some(candidate)).await?;
+            self.attach_replicas().await
+        };
+        let switched = switched.await;
+        self.command(old, &["CLIENT", "UNPAUSE"]).await.map_err(refuses)?;
+        switched
+    }
+
     /// A replica takes the primary's place, as with [`promote`](Self::promote), while the old primary goes on. The links
     /// of its replicas have been [cut](Self::cut_replication): what was on its way on them is lost.
     pub(crate) async fn split(&self, to: Option<usize>) -> Result<(), DeploymentError> {
@@ -228,6 +257,12 @@ impl Deployment {
     async fn is_acknowledged(&self, primary: usize, replicas: i64) -> Result<bool, CallError> {
         let reply = self.command(primary, &["WAIT", &replicas.to_string(), WAIT_MS]).await?;
         Ok(matches!(reply, Reply::Int(acknowledged) if acknowledged >= replicas))
+    }
+
+    /// How much a server has written or received of the stream.
+    async fn offset(&self, server: usize) -> Result<u64, CallError> {
+        let offset = self.info_field(server, "master_repl_offset:").await?;
+        Ok(offset.and_then(|it| it.trim().parse().ok()).unwrap_or(0))
     }
 
     /// A field of a server's INFO replication, by its name and colon.
