@@ -14,7 +14,7 @@ use scenarios::topology::Topology;
 use tokio::time::Instant;
 
 use super::{Deployment, DeploymentError};
-use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy};
+use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy, Upstream};
 
 /// How long a replica may take until it has what its primary has.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(15);
@@ -60,6 +60,12 @@ impl Deployment {
 
     /// Every server that is up follows the primary.
     pub(crate) async fn attach_replicas(&self) -> Result<(), DeploymentError> {
+        self.attach_others(None).await
+    }
+
+    /// The same where one of them follows it already, and clients may be connected to that: it must not take writes in
+    /// between.
+    pub(crate) async fn attach_others(&self, follows: Option<usize>) -> Result<(), DeploymentError> {
         let ReplicationLinks { links, lags, .. } = self.state().replication.clone();
         let (primary, upstream) = (self.server_or_primary(None), self.upstream(Node(0)));
         if !self.is_up(primary) {
@@ -72,15 +78,8 @@ impl Deployment {
                 continue;
             }
             let refuses = |source| refused(server, source);
-            link.set_upstream(upstream.clone());
-            // Without lag, so that what there is so far arrives at once.
-            link.set_latency(Latency::None, Latency::None);
-            link.reset_connections();
-            let port = link.addr().port().to_string();
-            // A replica that is told to follow the same primary again retries once a second; a new one connects at once.
-            for to in [["NO", "ONE"], ["127.0.0.1", &port]] {
-                let follow = ["REPLICAOF", to[0], to[1]];
-                self.command(server, &follow).await.map_err(refuses)?;
+            if follows != Some(server) {
+                self.follow(server, link, &upstream).await.map_err(refuses)?;
             }
             let end = Instant::now() + FOLLOWS_WITHIN;
             while !self.follows(server).await.map_err(refuses)? {
@@ -100,6 +99,19 @@ impl Deployment {
             if self.state().replication.lagging {
                 link.set_latency(lags[server].clone(), lags[server].clone());
             }
+        }
+        Ok(())
+    }
+
+    /// A server follows this primary through its link: without lag, so that what there is so far arrives at once.
+    async fn follow(&self, server: usize, link: &Link, primary: &Upstream) -> Result<(), CallError> {
+        link.set_upstream(primary.clone());
+        link.set_latency(Latency::None, Latency::None);
+        link.reset_connections();
+        let port = link.addr().port().to_string();
+        // A replica that is told to follow the same primary again retries once a second; a new one connects at once.
+        for to in [["NO", "ONE"], ["127.0.0.1", &port]] {
+            self.command(server, &["REPLICAOF", to[0], to[1]]).await?;
         }
         Ok(())
     }
@@ -128,7 +140,7 @@ impl Deployment {
     }
 
     /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written; the
-    /// old primary follows it, and keeps its connections.
+    /// old primary follows it from then on, and keeps its connections, those that listen apart.
     pub(crate) async fn switch_over(&self, to: Option<usize>) -> Result<(), DeploymentError> {
         let old = self.server_or_primary(None);
         let refuses = |source| refused(old, source);
@@ -147,10 +159,13 @@ impl Deployment {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
             self.promote(Some(candidate)).await?;
-            self.attach_replicas().await
+            let link = self.state().replication.links[old].clone();
+            self.follow(old, &link, &self.upstream(Node(0))).await.map_err(refuses)
         };
         let switched = switched.await;
-        self.command(old, &["CLIENT", "UNPAUSE"]).await.map_err(refuses)?;
+        for last in [&["CLIENT", "UNPAUSE"][..], &["CLIENT", "KILL", "TYPE", "pubsub"]] {
+            self.command(old, last).await.map_err(refuses)?;
+        }
         switched
     }
 

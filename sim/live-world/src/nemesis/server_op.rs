@@ -216,7 +216,8 @@ impl LiveNemesis {
         let switched = deployment.switch_over(to.map(|it| it as usize)).await;
         self.struck(op, node, false);
         self.state().links.redirect(0, &deployment.upstream(Node(0)));
-        switched.map_err(|error| error.to_string())
+        switched.map_err(|error| error.to_string())?;
+        deployment.attach_others(Some(old)).await.map_err(|error| error.to_string())
     }
 
     async fn restart(&self, deployment: &Deployment, server: usize) -> Result<(), String> {

@@ -15,7 +15,7 @@ use redis_model::model::Termination;
 
 use super::super::executor::ProcessState;
 use super::super::nemesis::{PendingCrash, PlannedFault, StalledDirection};
-use super::super::network::{Direction, NetworkConn};
+use super::super::network::{Direction, NetworkConn, Purpose};
 use super::Simulation;
 
 impl Injector for Simulation {
@@ -255,14 +255,16 @@ impl Simulation {
     }
 
     /// A replica that has caught up takes the primary's place, if there is one. Connections to the old primary stay, save
-    /// those on which a command is blocked: Redis closes them.
+    /// those on which a command is blocked, which Redis closes, and those that listen.
     fn switch_over(&mut self, to: Option<u32>) {
         let old = self.servers.primary;
         if self.servers.lingering.is_some() || self.servers.successor(None).is_none() {
             return;
         }
         self.nemesis.note(0, self.servers.node_of(old), Fault::Switchover, 0);
-        self.end_conns(|it| it.server == old && it.blocked.is_some(), true);
+        let closes =
+            |it: &NetworkConn| it.blocked.is_some() || it.purpose == Purpose::Subscriptions;
+        self.end_conns(|it| it.server == old && closes(it), true);
         self.servers.switch_over(to, self.time.now_ns(), &mut self.choices);
     }
 
