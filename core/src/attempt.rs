@@ -215,7 +215,8 @@ impl Unresolved {
     }
 
     fn forget_settled(&mut self) {
-        let open = |it: &UnresolvedAttempt| it.cleanups.iter().filter(|it| !it.is_settled()).count();
+        let open =
+            |it: &UnresolvedAttempt| it.cleanups.iter().filter(|it| !it.is_settled()).count();
         self.0.retain(|it| open(it) >= it.needed);
     }
 }

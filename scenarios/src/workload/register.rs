@@ -86,7 +86,8 @@ impl Register {
         value: &str,
     ) -> Result<bool, CallError> {
         let (mark, token) = (format!("{}:token", self.key), token.to_string());
-        let (keys, args) = ([key.as_bytes(), mark.as_bytes()], [token.as_bytes(), value.as_bytes()]);
+        let (keys, args) =
+            ([key.as_bytes(), mark.as_bytes()], [token.as_bytes(), value.as_bytes()]);
         let conn = env.connect(self.node).await?;
         match answered(env, pin!(WRITE_FENCED.run_on(&conn, &keys, &args))).await? {
             Reply::Int(1) => Ok(true),

@@ -65,7 +65,10 @@ impl Deployment {
 
     /// The same where one of them follows it already, and clients may be connected to that: it must not take writes in
     /// between.
-    pub(crate) async fn attach_others(&self, follows: Option<usize>) -> Result<(), DeploymentError> {
+    pub(crate) async fn attach_others(
+        &self,
+        follows: Option<usize>,
+    ) -> Result<(), DeploymentError> {
         let ReplicationLinks { links, lags, .. } = self.state().replication.clone();
         let (primary, upstream) = (self.server_or_primary(None), self.upstream(Node(0)));
         if !self.is_up(primary) {
@@ -104,7 +107,12 @@ impl Deployment {
     }
 
     /// A server follows this primary through its link: without lag, so that what there is so far arrives at once.
-    async fn follow(&self, server: usize, link: &Link, primary: &Upstream) -> Result<(), CallError> {
+    async fn follow(
+        &self,
+        server: usize,
+        link: &Link,
+        primary: &Upstream,
+    ) -> Result<(), CallError> {
         link.set_upstream(primary.clone());
         link.set_latency(Latency::None, Latency::None);
         link.reset_connections();
