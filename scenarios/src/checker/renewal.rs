@@ -2,9 +2,9 @@
 //!
 //! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had neither
 //! tried nor waited for an answer in the last three fifths of a TTL. Renewals that were tried in vain say nothing
-//! of the lock, unless the server refused all of them, time and again, and served others meanwhile: a refusal is an
-//! answer, and who asks the same connection again gets it again. A client that stood still or whose clock ran off may not have known that it was time. That can be
-//! said only where nothing comes between what a client does and its stamp.
+//! of the lock, unless the server refused all of them, time and again, and served others meanwhile: who asks the
+//! same connection again gets the same answer. A client that stood still or whose clock ran off may not have known
+//! that it was time. That can be said only where nothing comes between what a client does and its stamp.
 
 use std::collections::BTreeMap;
 
