@@ -15,7 +15,7 @@ pub(super) const NAME: &str = "no-wrong-refusal";
 
 /// The tokens that a register has been shown.
 #[derive(Default)]
-struct Gate {
+struct FenceRefusals {
     /// By acquisition.
     tokens: FxHashMap<u32, u64>,
     greatest: Option<u64>,
@@ -23,10 +23,10 @@ struct Gate {
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
-    head.fenced.then(|| Box::new(Gate::default()) as Box<dyn Checker>)
+    head.fenced.then(|| Box::new(FenceRefusals::default()) as Box<dyn Checker>)
 }
 
-impl Checker for Gate {
+impl Checker for FenceRefusals {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { client, acquisition, what, .. } = *seen.event;
         match what {

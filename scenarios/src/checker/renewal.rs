@@ -27,7 +27,7 @@ const REFUSED_AGAIN: u32 = 2;
 
 /// The renewals that a server has refused, one after the other.
 #[derive(Clone, Copy, Debug)]
-struct Refusals {
+struct RefusedRenewals {
     node: u16,
     count: u32,
     /// Another client has been served by this server since the first.
@@ -45,16 +45,16 @@ struct Hold {
     /// Renewals without an answer.
     open: u32,
     /// None where the last one was not refused.
-    refusals: Option<Refusals>,
+    refusals: Option<RefusedRenewals>,
     /// A fault may have kept its client from it.
     excused: bool,
 }
 
 impl Hold {
     fn refused(&mut self, node: u16) {
-        let begun = Refusals { node, count: 0, others_served: false };
+        let begun = RefusedRenewals { node, count: 0, others_served: false };
         let so_far = self.refusals.filter(|it| it.node == node).unwrap_or(begun);
-        self.refusals = Some(Refusals { count: so_far.count + 1, ..so_far });
+        self.refusals = Some(RefusedRenewals { count: so_far.count + 1, ..so_far });
     }
 }
 
@@ -183,7 +183,7 @@ impl Renewals {
         if it.excused || it.open > 0 {
             return;
         }
-        if let Some(Refusals { count, .. }) = refused {
+        if let Some(RefusedRenewals { count, .. }) = refused {
             let summary = format!(
                 "client {client} lost its lock because its validity ended: its last {count} renewals were refused, by a \
                  server that served others meanwhile"
