@@ -178,25 +178,46 @@ pub(crate) async fn check_key_type<E: Env>(
 
 /// The attempts of an acquisition whose outcome is unknown, while their clean-ups are not settled.
 #[derive(Default)]
-pub(crate) struct Unresolved(Vec<(Arc<Cleanup>, CallError)>);
+pub(crate) struct Unresolved(Vec<UnresolvedAttempt>);
+
+struct UnresolvedAttempt {
+    /// One for each node that may have granted it.
+    cleanups: Vec<Arc<Cleanup>>,
+    /// How many of them would give it the lock.
+    needed: usize,
+    error: CallError,
+}
 
 impl Unresolved {
     /// Remembers an attempt, where its outcome is unknown.
     pub(crate) fn add(&mut self, failed: &FailedAttempt) {
+        self.add_round(failed.cleanup.as_slice(), 1, &failed.error);
+    }
+
+    /// The same of an attempt on several nodes, of which so many are needed.
+    pub(crate) fn add_round(
+        &mut self,
+        cleanups: &[Arc<Cleanup>],
+        needed: usize,
+        error: &NotAcquired,
+    ) {
         self.forget_settled();
-        if let (Some(cleanup), NotAcquired::Unknown(error)) = (&failed.cleanup, &failed.error) {
-            self.0.push((Arc::clone(cleanup), error.clone()));
+        if let NotAcquired::Unknown(error) = error {
+            let (cleanups, error) = (cleanups.to_vec(), error.clone());
+            self.0.push(UnresolvedAttempt { cleanups, needed, error });
         }
     }
 
     /// `error`, or the unknown outcome of the last of them: any may still have taken the lock.
     pub(crate) fn or(mut self, error: NotAcquired) -> NotAcquired {
         self.forget_settled();
-        self.0.pop().map_or(error, |(_, unknown)| NotAcquired::Unknown(unknown))
+        self.0.pop().map_or(error, |last| NotAcquired::Unknown(last.error))
     }
 
     fn forget_settled(&mut self) {
-        self.0.retain(|(cleanup, _)| !cleanup.is_settled());
+        let open =
+            |it: &UnresolvedAttempt| it.cleanups.iter().filter(|it| !it.is_settled()).count();
+        self.0.retain(|it| open(it) >= it.needed);
     }
 }
 

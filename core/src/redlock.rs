@@ -18,6 +18,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::attempt::Unresolved;
 use crate::cleanup::Cleanup;
 use crate::command::Command;
 use crate::counters::{Count, Counters};
@@ -134,12 +135,12 @@ impl<E: Env> Redlock<E> {
         if !is_granted {
             let error = failure_of(attempt.votes.received());
             tracing::debug!(key = %first, %error, "lock not acquired");
-            return Err(FailedRound { error, granted: attempt.clean_up() });
+            return Err(FailedRound { error, cleanups: attempt.clean_up() });
         }
         env.mark(Mark::Phase(Phase::AcquireApplied));
         let valid_until = first.valid_until(sent);
         if !is_valid(env.now(), valid_until) {
-            return Err(FailedRound { error: NotAcquired::TooLate, granted: attempt.clean_up() });
+            return Err(FailedRound { error: NotAcquired::TooLate, cleanups: attempt.clean_up() });
         }
         tracing::debug!(key = %first, "lock acquired");
         let token = attempt.token.clone();
@@ -168,22 +169,24 @@ impl<E: Env> Redlock<E> {
         let env = &self.first().env;
         let end = env.now().after(deadline);
         let mut retries = poll.max_retries;
+        let mut unresolved = Unresolved::default();
         loop {
-            let FailedRound { error, granted } = match self.attempt().await {
+            let FailedRound { error, cleanups } = match self.attempt().await {
                 Ok(guard) => return Ok(guard),
                 Err(failed) => failed,
             };
+            unresolved.add_round(&cleanups.all, quorum(self.nodes.len()), &error);
             if !error.may_pass() || retries == Some(0) {
-                return Err(error);
+                return Err(unresolved.or(error));
             }
             retries = retries.map(|retries| retries - 1);
             let left = end.since(env.now());
             if left.is_zero() {
-                return Err(NotAcquired::Deadline { last: Box::new(error) });
+                return Err(NotAcquired::Deadline { last: Box::new(unresolved.or(error)) });
             }
             env.mark(Mark::Phase(Phase::Wait));
             self.first().counters.count(Count::Waited);
-            let answers = granted.into_iter().map(|it| async move { it.answered().await });
+            let answers = cleanups.granted.into_iter().map(|it| async move { it.answered().await });
             let answered = FanOut::of(answers).rest();
             let span = self.first().options.call_timeout();
             // A node that has just granted is alive. One that has failed since is waited for this long.
@@ -227,9 +230,18 @@ fn failure_of(votes: &[Option<Vote>]) -> NotAcquired {
     }
 }
 
-/// An attempt that gave no guard, and the clean-ups on nodes that surely had granted it.
+/// An attempt that gave no guard, and the clean-ups that it has started.
 struct FailedRound {
     error: NotAcquired,
+    cleanups: RoundCleanups,
+}
+
+/// The clean-ups of a round.
+#[derive(Default)]
+struct RoundCleanups {
+    /// On every node that may have granted it.
+    all: Vec<Arc<Cleanup>>,
+    /// On those that surely had.
     granted: Vec<Arc<Cleanup>>,
 }
 
@@ -266,9 +278,9 @@ impl<'a, E: Env> QuorumAttempt<'a, E> {
         std::mem::take(&mut self.node_conns)
     }
 
-    /// Cleans up, once, where the lock may have been granted; returns the clean-ups where it surely was.
-    fn clean_up(&mut self) -> Vec<Arc<Cleanup>> {
-        let mut granted = Vec::new();
+    /// Cleans up, once, where the lock may have been granted.
+    fn clean_up(&mut self) -> RoundCleanups {
+        let mut cleanups = RoundCleanups::default();
         let node_conns = std::mem::take(&mut self.node_conns);
         for ((node, node_conn), vote) in
             self.nodes.iter().zip(node_conns).zip(self.take_votes().into_each())
@@ -288,10 +300,11 @@ impl<'a, E: Env> QuorumAttempt<'a, E> {
             *lock(&node.cleanup) = Some(Arc::clone(&cleanup));
             // A node without an answer may be dead, so nobody waits for it.
             if surely {
-                granted.push(cleanup);
+                cleanups.granted.push(Arc::clone(&cleanup));
             }
+            cleanups.all.push(cleanup);
         }
-        granted
+        cleanups
     }
 
     fn take_votes(&mut self) -> FanOut<Vote> {

@@ -13,6 +13,7 @@ mod deadlock_freedom;
 pub(crate) mod efficiency;
 mod exposure;
 mod fairness;
+mod fence_gate;
 mod fencing;
 mod given_back;
 mod honesty;
@@ -47,7 +48,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 17] = [
+static ALL: [(MakeChecker, Kinds); 18] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
@@ -55,6 +56,7 @@ static ALL: [(MakeChecker, Kinds); 17] = [
     // Any event, by its time, may show that a write under way is late: see `late_write`.
     (pool::checker, ANY),
     (register::checker, ANY),
+    (fence_gate::checker, OTHERS),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, OTHER_COMMANDS | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),

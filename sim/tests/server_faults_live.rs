@@ -13,20 +13,21 @@ use live_world::server::find_server;
 use scenarios::result::RunResult;
 
 /// Which pairs, and the faults that each stages.
-const PAIRS: [(&str, &str, &[Fault]); 13] = [
+const PAIRS: [(&str, &str, &[Fault]); 14] = [
     ("clock-step", "single", &[Fault::ClockStep]),
     ("clock-step", "redlock", &[Fault::Reset, Fault::Reset, Fault::ClockStep]),
     ("failover", "fenced", &[Fault::Failover]),
     ("failover", "redlock", &[Fault::ServerCrash]),
     ("failover", "single-wait", &[Fault::Failover]),
     ("keys-flushed", "fenced", &[Fault::Flush]),
-    ("power-loss", "single", &[Fault::PowerLoss]),
-    ("power-loss", "single-wait", &[Fault::PowerLoss]),
+    ("power-loss", "single", &[Fault::Pause, Fault::PowerLoss]),
+    ("power-loss", "single-wait", &[Fault::Pause, Fault::PowerLoss]),
     ("power-loss-synced", "single", &[Fault::PowerLoss]),
     ("server-stalls", "del-release", &[Fault::Stall]),
     ("server-stalls", "single-wait", &[Fault::Stall]),
     ("split-brain", "single", &[Fault::SplitBrain]),
     ("split-brain", "single-wait", &[Fault::SplitBrain]),
+    ("switchover", "single", &[Fault::Switchover]),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -130,6 +130,26 @@ fn a_clean_up_without_an_answer_is_waited_for_no_longer_than_a_call() {
     drop(guard);
 }
 
+#[test]
+fn a_later_no_does_not_hide_a_round_that_may_still_arrive_on_a_quorum() {
+    let world = World::new();
+    put_on_quorum(&world, Some("another"));
+    // Broken at once, so the next rounds are sent on new connections and are answered.
+    world.fault_times(2, "SET", Fault::BreakAndArrive(LONG));
+    let error = world.block_on(lock(&world).acquire(300 * MS, POLL)).unwrap_err();
+    assert!(world.count("SET") > 3);
+    assert_eq!(error.outcome(), Outcome::Unknown, "the first may still arrive: {error}");
+}
+
+#[test]
+fn and_one_that_may_arrive_on_fewer_nodes_is_none() {
+    let world = World::new();
+    put_on_quorum(&world, Some("another"));
+    world.fault("SET", Fault::BreakAndArrive(LONG));
+    let error = world.block_on(lock(&world).acquire(300 * MS, POLL)).unwrap_err();
+    assert_eq!(error.outcome(), Outcome::No, "{error}");
+}
+
 /// The nodes on which somebody has the key.
 fn keys(world: &World) -> Vec<u16> {
     (0..3).filter(|node| world.value_on(Node(*node), "k").is_some()).collect()

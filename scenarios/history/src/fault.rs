@@ -121,6 +121,9 @@ faults! {
     Flush "flush" ServerKeys                     [No No No No No No No No No],
     /// A server stood still: it answered nobody, and then did all that it had been sent.
     Stall "server-stall" Server                  [Needs No No No No No No No No],
+    /// A replica that had caught up took the primary's place, which follows it from then on: it keeps its connections,
+    /// and refuses writes.
+    Switchover "switchover" Server               [No No No No No May No No No],
     /// The primary died, and a replica took its place with what it had.
     Failover "failover" ServerEnds               [Needs No No No No May May No No],
     /// A replica took the primary's place, and the primary went on for some as if nothing had happened.
@@ -180,6 +183,7 @@ impl Fault {
             Self::Evict => "evicts the lock's key".to_owned(),
             Self::Flush => "deletes all keys of the server".to_owned(),
             Self::Stall => format!("has the server stand still{}", lasts("for")),
+            Self::Switchover => "makes a replica the primary, and the primary a replica".to_owned(),
             Self::SplitBrain => {
                 format!("has a replica take the place of the server, which goes on{}", lasts("for"))
             }

@@ -2,8 +2,10 @@
 //!
 //! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had neither
 //! tried nor waited for an answer in the last three fifths of a TTL. Renewals that were tried in vain say nothing
-//! of the lock; nor is a hold renewed for longer than the longest that the recipe is set to. A client that stood still or whose clock ran off may not have known that it was time. That can be
-//! said only where nothing comes between what a client does and its stamp.
+//! of the lock, unless the server refused all of them, time and again, and served others meanwhile: who asks the
+//! same connection again gets the same answer. Nor is a hold renewed for longer than the longest that the recipe is
+//! set to. A client that stood still or whose clock ran off may not have known that it was time. That can be said only
+//! where nothing comes between what a client does and its stamp.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +23,17 @@ pub(super) const NAME: &str = "renewal";
 /// A client that renews every third of a TTL, and waits in vain for a connection for a third, tries again within
 /// three fifths.
 const FIFTHS: u64 = 3;
+/// So many refusals in a row show that a client asks the same connection again.
+const REFUSED_AGAIN: u32 = 2;
+
+/// The renewals that a server has refused, one after the other.
+#[derive(Clone, Copy, Debug)]
+struct RefusedRenewals {
+    node: u16,
+    count: u32,
+    /// Another client has been served by this server since the first.
+    others_served: bool,
+}
 
 /// An acquisition, from its begin to the end of its hold.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +47,18 @@ struct Hold {
     moved_ns: u64,
     /// Renewals without an answer.
     open: u32,
+    /// None where the last one was not refused.
+    refusals: Option<RefusedRenewals>,
     /// A fault may have kept its client from it.
     excused: bool,
+}
+
+impl Hold {
+    fn refused(&mut self, node: u16) {
+        let begun = RefusedRenewals { node, count: 0, others_served: false };
+        let so_far = self.refusals.filter(|it| it.node == node).unwrap_or(begun);
+        self.refusals = Some(RefusedRenewals { count: so_far.count + 1, ..so_far });
+    }
 }
 
 /// Which holds are renewed.
@@ -61,20 +84,30 @@ impl Checker for Renewals {
         let Event { at_ns, client, acquisition, what, .. } = *event;
         if let Some(command) = command {
             let renews = matches!(command.intent.touch, Touch::Extend(_));
+            let node = command.node;
+            if matches!(what, What::Answered { .. }) {
+                self.served(node, client);
+            }
             return self.with(acquisition, |it| {
                 it.moved_ns = at_ns;
                 match what {
                     What::Command { .. } => it.open += u32::from(renews),
                     _ => it.open -= u32::from(renews),
                 }
+                match what {
+                    What::Command { .. } => {}
+                    _ if !renews => {}
+                    What::Refused(_) => it.refused(node),
+                    _ => it.refusals = None,
+                }
             });
         }
         match what {
             What::Acquire => {
                 let excused = self.drifting || self.struck.contains(&client);
-                let sent_ns = at_ns;
-                let it =
-                    Hold { client, sent_ns, until_ns: None, moved_ns: at_ns, open: 0, excused };
+                let (until_ns, refusals) = (None, None);
+                let (sent_ns, moved_ns) = (at_ns, at_ns);
+                let it = Hold { client, sent_ns, until_ns, moved_ns, open: 0, refusals, excused };
                 self.holds.insert(acquisition, it);
             }
             What::Acquired => self.with(acquisition, |it| it.moved_ns = at_ns),
@@ -119,7 +152,21 @@ impl Renewals {
         }
     }
 
+    /// A server has carried out a command of this client.
+    fn served(&mut self, node: u16, client: u32) {
+        for it in self.holds.values_mut().filter(|it| it.client != client) {
+            if let Some(refusals) = it.refusals.as_mut().filter(|it| it.node == node) {
+                refusals.others_served = true;
+            }
+        }
+    }
+
     fn strikes(&mut self, fault: Fault, client: u32) {
+        if fault.is_of_message() {
+            // An error that was injected, or an answer that was lost: none of the server's own.
+            let theirs = self.holds.values_mut().filter(|it| it.client == client);
+            theirs.for_each(|it| it.refusals = None);
+        }
         let drifts = fault == Fault::Drift;
         if !drifts && !matches!(fault, Fault::Pause | Fault::Crash) {
             return;
@@ -136,15 +183,26 @@ impl Renewals {
     /// A client has learnt that its hold is over.
     fn lost(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
         let Some(it) = self.holds.remove(&acquisition) else { return };
-        let Hold { client, moved_ns, .. } = it;
+        let Hold { client, moved_ns, refusals, .. } = it;
         let Some(until_ns) = it.until_ns.filter(|until_ns| *until_ns <= at_ns) else { return };
         let idle_ns = until_ns.saturating_sub(moved_ns);
-        if it.excused || it.open > 0 || idle_ns <= head.ttl_ns / 5 * FIFTHS {
+        let refused = refusals.filter(|it| it.count >= REFUSED_AGAIN && it.others_served);
+        if it.excused || it.open > 0 {
             return;
         }
         // A hold that has a longest is not renewed beyond it.
         let longest_ns = head.longest_hold_ns.unwrap_or(u64::MAX);
         if until_ns > it.sent_ns.saturating_add(longest_ns) {
+            return;
+        }
+        if let Some(RefusedRenewals { count, .. }) = refused {
+            let summary = format!(
+                "client {client} lost its lock because its validity ended: its last {count} renewals were refused, by a \
+                 server that served others meanwhile"
+            );
+            return story::note(&mut self.first, summary, &[(acquisition, client)]);
+        }
+        if idle_ns <= head.ttl_ns / 5 * FIFTHS {
             return;
         }
         let summary = format!(
@@ -235,6 +293,24 @@ mod tests {
             "a wall clock is no way to measure time"
         );
         assert_eq!(by(Fault::Refuse, 1, 300), Violated, "one error is no reason to give up");
+    }
+
+    #[test]
+    fn who_is_refused_again_by_a_server_that_serves_others_is_blamed() {
+        let refused = |tape: Tape, at_ns| {
+            let tape = tape.phase(1, at_ns, Phase::RenewBeforeSend);
+            tape.refused_command(1, at_ns..at_ns + 10, EXTEND)
+        };
+        let create = Intent { touch: Touch::Create(Some(TTL_NS)), compares: false };
+        let other = |tape: Tape| tape.command(2, 650..660, create, Some(Touch::None));
+        let twice = || refused(tried(600), 700);
+        assert_eq!(outcome(refused(other(tried(600)), 700).lost(1, 1_100)), Violated);
+        assert_eq!(outcome(twice().lost(1, 1_100)), Held, "it served nobody");
+        assert_eq!(outcome(other(tried(600)).lost(1, 1_100)), Held, "refused once");
+        let injected = refused(other(tried(600)).struck(Fault::Refuse, 1, 695), 700);
+        assert_eq!(outcome(injected.lost(1, 1_100)), Held, "an error that was injected");
+        let served = other(tried(600)).did(1, 670..680, EXTEND).valid(1, 680, 1_600);
+        assert_eq!(outcome(refused(refused(served, 1_200), 1_300).lost(1, 1_600)), Held);
     }
 
     #[test]

@@ -338,6 +338,13 @@ impl Tape {
         self
     }
 
+    /// An update that the register refused for its token.
+    pub(super) fn update_refused(mut self, client: u32, span: Range<u64>) -> Self {
+        let why = self.history.texts.intern(crate::workload::REFUSED);
+        self.op(client, client, span, What::Update, What::NotUpdated(why));
+        self
+    }
+
     pub(super) fn register_left(mut self, left: i64) -> Self {
         self.push(1_000_000, 0, 0, 0, What::RegisterLeft(left));
         self

@@ -11,6 +11,7 @@ use super::{About, Params, redlock};
 pub(super) static ABOUT: About = About {
     name: "redlock-watchdog",
     how: "as redlock, with compare-and-extend on all nodes at a third of the TTL; a quorum renews it",
+    renewed: true,
     scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
     ..redlock::ABOUT
 };

@@ -253,7 +253,7 @@ impl Check<'_> {
             }
             _ => {}
         }
-        if matches!(kind, Fault::Failover | Fault::SplitBrain) {
+        if matches!(kind, Fault::Failover | Fault::Switchover | Fault::SplitBrain) {
             let Topology::Replicated { .. } = self.scenario.topology() else {
                 return self.no_replica();
             };
@@ -261,7 +261,7 @@ impl Check<'_> {
                 let why = format!("a {name} is of the primary, and not of {whom}");
                 return self.wrong("on", why, "leave `on` away");
             }
-            if *kind == Fault::SplitBrain && self.scenario.topology.sentinels.is_some() {
+            if *kind != Fault::Failover && self.scenario.topology.sentinels.is_some() {
                 let why =
                     "sentinels decide by themselves when the old primary steps down".to_owned();
                 return self.wrong(

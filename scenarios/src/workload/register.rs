@@ -3,17 +3,22 @@
 //! Invariant: what an update read is the value that the register answered, and it sends that value
 //! and one; a write without an answer is neither done nor not done. A client whose lock keeps a
 //! validity looks at it last before it writes. The register lives on a node of its own, which no
-//! fault touches, so that what harms it is the lock's doing. Deliberately absent: INCR, which would
-//! make the lock superfluous.
+//! fault touches, so that what harms it is the lock's doing. One that asks for fencing tokens has the gate of the lock
+//! library, which keeps the highest it has been shown, with a read or with a write, and refuses lower ones.
+//! Deliberately absent: INCR, which would make the lock superfluous.
 
 use std::future::ready;
+use std::pin::pin;
 use std::time::Duration;
 
 use history::{Update, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
+use picklock::fence::WRITE_FENCED;
+use picklock::reply::Reply;
 
 use super::{Workload, acquire, acquire_within, call, drop_guard, drop_release, number, release};
+use crate::call::answered;
 use crate::recipe::{BoxFuture, Drained, Held, Recipe};
 use crate::record::{Observed, Recorded};
 use crate::scenario::{DropPart, RegisterPart};
@@ -24,23 +29,6 @@ pub const INITIAL: i64 = 0;
 pub const REFUSED: &str = "refused: stale token";
 /// What an update says whose lock was lost before it wrote.
 pub const LOST: &str = "lock lost";
-/// The code of that refusal.
-const STALE: &str = "STALE";
-/// A register that asks for fencing tokens: it keeps the highest it has seen, whether it came with a
-/// read or with a write, and refuses lower ones. Who has no token is served like anybody. Tokens are
-/// compared as Lua's numbers, which are exact up to 2^53.
-const FENCED: &str = "\
-local token = tonumber(ARGV[1])
-if token then
-  local seen = tonumber(redis.call('HGET', KEYS[1], 'token') or '0')
-  if token < seen then
-    return redis.error_reply('STALE token ' .. ARGV[1] .. ' is lower than one seen before')
-  end
-  redis.call('HSET', KEYS[1], 'token', ARGV[1])
-end
-if ARGV[2] then redis.call('HSET', KEYS[1], 'value', ARGV[2]) end
-return redis.call('HGET', KEYS[1], 'value')
-";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
     let RegisterPart { hold, rounds, think, fenced, stops, drop } = *part;
@@ -60,16 +48,21 @@ pub(super) struct Register {
 }
 
 impl Register {
+    /// What it holds; none where it refuses the token. The token is shown first, by a write that says who reads: from
+    /// then on nobody with a lower one writes.
     async fn read<W: Observed>(
         &self,
         env: &Recorded<W>,
         token: Option<u64>,
-    ) -> Result<i64, CallError> {
-        let command = match self.fenced {
-            true => self.present(token),
-            false => Command::new("GET").arg(&self.key),
-        };
-        number(&call(env, self.node, command).await?, "register")
+    ) -> Result<Option<i64>, CallError> {
+        if let Some(token) = token {
+            let reader = format!("{}:reader", self.key);
+            if !self.show(env, token, &reader, &env.client().to_string()).await? {
+                return Ok(None);
+            }
+        }
+        let get = Command::new("GET").arg(&self.key);
+        number(&call(env, self.node, get).await?, "register").map(Some)
     }
 
     async fn write<W: Observed>(
@@ -77,19 +70,34 @@ impl Register {
         env: &Recorded<W>,
         token: Option<u64>,
         value: i64,
-    ) -> Result<(), CallError> {
+    ) -> Result<bool, CallError> {
         let value = value.to_string();
-        let command = match self.fenced {
-            true => self.present(token).arg(&value),
-            false => Command::new("SET").arg(&self.key).arg(&value),
-        };
-        call(env, self.node, command).await.map(drop)
+        match token {
+            Some(token) => self.show(env, token, &self.key, &value).await,
+            None => {
+                let set = Command::new("SET").arg(&self.key).arg(&value);
+                call(env, self.node, set).await.map(|_| true)
+            }
+        }
     }
 
-    /// Asks a register that is fenced, with this token.
-    fn present(&self, token: Option<u64>) -> Command {
-        let token = token.map_or(String::new(), |token| token.to_string());
-        Command::new("EVAL").arg(FENCED).int(1).arg(&self.key).arg(&token)
+    /// Writes this behind the gate, with this token; false where it is refused.
+    async fn show<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        token: u64,
+        key: &str,
+        value: &str,
+    ) -> Result<bool, CallError> {
+        let (mark, token) = (format!("{}:token", self.key), token.to_string());
+        let (keys, args) =
+            ([key.as_bytes(), mark.as_bytes()], [token.as_bytes(), value.as_bytes()]);
+        let conn = env.connect(self.node).await?;
+        match answered(env, pin!(WRITE_FENCED.run_on(&conn, &keys, &args))).await? {
+            Reply::Int(1) => Ok(true),
+            Reply::Int(_) => Ok(false),
+            other => Err(CallError::Indeterminate(format!("the gate answers {other:?}").into())),
+        }
     }
 
     /// One acquisition, with its work; gives what waits for what is left of it in the background.
@@ -125,8 +133,8 @@ impl Register {
         let not = |why: &str| env.end_with(op, |texts| What::NotUpdated(texts.intern(why)));
         let token = held.fence().filter(|_| self.fenced);
         let read = match self.read(env, token).await {
-            Ok(read) => read,
-            Err(error) if error.has_code(STALE) => return not(REFUSED),
+            Ok(Some(read)) => read,
+            Ok(None) => return not(REFUSED),
             Err(error) => return not(&format!("register not read: {error}")),
         };
         let done = if self.stops {
@@ -141,11 +149,11 @@ impl Register {
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
         let update = Update { read, written: read.saturating_add(1), token };
         match self.write(env, token, update.written).await {
-            Ok(()) => env.end(op, What::Updated(update)),
+            Ok(true) => env.end(op, What::Updated(update)),
+            Ok(false) => not(REFUSED),
             Err(error) if error.is_indeterminate() => env.end_with(op, |texts| {
                 What::UpdateUnknown { update, why: texts.intern(&error.to_string()) }
             }),
-            Err(error) if error.has_code(STALE) => not(REFUSED),
             Err(error) => not(&error.to_string()),
         }
     }
@@ -153,7 +161,7 @@ impl Register {
 
 impl<W: Observed> Workload<W> for Register {
     fn set_up<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>> {
-        Box::pin(async move { self.write(run, None, INITIAL).await })
+        Box::pin(async move { self.write(run, None, INITIAL).await.map(drop) })
     }
 
     fn client<'a>(
@@ -179,7 +187,9 @@ impl<W: Observed> Workload<W> for Register {
 
     fn look_back<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>> {
         Box::pin(async move {
-            run.note(What::RegisterLeft(self.read(run, None).await?));
+            if let Some(left) = self.read(run, None).await? {
+                run.note(What::RegisterLeft(left));
+            }
             Ok(())
         })
     }

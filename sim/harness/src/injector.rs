@@ -73,6 +73,12 @@ pub enum ServerFault {
         /// For how long.
         for_ns: u64,
     },
+    /// A replica that has caught up takes the place of this server, the primary, which becomes a replica and keeps its
+    /// connections.
+    Switchover {
+        /// Who replaces it, if somebody is named.
+        to: Option<u32>,
+    },
     /// A replica takes the place of this server, the primary, which goes on for one client, until it steps down and
     /// forgets what the other does not know.
     SplitBrain {
@@ -239,6 +245,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
         Fault::Evict => world.strike_server(server, ServerFault::Evict),
         Fault::Flush => world.strike_server(server, ServerFault::Flush),
         Fault::Stall => world.strike_server(server, ServerFault::Stall { for_ns }),
+        Fault::Switchover => world.strike_server(server, ServerFault::Switchover { to }),
         Fault::SplitBrain => {
             // Who has come to its place stays with the old primary; where nobody has, anybody may.
             let keeps = if client == 0 { world.any_client() } else { client };

@@ -26,6 +26,8 @@ pub(super) struct PendingCall {
     progress: CallProgress,
     /// Its connection broke before the reply.
     broken: bool,
+    /// Its connection was known to be closed: nothing was sent.
+    unsent: bool,
     /// The cue whose fault strikes it.
     pub(super) staged: Option<u32>,
     is_push: bool,
@@ -71,6 +73,7 @@ impl PendingCall {
             outcome: None,
             progress: CallProgress::InTransit,
             broken: false,
+            unsent: false,
             staged: None,
             is_push: false,
         }
@@ -96,6 +99,12 @@ impl PendingCalls {
         self.calls.clear();
         self.vacant.clear();
         self.unread.clear();
+    }
+
+    /// A call that is not sent, as its client knows that the connection is closed.
+    pub(super) fn begin_unsent(&mut self, conn: u32) -> u32 {
+        let progress = CallProgress::Lost;
+        self.add(PendingCall { progress, unsent: true, ..PendingCall::new(conn) })
     }
 
     /// A call on a connection, which is lost where that is not open.
@@ -132,6 +141,7 @@ impl PendingCalls {
         let it = &mut self.calls[call as usize];
         let outcome = match it.progress {
             CallProgress::Arrived => it.outcome.take(),
+            _ if it.unsent => Some(Err(CallError::NotSent("the connection is closed".into()))),
             _ if it.broken => {
                 let broken = "the connection broke before the answer";
                 Some(Err(CallError::Indeterminate(broken.into())))

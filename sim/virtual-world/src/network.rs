@@ -53,6 +53,8 @@ pub(super) struct NetworkConn {
     pub(super) asked_ns: Option<u64>,
     /// Its client has given it up, and connects anew.
     pub(super) given_up: bool,
+    /// Its client knows that it is closed: a call on it has failed.
+    pub(super) known_closed: bool,
 }
 
 /// A process's link to a server.
@@ -109,6 +111,7 @@ impl NetworkConn {
             ended: false,
             asked_ns: None,
             given_up: false,
+            known_closed: false,
         }
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use history::Journal;
-use history::fault::Staged;
+use history::fault::{Fault, Staged};
 use picklock::time::span_ns;
 use scenarios::distribution::Sampler;
 use scenarios::recipe::BuildError;
@@ -138,7 +138,9 @@ impl Runner {
 
         with(|sim| {
             let now_ns = sim.time.now_ns();
-            sim.servers.start(self.scenario.topology(), now_ns, &mut sim.choices);
+            let loses_power = self.scenario.faults.iter().any(|it| it.kind == Fault::PowerLoss);
+            let topology = self.scenario.topology();
+            sim.servers.start(topology, loses_power, now_ns, &mut sim.choices);
             sim.draw_swarm(&self.scenario.swarm);
             sim.set_stage(&self.cues);
         });

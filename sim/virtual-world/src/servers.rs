@@ -258,14 +258,21 @@ impl VirtualServers {
         }
     }
 
-    /// What is there so far is on the disks, and replicas begin to follow.
-    pub(super) fn start(&mut self, topology: Topology, now_ns: u64, choices: &mut Choices) {
+    /// What is there so far is on the disks, and replicas begin to follow. Where `loses_power`, the run begins with a
+    /// second of the servers, as in the live worlds: what matters is not synced by luck.
+    pub(super) fn start(
+        &mut self,
+        topology: Topology,
+        loses_power: bool,
+        now_ns: u64,
+        choices: &mut Choices,
+    ) {
         let keeps_file = self.all.iter().any(|it| it.append_only != AppendOnly::Off);
         for server in 0..topology.servers() {
             let it = &mut self[server];
             // A server that syncs once a second has begun its second at any time before.
             let ago_ns = match it.append_only {
-                AppendOnly::Everysec => choices.span(FSYNC_NS),
+                AppendOnly::Everysec if !loses_power => choices.span(FSYNC_NS),
                 _ => 0,
             };
             let wall_ns = it.clock.wall(now_ns).saturating_sub(ago_ns);

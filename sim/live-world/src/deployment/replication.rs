@@ -14,12 +14,14 @@ use scenarios::topology::Topology;
 use tokio::time::Instant;
 
 use super::{Deployment, DeploymentError};
-use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy};
+use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy, Upstream};
 
 /// How long a replica may take until it has what its primary has.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(15);
 /// How long one WAIT waits for acknowledgements, in milliseconds.
 const WAIT_MS: &str = "100";
+/// How long writes are held up at most while a replica catches up, in milliseconds.
+const PAUSE_MS: &str = "20000";
 /// How often to check whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -58,6 +60,15 @@ impl Deployment {
 
     /// Every server that is up follows the primary.
     pub(crate) async fn attach_replicas(&self) -> Result<(), DeploymentError> {
+        self.attach_others(None).await
+    }
+
+    /// The same where one of them follows it already, and clients may be connected to that: it must not take writes in
+    /// between.
+    pub(crate) async fn attach_others(
+        &self,
+        follows: Option<usize>,
+    ) -> Result<(), DeploymentError> {
         let ReplicationLinks { links, lags, .. } = self.state().replication.clone();
         let (primary, upstream) = (self.server_or_primary(None), self.upstream(Node(0)));
         if !self.is_up(primary) {
@@ -70,15 +81,8 @@ impl Deployment {
                 continue;
             }
             let refuses = |source| refused(server, source);
-            link.set_upstream(upstream.clone());
-            // Without lag, so that what there is so far arrives at once.
-            link.set_latency(Latency::None, Latency::None);
-            link.reset_connections();
-            let port = link.addr().port().to_string();
-            // A replica that is told to follow the same primary again retries once a second; a new one connects at once.
-            for to in [["NO", "ONE"], ["127.0.0.1", &port]] {
-                let follow = ["REPLICAOF", to[0], to[1]];
-                self.command(server, &follow).await.map_err(refuses)?;
+            if follows != Some(server) {
+                self.follow(server, link, &upstream).await.map_err(refuses)?;
             }
             let end = Instant::now() + FOLLOWS_WITHIN;
             while !self.follows(server).await.map_err(refuses)? {
@@ -98,6 +102,24 @@ impl Deployment {
             if self.state().replication.lagging {
                 link.set_latency(lags[server].clone(), lags[server].clone());
             }
+        }
+        Ok(())
+    }
+
+    /// A server follows this primary through its link: without lag, so that what there is so far arrives at once.
+    async fn follow(
+        &self,
+        server: usize,
+        link: &Link,
+        primary: &Upstream,
+    ) -> Result<(), CallError> {
+        link.set_upstream(primary.clone());
+        link.set_latency(Latency::None, Latency::None);
+        link.reset_connections();
+        let port = link.addr().port().to_string();
+        // A replica that is told to follow the same primary again retries once a second; a new one connects at once.
+        for to in [["NO", "ONE"], ["127.0.0.1", &port]] {
+            self.command(server, &["REPLICAOF", to[0], to[1]]).await?;
         }
         Ok(())
     }
@@ -123,6 +145,36 @@ impl Deployment {
         promoted.map_err(|source| refused(candidate, source))?;
         self.state().primary = candidate;
         Ok(())
+    }
+
+    /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written; the
+    /// old primary follows it from then on, and keeps its connections, those that listen apart.
+    pub(crate) async fn switch_over(&self, to: Option<usize>) -> Result<(), DeploymentError> {
+        let old = self.server_or_primary(None);
+        let refuses = |source| refused(old, source);
+        let Some(candidate) = self.candidate(to).await else { return Ok(()) };
+        // Nobody writes to it while the other catches up, nor before it refuses writes itself.
+        let pause = ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"];
+        self.command(old, &pause).await.map_err(refuses)?;
+        let switched = async {
+            let end = Instant::now() + FOLLOWS_WITHIN;
+            while self.offset(candidate).await.map_err(refuses)?
+                < self.offset(old).await.map_err(refuses)?
+            {
+                if Instant::now() >= end {
+                    return Err(behind(candidate));
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            self.promote(Some(candidate)).await?;
+            let link = self.state().replication.links[old].clone();
+            self.follow(old, &link, &self.upstream(Node(0))).await.map_err(refuses)
+        };
+        let switched = switched.await;
+        for last in [&["CLIENT", "UNPAUSE"][..], &["CLIENT", "KILL", "TYPE", "pubsub"]] {
+            self.command(old, last).await.map_err(refuses)?;
+        }
+        switched
     }
 
     /// A replica takes the primary's place, as with [`promote`](Self::promote), while the old primary goes on. The links
@@ -228,6 +280,12 @@ impl Deployment {
     async fn is_acknowledged(&self, primary: usize, replicas: i64) -> Result<bool, CallError> {
         let reply = self.command(primary, &["WAIT", &replicas.to_string(), WAIT_MS]).await?;
         Ok(matches!(reply, Reply::Int(acknowledged) if acknowledged >= replicas))
+    }
+
+    /// How much a server has written or received of the stream.
+    async fn offset(&self, server: usize) -> Result<u64, CallError> {
+        let offset = self.info_field(server, "master_repl_offset:").await?;
+        Ok(offset.and_then(|it| it.trim().parse().ok()).unwrap_or(0))
     }
 
     /// A field of a server's INFO replication, by its name and colon.

@@ -116,6 +116,7 @@ impl LiveNemesis {
                 deployment.stall(server).await.map_err(|error| error.to_string())?;
                 self.schedule(ServerAction::Wake { server }, for_ns);
             }
+            ServerFault::Switchover { to } => return self.switch_over(deployment, op, to).await,
             ServerFault::SplitBrain { to, keeps, for_ns } => {
                 return self.split(deployment, op, to, keeps, for_ns).await;
             }
@@ -198,6 +199,25 @@ impl LiveNemesis {
         self.state().links.lead_away(0, &upstream, |client| client != keeps);
         self.schedule(ServerAction::StepDown { keeps }, for_ns);
         split.map_err(|error| error.to_string())
+    }
+
+    /// A replica that has caught up takes the primary's place, if there is one, and connections to the old primary stay.
+    async fn switch_over(
+        &self,
+        deployment: &Deployment,
+        op: &ServerOp,
+        to: Option<u32>,
+    ) -> Result<(), String> {
+        let old = deployment.server_or_primary(None);
+        if !deployment.serves(old) || deployment.is_split() || !deployment.has_candidate() {
+            return Ok(());
+        }
+        let node = deployment.node_of(old);
+        let switched = deployment.switch_over(to.map(|it| it as usize)).await;
+        self.struck(op, node, false);
+        self.state().links.redirect(0, &deployment.upstream(Node(0)));
+        switched.map_err(|error| error.to_string())?;
+        deployment.attach_others(Some(old)).await.map_err(|error| error.to_string())
     }
 
     async fn restart(&self, deployment: &Deployment, server: usize) -> Result<(), String> {

@@ -193,6 +193,23 @@ impl VirtualServers {
         true
     }
 
+    /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written; the
+    /// old primary follows it.
+    pub(crate) fn switch_over(&mut self, to: Option<u32>, now_ns: u64, choices: &mut Choices) {
+        let old = self.primary as usize;
+        for feed in std::mem::take(&mut self.feeds) {
+            let mut groups = Vec::new();
+            let written = self.all[old].model.offset();
+            let kept = self.all[old].model.copy_stream(feed.applied, written, &mut groups);
+            assert!(kept, "nothing is forgotten unacknowledged");
+            let replica = &mut self.all[feed.replica as usize];
+            let wall = replica.wall(now_ns);
+            replica.model.apply(wall, &groups);
+            self.all[old].model.detach_replica(feed.id);
+        }
+        self.promote(to, now_ns, choices);
+    }
+
     /// The primary is cut off from its replicas, and one of them takes its place, as with [`promote`](Self::promote); what
     /// was on its way to them is lost. The old primary goes on for this process.
     pub(crate) fn split(

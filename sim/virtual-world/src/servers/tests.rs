@@ -35,7 +35,7 @@ fn fleet(topology: Topology, append_only: AppendOnly) -> TestWorld {
                 sim.open_conn(process, node, Purpose::Commands);
             }
         }
-        sim.servers.start(topology, 0, &mut sim.choices);
+        sim.servers.start(topology, false, 0, &mut sim.choices);
     });
     TestWorld
 }

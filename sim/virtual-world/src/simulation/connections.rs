@@ -93,7 +93,9 @@ impl Simulation {
         let it = self.network.conn_mut(conn);
         it.open = false;
         let purpose = it.purpose;
-        for task in self.calls.break_conn(conn) {
+        let failed = self.calls.break_conn(conn);
+        self.network.conn_mut(conn).known_closed |= !failed.is_empty();
+        for task in failed {
             self.executor.wake(task);
         }
         if purpose == Purpose::Subscriptions {

@@ -22,7 +22,12 @@ const TIME_OUT_GRAIN_NS: u64 = 1_000_000;
 impl Simulation {
     /// Sends a command for the task that is being polled; the call's number.
     pub(crate) fn send_request(&mut self, conn: u32, command: Command) -> u32 {
-        let NetworkConn { process, server, open, .. } = *self.network.conn(conn);
+        let NetworkConn { process, server, open, known_closed, .. } = *self.network.conn(conn);
+        if known_closed {
+            return self.calls.begin_unsent(conn);
+        }
+        // The first call on a connection that has broken finds that out, and may have been sent.
+        self.network.conn_mut(conn).known_closed = !open;
         let call = self.calls.begin(conn, command, self.executor.current, open);
         if open {
             let mut latency_ns = self.message_latency_ns(process, server);

@@ -15,7 +15,7 @@ use redis_model::model::Termination;
 
 use super::super::executor::ProcessState;
 use super::super::nemesis::{PendingCrash, PlannedFault, StalledDirection};
-use super::super::network::{Direction, NetworkConn};
+use super::super::network::{Direction, NetworkConn, Purpose};
 use super::Simulation;
 
 impl Injector for Simulation {
@@ -128,6 +128,7 @@ impl Injector for Simulation {
                 self.nemesis.note(0, node, Fault::Stall, for_ns);
                 self.plan_in(for_ns, PlannedFault::WakeServer(server));
             }
+            ServerFault::Switchover { to } if it.serves() => self.switch_over(to),
             ServerFault::SplitBrain { to, keeps, for_ns } if it.is_up() => {
                 self.split(to, keeps, for_ns);
             }
@@ -147,6 +148,7 @@ impl Injector for Simulation {
             | ServerFault::Evict
             | ServerFault::Flush
             | ServerFault::Stall { .. }
+            | ServerFault::Switchover { .. }
             | ServerFault::SplitBrain { .. }
             | ServerFault::End { .. } => {}
         }
@@ -250,6 +252,20 @@ impl Simulation {
         self.nemesis.note_as(0, node, fault, 0, in_hold);
         it.execute_at_once(self.time.now_ns(), command);
         self.servers.after_command(server, &mut self.time, &mut self.choices);
+    }
+
+    /// A replica that has caught up takes the primary's place, if there is one. Connections to the old primary stay, save
+    /// those on which a command is blocked, which Redis closes, and those that listen.
+    fn switch_over(&mut self, to: Option<u32>) {
+        let old = self.servers.primary;
+        if self.servers.lingering.is_some() || self.servers.successor(None).is_none() {
+            return;
+        }
+        self.nemesis.note(0, self.servers.node_of(old), Fault::Switchover, 0);
+        let closes =
+            |it: &NetworkConn| it.blocked.is_some() || it.purpose == Purpose::Subscriptions;
+        self.end_conns(|it| it.server == old && closes(it), true);
+        self.servers.switch_over(to, self.time.now_ns(), &mut self.choices);
     }
 
     /// A replica takes the primary's place, if there is one. The old primary goes on for one client, and the connections

@@ -202,7 +202,8 @@ fn every_kind_strikes_once_meets_a_hold_and_is_put_right() {
             let What::Fault { fault: kind, node, .. } = struck.what else { unreachable!() };
             assert_eq!(kind, fault);
             assert!(in_hold(struck), "{fault:?}");
-            let of_server = fault.loses_keys() || matches!(fault, Fault::ClockStep | Fault::Stall);
+            let of_server = fault.loses_keys()
+                || matches!(fault, Fault::ClockStep | Fault::Stall | Fault::Switchover);
             assert_eq!(node, of_server.then_some(0), "{fault:?}");
             assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{fault:?}");
             assert!(
