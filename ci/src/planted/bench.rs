@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::conviction::{Conviction, ErrorTrial, FoundMatrix};
+use super::conviction::{Conviction, ErrorTrial, FoundMatrix, MatrixForm};
 use super::page::{self, ErrorShare};
 use super::sources::{self, PLANTED};
 use super::{PlantedError, PlantedFailure, errors};
@@ -20,8 +20,6 @@ use crate::tree::Tree;
 const CATALOGUE: &str = "scenarios/catalog/";
 /// The page, with `--markdown`.
 const PAGE: &str = "docs/planted.md";
-/// So many seeds a searched form has, against the 100 of the matrix: what is searched for is rare.
-const SEARCHED: &str = "--searched --seeds 0..400";
 /// The most processor time that a run may take, in seconds: on a busy machine it may last longer.
 const LIMIT: &str = "--cpu=60";
 const AT_ONCE: usize = 2;
@@ -68,10 +66,11 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
         .filter(asked)
         .flat_map(|error| error.recipes.iter().map(move |recipe| (error, &**recipe)))
         .collect();
-    let recipes: BTreeSet<&str> = pairs.iter().map(|(_, recipe)| *recipe).collect();
-    let recipes: Vec<&str> = recipes.into_iter().collect();
-    let sound = at_once(&recipes, |recipe| trial("", recipe))?;
-    for (recipe, (found, endless, _)) in sound {
+    let recipes: BTreeSet<(&[MatrixForm], &str)> =
+        pairs.iter().map(|(error, recipe)| (forms(error), *recipe)).collect();
+    let recipes: Vec<(&[MatrixForm], &str)> = recipes.into_iter().collect();
+    let sound = at_once(&recipes, |(forms, recipe)| trial("", recipe, forms))?;
+    for ((_, recipe), (found, endless, _)) in sound {
         if let Some(found) = found {
             let what = format!("{recipe} without an error violates {}", found.scenario);
             return Err(PlantedFailure::Program(what));
@@ -82,7 +81,7 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
     }
     let began = now();
     let trials = at_once(&pairs, |(error, recipe)| {
-        let trial = trial(&error.name, recipe);
+        let trial = trial(&error.name, recipe, forms(error));
         eprintln!(
             "{}: {recipe}: {}",
             error.name,
@@ -157,13 +156,21 @@ fn at_once<T: Sync, R: Send>(
 
 type Found = (Option<Conviction>, BTreeSet<String>, Duration);
 
-/// The staged scenarios, and where they do not convict, the searched ones.
-fn trial(error: &str, recipe: &str) -> Result<Found, PlantedFailure> {
+/// Where an error is tried. What leads to a real server stands only in the live worlds.
+fn forms(error: &PlantedError) -> &'static [MatrixForm] {
+    match error.edit.iter().any(|edit| edit.file.starts_with("tokio_env")) {
+        true => &[MatrixForm::Embedded],
+        false => &[MatrixForm::Staged, MatrixForm::Searched],
+    }
+}
+
+/// One form after the other, until one convicts.
+fn trial(error: &str, recipe: &str, forms: &[MatrixForm]) -> Result<Found, PlantedFailure> {
     let began = now();
     let mut endless = BTreeSet::new();
     let mut found = None;
-    for searched in [false, true] {
-        found = matrix(error, recipe, searched, &mut endless)?;
+    for form in forms {
+        found = matrix(error, recipe, *form, &mut endless)?;
         if found.is_some() {
             break;
         }
@@ -175,19 +182,17 @@ fn trial(error: &str, recipe: &str) -> Result<Found, PlantedFailure> {
 fn matrix(
     error: &str,
     recipe: &str,
-    searched: bool,
+    form: MatrixForm,
     endless: &mut BTreeSet<String>,
 ) -> Result<Option<Conviction>, PlantedFailure> {
-    let files = catalogue(searched)?;
-    if let Some(matrix) = scenarios(error, recipe, searched, &files.join(","))? {
-        return Ok(Conviction::of(&matrix, searched));
+    let files = catalogue(form)?;
+    if let Some(matrix) = scenarios(error, recipe, form, &files.join(","))? {
+        return Ok(Conviction::of(&matrix, form));
     }
     let mut found = None;
     for file in files {
-        match scenarios(error, recipe, searched, &file)? {
-            Some(matrix) => {
-                found = found.into_iter().chain(Conviction::of(&matrix, searched)).min()
-            }
+        match scenarios(error, recipe, form, &file)? {
+            Some(matrix) => found = found.into_iter().chain(Conviction::of(&matrix, form)).min(),
             None => {
                 let name = file.trim_start_matches(CATALOGUE).trim_end_matches(".toml");
                 endless.insert(name.to_owned());
@@ -198,13 +203,15 @@ fn matrix(
 }
 
 /// The files of the scenarios; for searched forms, of those that have one.
-fn catalogue(searched: bool) -> Result<Vec<String>, PlantedFailure> {
+fn catalogue(form: MatrixForm) -> Result<Vec<String>, PlantedFailure> {
     let mut files = Vec::new();
     for file in fs::read_dir(CATALOGUE).map_err(PlantedFailure::read(CATALOGUE))? {
         let name = file.map_err(PlantedFailure::read(CATALOGUE))?.file_name();
         let path = format!("{CATALOGUE}{}", name.to_string_lossy());
         let text = fs::read_to_string(&path).map_err(PlantedFailure::read(&path))?;
-        if !searched || !text.lines().any(|line| line.starts_with("unsearched = ")) {
+        if form != MatrixForm::Searched
+            || !text.lines().any(|line| line.starts_with("unsearched = "))
+        {
             files.push(path);
         }
     }
@@ -216,17 +223,15 @@ fn catalogue(searched: bool) -> Result<Vec<String>, PlantedFailure> {
 fn scenarios(
     error: &str,
     recipe: &str,
-    searched: bool,
+    form: MatrixForm,
     files: &str,
 ) -> Result<Option<FoundMatrix>, PlantedFailure> {
-    let out = format!("{PLANTED}/{error}-{recipe}-{searched}.json");
+    let out = format!("{PLANTED}/{error}-{recipe}-{form:?}.json");
     let mut command = Command::new("prlimit");
     command.args([LIMIT, &format!("{PLANTED}/build/{PROFILE}/picklock")]);
     command.args(["matrix", "--quiet", "--progress", "off", "--threads", "1", "--lock", recipe]);
     command.args(["--scenario", files, "--format", &format!("json={out}")]);
-    if searched {
-        command.args(SEARCHED.split(' '));
-    }
+    command.args(form.options());
     let _ = fs::remove_file(&out);
     command.env("PICKLOCK_PLANTED", error).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().map_err(PlantedFailure::read("prlimit"))?;

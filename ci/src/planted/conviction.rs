@@ -28,7 +28,39 @@ pub(super) struct Conviction {
     /// How many seeds it took.
     pub(super) seeds: u64,
     pub(super) scenario: String,
-    pub(super) searched: bool,
+    pub(super) form: MatrixForm,
+}
+
+/// Which matrix was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum MatrixForm {
+    /// What is staged, in virtual time.
+    Staged,
+    /// The searched forms.
+    Searched,
+    /// What is staged, on real sockets.
+    Embedded,
+}
+
+impl MatrixForm {
+    /// What tells it from what is staged.
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Self::Staged => "",
+            Self::Searched => ", searched",
+            Self::Embedded => ", embedded",
+        }
+    }
+
+    /// What `picklock matrix` is told. Against the 100 seeds of the matrix a searched form has 400: what is searched for
+    /// is rare.
+    pub(super) fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Staged => &[],
+            Self::Searched => &["--searched", "--seeds", "0..400"],
+            Self::Embedded => &["--world", "embedded"],
+        }
+    }
 }
 
 /// What `picklock matrix` writes, as far as it is read.
@@ -66,7 +98,7 @@ impl Conviction {
     }
 
     /// What of the matrix convicts, if anything.
-    pub(super) fn of(matrix: &FoundMatrix, searched: bool) -> Option<Self> {
+    pub(super) fn of(matrix: &FoundMatrix, form: MatrixForm) -> Option<Self> {
         let sound = matrix.pairs.iter().filter(|pair| pair.sound);
         let cells = sound.flat_map(|pair| pair.cells.iter().map(move |cell| (pair, cell)));
         // Expected and now and then missed is no conviction.
@@ -76,7 +108,7 @@ impl Conviction {
         let all = convicts.filter_map(|(pair, cell)| {
             let level = LEVELS.iter().position(|it| *it == cell.level)?;
             let seeds = cell.runs.first_violated?.saturating_add(1);
-            Some(Self { level, seeds, scenario: pair.scenario.clone(), searched })
+            Some(Self { level, seeds, scenario: pair.scenario.clone(), form })
         });
         all.min()
     }

@@ -4,23 +4,24 @@ use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use super::PlantedError;
-use super::conviction::ErrorTrial;
+use super::conviction::{ErrorTrial, MatrixForm};
 
 const HEAD: &str = "\
 # Planted errors
 
 What the scenarios convict. Each error below is one that real lock libraries have had; `ci/planted` plants it in a copy of the
 shipped lock, alone, and runs `picklock matrix` for the recipes concerned: first the scenarios as they are staged, then, if
-none convicts it, their searched forms with 400 seeds. An error is convicted where an invariant is violated that the
-catalogue expects to be held. Unit tests are not run: users' own locks have none of ours.
+none convicts it, their searched forms with 400 seeds. Errors of the code that leads to a real server are run on real sockets.
+An error is convicted where an invariant is violated that the catalogue expects to be held. Unit tests are not run: users' own
+locks have none of ours.
 
 The errors are data in `ci/planted-errors`, with the place that each changes. This page is made by `ci/planted --markdown`.
 *Seeds* is how many schedules it took. Of several convictions the one at the nearest level is shown: key before belief before
-effect before progress. Behind each class stands how many of its errors that do harm are convicted. *Second*, *third* and *fourth* are
-sets of every class, written without a look at the scenarios: they say what becomes of errors that nobody has thought of.
+effect before progress. Behind each class stands how many of its errors that do harm are convicted. *Second*, *third*, *fourth* and
+*fifth* are sets of every class, written without a look at the scenarios: they say what becomes of errors that nobody has thought of.
 ";
 /// These sets: they measure, and nothing is asked of them.
-const BLIND: [&str; 3] = ["second", "third", "fourth"];
+const BLIND: [&str; 4] = ["second", "third", "fourth", "fifth"];
 
 /// How many errors there are that do harm, and how many of those were convicted, in one of their recipes at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,9 +62,9 @@ fn both((known, blind): (ErrorShare, ErrorShare)) -> String {
 /// One line of what came out.
 pub(super) fn summary(trials: &[ErrorTrial<'_>], took: Duration) -> String {
     let harmful_trials = || trials.iter().filter(|it| it.error.harmless.is_none());
-    let of = |searched: bool| {
+    let of = |form: MatrixForm| {
         let found = harmful_trials().filter_map(|it| it.found.as_ref());
-        found.filter(|it| it.searched == searched).count()
+        found.filter(|it| it.form == form).count()
     };
     let endless = trials.iter().filter(|it| !it.endless.is_empty()).count();
     let longest = trials.iter().max_by_key(|it| it.took);
@@ -71,11 +72,12 @@ pub(super) fn summary(trials: &[ErrorTrial<'_>], took: Duration) -> String {
         format!("; longest: {} in {}, {} s", it.error.name, it.recipe, it.took.as_secs())
     });
     format!(
-        "{}; in {} recipes: {} by what is staged, {} searched; {endless} ran into the time limit; {} s{longest}",
+        "{}; in {} recipes: {} by what is staged, {} searched, {} on real sockets; {endless} ran into the time limit; {} s{longest}",
         both(shares(trials)),
         harmful_trials().count(),
-        of(false),
-        of(true),
+        of(MatrixForm::Staged),
+        of(MatrixForm::Searched),
+        of(MatrixForm::Embedded),
         took.as_secs()
     )
 }
@@ -106,8 +108,8 @@ fn row(out: &mut String, trial: &ErrorTrial<'_>) {
     let ErrorTrial { error, recipe, found, endless, .. } = trial;
     let (scenario, level, seeds) = match found {
         Some(it) => {
-            let searched = if it.searched { ", searched" } else { "" };
-            (format!("{}{searched}", it.scenario), it.level(), it.seeds.to_string())
+            let scenario = format!("{}{}", it.scenario, it.form.suffix());
+            (scenario, it.level(), it.seeds.to_string())
         }
         None => (why(error), "", String::new()),
     };
