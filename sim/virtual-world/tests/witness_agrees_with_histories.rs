@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use history::fault::Fault;
 use history::{Touch, What};
 use picklock::command::Command;
 use picklock::reply::Reply;
@@ -249,17 +250,19 @@ fn compare(scenario: &Scenario, found: &mut Found) {
     let seeds = if scenario.clients >= CROWD.0 { CROWD.1 } else { SEEDS };
     for seed in 0..seeds {
         let (_, commands) = runner.run_witnessed(seed, Choices::seeded(seed));
-        let (lock_key, loses_keys) = runner.journal().look(|history| {
+        let (lock_key, moves_keys) = runner.journal().look(|history| {
             let struck = history.events.iter().map(|event| event.what);
-            let loses = |what| matches!(what, What::Fault { fault, .. } if fault.loses_keys());
-            (history.head.lock_key.clone().into_bytes(), struck.clone().any(loses))
+            // A server that takes a primary's place has keys that no command brought it.
+            let moves = |fault: Fault| fault.loses_keys() || fault == Fault::Switchover;
+            let struck_so = |what| matches!(what, What::Fault { fault, .. } if moves(fault));
+            (history.head.lock_key.clone().into_bytes(), struck.clone().any(struck_so))
         });
         let (lock, dialect) = (about.name, &dialect);
         let (known, queued) = (BTreeMap::new(), BTreeMap::new());
         let mut run = Comparison { lock, lock_key, dialect, known, queued, found };
         let first_different = run.found.different.len();
         for command in commands {
-            if !command.unasked.is_empty() && !loses_keys {
+            if !command.unasked.is_empty() && !moves_keys {
                 run.differs(&command, "a key has changed before that by itself");
             }
             run.compare(command);
