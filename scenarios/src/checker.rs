@@ -6,21 +6,25 @@
 //! once, in order, and what is kept of them is what is still open. Checkers know neither recipes nor
 //! worlds. `docs/verdicts.md` says what each invariant means.
 
+mod attempts;
 mod availability;
 mod contention;
 mod deadline;
 mod deadlock_freedom;
 pub(crate) mod efficiency;
 mod exposure;
+mod fail_fast;
 mod fairness;
 mod fence_gate;
 mod fencing;
+mod foreign_key;
 mod given_back;
 mod honesty;
 mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
+mod one_slot;
 mod overstay;
 mod ownership;
 mod perseverance;
@@ -48,7 +52,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 18] = [
+static ALL: [(MakeChecker, Kinds); 22] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
@@ -58,6 +62,7 @@ static ALL: [(MakeChecker, Kinds); 18] = [
     (register::checker, ANY),
     (fence_gate::checker, OTHERS),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
+    (foreign_key::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, OTHER_COMMANDS | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),
     (availability::checker, OTHERS),
@@ -65,6 +70,9 @@ static ALL: [(MakeChecker, Kinds); 18] = [
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
     (perseverance::checker, LOCK_COMMANDS | OTHERS),
+    (fail_fast::checker, LOCK_COMMANDS | PHASES | OTHERS),
+    (attempts::checker, PHASES | OTHERS),
+    (one_slot::checker, LOCK_COMMANDS | OTHER_COMMANDS),
     (renewal::checker, LOCK_COMMANDS | PHASES | OTHERS),
     (overstay::checker, OTHER_COMMANDS | PHASES | OTHERS),
     (efficiency::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),

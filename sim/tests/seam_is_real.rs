@@ -75,7 +75,7 @@ fn locks_hold_at_every_level_with_ten_winners() {
                 "rising-tokens" => lock == "fenced",
                 // All come at once, so nobody surely comes behind another; no server answers with an error,
                 // everybody gets what it is granted, and no hold lasts until its renewal.
-                "fairness" | "perseverance" | "given-back" | "renewal" => false,
+                "fairness" | "perseverance" | "fail-fast" | "given-back" | "renewal" => false,
                 _ => true,
             };
             let expected = if is_said { Outcome::Held } else { Outcome::NotApplicable };

@@ -119,6 +119,11 @@ faults! {
     Evict "evict" ServerKeys                     [No No No No No No No No No],
     /// Somebody deleted every key that the server had. It still knows its scripts.
     Flush "flush" ServerKeys                     [No No No No No No No No No],
+    /// Somebody kept another thing under the lock's key: a string that does not expire. Where the lock was held, nothing
+    /// was done.
+    ForeignKey "foreign-key" Server              [Needs No No No No No No No No],
+    /// The same, with a list.
+    ForeignList "foreign-list" Server            [Needs No No No No No No No No],
     /// A server stood still: it answered nobody, and then did all that it had been sent.
     Stall "server-stall" Server                  [Needs No No No No No No No No],
     /// A replica that had caught up took the primary's place, which follows it from then on: it keeps its connections,
@@ -182,6 +187,10 @@ impl Fault {
             Self::ScriptFlush => "makes the server forget its scripts".to_owned(),
             Self::Evict => "evicts the lock's key".to_owned(),
             Self::Flush => "deletes all keys of the server".to_owned(),
+            Self::ForeignKey => {
+                format!("keeps something else under the lock's key{}", lasts("for"))
+            }
+            Self::ForeignList => format!("keeps a list under the lock's key{}", lasts("for")),
             Self::Stall => format!("has the server stand still{}", lasts("for")),
             Self::Switchover => "makes a replica the primary, and the primary a replica".to_owned(),
             Self::SplitBrain => {

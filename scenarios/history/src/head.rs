@@ -72,6 +72,20 @@ pub struct Head {
     /// where the recipe claims nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tries_for_ns: Option<u64>,
+    /// How soon an acquisition ends that servers have refused for good, as the recipe claims, in nanoseconds; none
+    /// where it claims nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails_within_ns: Option<u64>,
+    /// How many attempts an acquisition makes at most, as its caller has set and the recipe claims; none where they
+    /// are ended by time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts_most: Option<u32>,
+    /// How many servers the lock is kept on; none where nobody says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u16>,
+    /// Whether the server is a node of a cluster, where all keys of a command must be in one slot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cluster: bool,
     /// For how long a client waits in one go before it gives up, and asks anew in the same acquisition, in
     /// nanoseconds; none where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -95,7 +95,7 @@ impl Perseverance {
 
 /// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.
 pub(super) fn passing(answer: &str) -> Option<ErrorAnswer> {
-    ErrorAnswer::of(answer).filter(|it| *it != ErrorAnswer::Noscript)
+    ErrorAnswer::of(answer).filter(|it| *it != ErrorAnswer::Noscript && !it.is_final())
 }
 
 #[cfg(test)]

@@ -90,13 +90,17 @@ impl Shipped {
         // Who asks anew is ended by the time that the retries may take, and not by their number.
         let max_retries = give_up.is_none().then_some(retries);
         let poll = Poll { base: pause, jitter, max_retries };
-        let unlimited = Poll { max_retries: None, ..poll };
         let round = pause.saturating_add(jitter).saturating_add(self.options.call_timeout());
         let as_long = round.saturating_mul(retries).min(deadline);
         let span = if give_up.is_some() { as_long } else { deadline };
         match lock {
             ShippedLock::Single(lock) if self.way == WaitStrategy::Notify => {
-                self.again_and_again(env, as_long, |span| lock.acquire(span, unlimited)).await
+                // A caller who sets a deadline means the number of retries, too.
+                let (span, poll) = match self.params.deadline {
+                    Some(_) => (span, poll),
+                    None => (as_long, Poll { max_retries: None, ..poll }),
+                };
+                self.again_and_again(env, span, |span| lock.acquire(span, poll)).await
             }
             ShippedLock::Single(lock) => {
                 self.again_and_again(env, span, |span| lock.acquire(span, poll)).await

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use history::Promise;
-use history::fault::{Chance, Strike};
+use history::fault::{Chance, Fault, Strike};
 use picklock::Options;
 
 use super::{Scenario, WorkloadPart};
@@ -100,9 +100,30 @@ impl Scenario {
     /// then is waited for. Where `exact` times are those of the events, and nothing holds a message up, no call
     /// takes longer than its round trip. None where callers set no deadline, or the recipe promises nothing.
     pub(crate) fn overrun(&self, exact: bool) -> Option<Duration> {
-        self.lock.deadline.filter(|_| self.about_lock().is_sound())?;
+        self.lock.deadline?;
+        self.fails_within(exact)
+    }
+
+    /// How many attempts an acquisition of its recipe makes at most. None where time ends it, or the recipe promises
+    /// nothing.
+    pub(crate) fn attempts_most(&self) -> Option<u32> {
+        let about = self.about_lock();
+        // Who waits for a message is ended by a time, unless its caller has set a deadline beside the retries.
+        let by_time = about.fair.is_some() || about.listens() && self.lock.deadline.is_none();
+        let is_counted = about.is_sound() && !by_time && self.lock.give_up.is_none();
+        is_counted.then(|| self.lock.retries.saturating_add(1))
+    }
+
+    /// How long an acquisition of its recipe lasts at the most once nothing is to be waited for any more, as after its
+    /// deadline or a refusal that time does not change. None where the recipe promises nothing.
+    pub(crate) fn fails_within(&self, exact: bool) -> Option<Duration> {
+        if !self.about_lock().is_sound() {
+            return None;
+        }
         let options = Options::builder(self.lock.ttl.0).build().ok()?;
-        let is_calm = exact && self.swarm.kinds() == 0 && self.faults.is_empty();
+        // A wall clock holds nothing up.
+        let mut faults = self.faults.iter().filter(|it| it.kind != Fault::ClockStep);
+        let is_calm = exact && self.swarm.kinds() == 0 && faults.next().is_none();
         let round = self.slowest().saturating_mul(2).saturating_add(GRAIN);
         let timeout = options.call_timeout();
         let call = if is_calm { round.min(timeout) } else { timeout };

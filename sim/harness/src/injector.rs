@@ -68,6 +68,13 @@ pub enum ServerFault {
     Evict,
     /// All its keys are gone, as after FLUSHALL.
     Flush,
+    /// Something that is no lock's is kept under the lock's key, if that is free.
+    Occupy {
+        /// What: a string without a TTL, or a list.
+        with: ForeignValue,
+        /// For so many nanoseconds.
+        for_ns: u64,
+    },
     /// It stands still for so many nanoseconds, while its clocks go on. What reaches it meanwhile it then carries out.
     Stall {
         /// For how long.
@@ -102,6 +109,36 @@ pub enum ServerFault {
         /// When, in nanoseconds from its end.
         for_ns: u64,
     },
+}
+
+/// What an operator keeps under a lock's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignValue {
+    /// A string that does not expire.
+    Text,
+    /// A list.
+    List,
+}
+
+impl ForeignValue {
+    /// The command that puts it there where nothing is, and answers 1 if it has.
+    pub const fn put(self, key: &str) -> [&str; 4] {
+        let put = match self {
+            Self::Text => "return redis.call('SETNX', KEYS[1], 'an operator')",
+            Self::List => {
+                "if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end return redis.call('RPUSH', KEYS[1], 'a job')"
+            }
+        };
+        ["EVAL", put, "1", key]
+    }
+
+    /// The fault that does so.
+    pub const fn fault(self) -> Fault {
+        match self {
+            Self::Text => Fault::ForeignKey,
+            Self::List => Fault::ForeignList,
+        }
+    }
 }
 
 /// A client has said where its locking has come to.
@@ -244,6 +281,11 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
         Fault::ScriptFlush => world.strike_server(server, ServerFault::FlushScripts),
         Fault::Evict => world.strike_server(server, ServerFault::Evict),
         Fault::Flush => world.strike_server(server, ServerFault::Flush),
+        Fault::ForeignKey | Fault::ForeignList => {
+            let is_list = staged.kind == Fault::ForeignList;
+            let with = if is_list { ForeignValue::List } else { ForeignValue::Text };
+            world.strike_server(server, ServerFault::Occupy { with, for_ns });
+        }
         Fault::Stall => world.strike_server(server, ServerFault::Stall { for_ns }),
         Fault::Switchover => world.strike_server(server, ServerFault::Switchover { to }),
         Fault::SplitBrain => {

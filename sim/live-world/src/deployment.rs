@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use harness::injector::ForeignValue;
 use history::fault::{Fault, Staged};
 use picklock::env::{CallError, Node};
 use picklock::reply::Reply;
@@ -254,6 +255,12 @@ impl Deployment {
     /// Deletes the lock's key, as an eviction does.
     pub(crate) async fn evict(&self, server: usize) -> Result<(), CallError> {
         self.command(server, &["DEL", &self.lock_key()]).await.map(drop)
+    }
+
+    /// Keeps something else under the lock's key, if that is free; whether it was.
+    pub(crate) async fn occupy(&self, server: usize, with: ForeignValue) -> bool {
+        let key = self.lock_key();
+        matches!(self.command(server, &with.put(&key)).await, Ok(Reply::Int(1)))
     }
 
     /// Deletes every key of a server. On one of somebody else's nothing is done.

@@ -25,6 +25,8 @@ pub struct ModelOptions {
     pub append_only: AppendOnly,
     /// Whether every script runs in Lua, also one that could run natively.
     pub lua_only: bool,
+    /// Whether it is a node of a cluster, which owns every slot: then all keys of a command must be in one.
+    pub cluster: bool,
     /// Which server it is: commands of other ones are unknown to it. What Redis 7.0 has, all have; the
     /// words of its errors are used for all.
     pub software: Software,
@@ -39,6 +41,7 @@ impl Default for ModelOptions {
             script_budget_instructions: 50_000_000,
             append_only: AppendOnly::Off,
             lua_only: false,
+            cluster: false,
             software: Software::Redis70,
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod propagate;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod session;
+pub(crate) mod slots;
 mod table;
 pub(crate) mod touch;
 

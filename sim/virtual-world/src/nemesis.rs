@@ -32,6 +32,8 @@ pub(super) enum PlannedFault {
     StartServer(u32),
     /// A server that stands still goes on.
     WakeServer(u32),
+    /// What is no lock's under the lock's key of a server goes.
+    ClearKey(u32),
     /// The old primary that has gone on beside the new one becomes its replica.
     StepDown,
     /// A replica takes the primary's place, which starts again so much later.

@@ -56,6 +56,7 @@ pub(super) struct VirtualServer {
     append_only: AppendOnly,
     software: Software,
     lua_only: bool,
+    cluster: bool,
     /// An fsync is planned.
     sync_planned: bool,
 }
@@ -95,6 +96,7 @@ impl Default for VirtualServer {
             append_only: AppendOnly::Off,
             software: Software::default(),
             lua_only: false,
+            cluster: false,
             sync_planned: false,
         }
     }
@@ -111,14 +113,20 @@ impl VirtualServer {
     }
 
     /// Makes its model anew where it is to be another.
-    fn configure(&mut self, software: Software, append_only: AppendOnly, lua_only: bool) {
-        let asked = (append_only, software, lua_only);
-        if (self.append_only, self.software, self.lua_only) != asked {
-            let options =
-                ModelOptions { append_only, software, lua_only, ..ModelOptions::default() };
+    fn configure(
+        &mut self,
+        software: Software,
+        append_only: AppendOnly,
+        lua_only: bool,
+        cluster: bool,
+    ) {
+        let asked = (append_only, software, lua_only, cluster);
+        if (self.append_only, self.software, self.lua_only, self.cluster) != asked {
+            let defaults = ModelOptions::default();
+            let options = ModelOptions { append_only, software, lua_only, cluster, ..defaults };
             self.model = Model::new(options);
         }
-        (self.append_only, self.software, self.lua_only) = asked;
+        (self.append_only, self.software, self.lua_only, self.cluster) = asked;
     }
 
     /// Its wall clock.
@@ -254,7 +262,8 @@ impl VirtualServers {
         self.resource = Some(of_lock).filter(|it| (*it as usize) < self.all.len());
         for (server, it) in (0..).zip(&mut self.all) {
             let append_only = if server < of_lock { append_only } else { AppendOnly::Off };
-            it.configure(software, append_only, lua_only);
+            let cluster = matches!(topology, Topology::Cluster { .. }) && server < of_lock;
+            it.configure(software, append_only, lua_only, cluster);
         }
     }
 

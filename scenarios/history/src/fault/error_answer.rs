@@ -1,4 +1,4 @@
-//! Errors that a server may answer any command with, for a while.
+//! Errors that a server may answer any command with: some pass by themselves, others stay until somebody acts.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,11 @@ macro_rules! error_answers {
                 Self::ALL.into_iter().find(|it| code(it.text()) == code(answer))
             }
 
+            /// Whether time does not change it: the client may not do what it asks for.
+            pub const fn is_final(self) -> bool {
+                matches!(self, Self::Noauth | Self::Noperm | Self::Wrongpass)
+            }
+
             /// The whole answer.
             pub const fn text(self) -> &'static str {
                 match self { $(Self::$kind => $text,)+ }
@@ -42,4 +47,7 @@ error_answers! {
     Misconf "misconf" "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
     Clusterdown "clusterdown" "CLUSTERDOWN The cluster is down",
     Tryagain "tryagain" "TRYAGAIN Multiple keys request during rehashing of slot",
+    Noauth "noauth" "NOAUTH Authentication required.",
+    Noperm "noperm" "NOPERM this user has no permissions to access one of the keys used as arguments",
+    Wrongpass "wrongpass" "WRONGPASS invalid username-password pair or user is disabled.",
 }

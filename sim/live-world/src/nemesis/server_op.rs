@@ -34,6 +34,8 @@ pub(super) enum ServerAction {
     Restart { server: usize },
     /// It stands still no longer.
     Wake { server: usize },
+    /// What is no lock's under the lock's key goes.
+    ClearKey { server: usize },
     /// The old primary that went on for this client becomes the replica of the new one.
     StepDown { keeps: u32 },
     /// A replica takes its place; it is started again so much later.
@@ -75,6 +77,10 @@ impl LiveNemesis {
             ServerAction::Wake { server } => {
                 return deployment.wake(server).await.map_err(|error| error.to_string());
             }
+            ServerAction::ClearKey { server } => {
+                // A server that has ended meanwhile has nothing left of it, or keeps it: then the run says so.
+                return deployment.evict(server).await.map_err(|error| error.to_string());
+            }
             ServerAction::StepDown { keeps } => {
                 let upstream = deployment.upstream(Node(0));
                 self.state().links.lead_away(0, &upstream, |client| client == keeps);
@@ -108,6 +114,14 @@ impl LiveNemesis {
                 if !deployment.serves(server) || deployment.flush(server).await.is_err() {
                     return Ok(());
                 }
+            }
+            ServerFault::Occupy { with, for_ns } => {
+                if deployment.serves(server) && deployment.occupy(server, with).await {
+                    // Written down before it begins to count: it is there for so long at least.
+                    self.struck(op, deployment.node_of(server), false);
+                    self.schedule(ServerAction::ClearKey { server }, for_ns);
+                }
+                return Ok(());
             }
             ServerFault::Stall { for_ns } => {
                 if !deployment.serves(server) {

@@ -2,12 +2,12 @@
 //!
 //! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one that
 //! fails words the answer; which commands a replica or a full server refuses
-//! follows from their flags. Not modelled: ACL, cluster redirection, client pauses.
+//! follows from their flags. Not modelled: ACL, client pauses; `slots` has what there is of clusters.
 
 use resp::{ErrorReply, ProtocolVersion, Reply, blob, until_nul};
 
 use super::table::{CommandSpec, Execution, Lookup, flag};
-use super::{Request, Server};
+use super::{Request, Server, slots};
 
 /// How much of an unknown command's arguments its error repeats.
 const ECHO_MAX_BYTES: usize = 128;
@@ -57,6 +57,11 @@ impl Server {
         }
         if !spec.has(flag::NO_AUTH) && !self.is_permitted(request.session) {
             let fail = ErrorReply::new("NOAUTH Authentication required.");
+            return Err(self.reject(request, Some(command), fail));
+        }
+        if self.options.cluster
+            && let Some(fail) = slots::refusal(request, spec)
+        {
             return Err(self.reject(request, Some(command), fail));
         }
         if self.max_memory_bytes > 0 || self.out_of_memory {

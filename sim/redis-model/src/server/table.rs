@@ -79,6 +79,27 @@ impl KeyPositions {
         }
     }
 
+    /// The keys of a request with these arguments, its name included, as far as they can be told.
+    pub(crate) fn all<'a, 'b>(self, args: &'b [&'a [u8]]) -> Vec<&'a [u8]> {
+        match self {
+            Self::Range(first, last, step) => {
+                let place = |it: i8| match usize::try_from(it) {
+                    Ok(place) => place,
+                    Err(_) => args.len().saturating_sub(usize::from(it.unsigned_abs())),
+                };
+                let (first, last) = (place(first), place(last).min(args.len().saturating_sub(1)));
+                let step = usize::from(step.unsigned_abs().max(1));
+                (first..=last).step_by(step).map(|at| args[at]).collect()
+            }
+            Self::Counted(place) => {
+                let count = args.get(place).and_then(|count| std::str::from_utf8(count).ok());
+                let count = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+                args.iter().skip(place + 1).take(count).copied().collect()
+            }
+            Self::None | Self::After(_) => self.first(args.iter().copied()).into_iter().collect(),
+        }
+    }
+
     /// The first key of a request with these arguments, its name included.
     pub(crate) fn first<'a>(self, mut args: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
         match self {

@@ -9,9 +9,10 @@
 //! else when it is back, or by its silence.
 
 use harness::cues::{Cues, Recovery};
-use harness::injector::{Injector, ServerFault};
+use harness::injector::{ForeignValue, Injector, ServerFault};
 use history::fault::{Chance, Fault, Staged, Ways};
 use redis_model::model::Termination;
+use resp::Reply;
 
 use super::super::executor::ProcessState;
 use super::super::nemesis::{PendingCrash, PlannedFault, StalledDirection};
@@ -123,6 +124,9 @@ impl Injector for Simulation {
             ServerFault::Evict | ServerFault::Flush if it.serves() => {
                 self.lose_keys(server, node, with);
             }
+            ServerFault::Occupy { with, for_ns } if it.serves() => {
+                self.occupy_key(server, node, with, for_ns);
+            }
             ServerFault::Stall { for_ns } if it.serves() => {
                 it.stalled = Some(Vec::new());
                 self.nemesis.note(0, node, Fault::Stall, for_ns);
@@ -147,6 +151,7 @@ impl Injector for Simulation {
             ServerFault::FlushScripts
             | ServerFault::Evict
             | ServerFault::Flush
+            | ServerFault::Occupy { .. }
             | ServerFault::Stall { .. }
             | ServerFault::Switchover { .. }
             | ServerFault::SplitBrain { .. }
@@ -252,6 +257,29 @@ impl Simulation {
         self.nemesis.note_as(0, node, fault, 0, in_hold);
         it.execute_at_once(self.time.now_ns(), command);
         self.servers.after_command(server, &mut self.time, &mut self.choices);
+    }
+
+    /// Keeps something else under the lock's key for so long, if that is free.
+    fn occupy_key(&mut self, server: u32, node: Option<u16>, with: ForeignValue, for_ns: u64) {
+        let Some(key) = self.lock_key() else { return };
+        let key = String::from_utf8_lossy(&key);
+        let put = with.put(&key).map(str::as_bytes);
+        if self.servers[server].execute_at_once(self.time.now_ns(), &put) != Reply::Int(1) {
+            return;
+        }
+        self.nemesis.note(0, node, with.fault(), for_ns);
+        self.servers.after_command(server, &mut self.time, &mut self.choices);
+        self.plan_in(for_ns, PlannedFault::ClearKey(server));
+    }
+
+    /// What was kept under the lock's key of a server goes.
+    pub(crate) fn clear_key(&mut self, server: u32) {
+        let Some(key) = self.lock_key() else { return };
+        if self.servers[server].is_up() {
+            let now_ns = self.time.now_ns();
+            self.servers[server].execute_at_once(now_ns, &[b"DEL", &key]);
+            self.servers.after_command(server, &mut self.time, &mut self.choices);
+        }
     }
 
     /// A replica that has caught up takes the primary's place, if there is one. Connections to the old primary stay, save
