@@ -9,6 +9,7 @@ pub mod counted;
 pub mod crash;
 pub mod figures;
 pub mod haproxy;
+pub mod limits;
 pub mod load;
 pub mod locks;
 pub mod renewed;

@@ -24,6 +24,7 @@ mod interface;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;
+mod needs;
 mod one_slot;
 mod overstay;
 mod ownership;
@@ -40,6 +41,8 @@ use history::verdict::{Finding, Level, Verdict};
 use history::{Event, Head, History, Texts};
 
 use contention::Contention;
+pub use needs::{Needs, needs};
+
 use interface::{Checker, Kinds, LOCK_COMMANDS, LockCommands, OTHER_COMMANDS, OTHERS, PHASES};
 use story::StoryWriter;
 use vacuity::Vacuity;

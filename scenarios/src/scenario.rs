@@ -5,11 +5,14 @@
 
 mod error;
 mod faults;
+mod limits;
 mod network;
 mod parse;
 mod promise;
 mod search;
 mod variant;
+
+use std::collections::BTreeMap;
 
 use history::fault::{Staged, Swarm};
 use history::verdict::{Level, Outcome};
@@ -21,6 +24,7 @@ use crate::span::Span;
 use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyKind, TopologyPart};
 
 pub use error::ScenarioError;
+pub use limits::Limits;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
 pub use parse::{COMMANDS_MOST, Overrides};
 pub use search::SearchPart;
@@ -79,6 +83,9 @@ pub struct Scenario {
     /// What a sweep may do to a schedule.
     #[serde(default)]
     pub swarm: Swarm,
+    /// What each recipe may need where times are exact.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Limits>,
     /// What some recipes meet instead. What the recipe of this scenario meets has taken its place already.
     #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
@@ -314,11 +321,6 @@ impl Scenario {
     pub fn resource(&self) -> Option<Node> {
         let node = u16::try_from(self.topology().nodes()).unwrap_or(u16::MAX);
         self.workload.is_apart().then_some(Node(node))
-    }
-
-    /// How many commands it may take to get the lock once, in thousandths.
-    pub fn commands_within_milli(&self) -> Option<u64> {
-        self.commands_within.map(commands_milli)
     }
 
     /// How many acquisitions its clients make, all together.

@@ -16,7 +16,7 @@ use picklock::reply::Reply;
 use crate::call::answered;
 use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
 use crate::record::{Dialect, Observed, Recorded};
-use crate::scenario::{Scenario, WorkloadPart};
+use crate::scenario::{Scenario, WorkloadPart, commands_milli};
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::workload::{self, INITIAL, Workload};
@@ -90,6 +90,7 @@ impl<W: Observed> Trial<W> {
         // A lock without validity or with a known flaw claims neither to end its holds nor to tell.
         let is_told = about.is_sound() && about.validity == Validity::Tracked;
         let resource = scenario.resource();
+        let limits = scenario.limits(exact);
         let head = Head {
             format: FORMAT.to_owned(),
             scenario: scenario.name.clone(),
@@ -117,10 +118,10 @@ impl<W: Observed> Trial<W> {
             renewed: about.renewed,
             longest_hold_ns: scenario.lock.max_hold.filter(|_| is_told).map(Span::ns),
             stops: stops && is_told,
-            commands_within_milli: scenario.commands_within_milli(),
-            available_within_ns: scenario.available_within.map(Span::ns),
-            woken_within_ns: scenario.woken_within.map(Span::ns),
-            promise: scenario.promise(),
+            commands_within_milli: limits.commands_within.map(commands_milli),
+            available_within_ns: limits.available_within.map(Span::ns),
+            woken_within_ns: limits.woken_within.map(Span::ns),
+            promise: scenario.promise(exact),
             timely_writes: scenario.timely_writes(),
             prizes,
             register,

@@ -42,7 +42,7 @@ impl Stall {
 
 /// Who wants the lock and who has it.
 #[derive(Default)]
-struct Availability {
+pub(super) struct Availability {
     within_ns: u64,
     tracked: bool,
     /// Acquisitions under way: whose, and since when.
@@ -63,7 +63,7 @@ struct Availability {
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let within_ns = head.available_within_ns?;
-    Some(Box::new(Availability { within_ns, tracked: head.tracked, ..Availability::default() }))
+    Some(Box::new(Availability { within_ns, ..Availability::new(head) }))
 }
 
 impl Checker for Availability {
@@ -108,6 +108,17 @@ impl Checker for Availability {
 }
 
 impl Availability {
+    /// Nothing has happened, and nothing is allowed.
+    pub(super) fn new(head: &Head) -> Self {
+        Self { tracked: head.tracked, ..Self::default() }
+    }
+
+    /// How long the longest stall was, at the end.
+    pub(super) fn longest_ns(&mut self) -> u64 {
+        self.look(self.now_ns);
+        self.longest.span_ns()
+    }
+
     /// A client is dead: it wants and has nothing any more.
     fn died(&mut self, client: u32, at_ns: u64) {
         self.look(at_ns);
@@ -167,9 +178,8 @@ impl Availability {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
-        self.look(self.now_ns);
+        let span_ns = self.longest_ns();
         let Stall { from_ns, until_ns, client } = self.longest;
-        let span_ns = self.longest.span_ns();
         if span_ns <= self.within_ns {
             return Verdict::Held;
         }

@@ -71,7 +71,7 @@ impl MissedWakeUp {
 
 /// Who sleeps, and since when the lock is free.
 #[derive(Default)]
-struct WakeUp {
+pub(super) struct WakeUp {
     within_ns: u64,
     /// By acquisition.
     waiters: BTreeMap<u32, Sleeper>,
@@ -152,6 +152,12 @@ impl Checker for WakeUp {
 }
 
 impl WakeUp {
+    /// For how long somebody slept beside the free lock at most, at the end.
+    pub(super) fn longest_ns(&mut self) -> u64 {
+        self.look_at_all();
+        self.longest.span_ns()
+    }
+
     fn began(&mut self, acquisition: u32, client: u32) {
         let during = self.until_ns.is_some_and(|until_ns| self.now_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
@@ -266,9 +272,8 @@ impl WakeUp {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
-        self.look_at_all();
+        let span_ns = self.longest_ns();
         let MissedWakeUp { from_ns, until_ns, client, acquisition } = self.longest;
-        let span_ns = self.longest.span_ns();
         if span_ns == 0 {
             let nobody = "nobody was seen to sleep while the lock was surely free";
             return Verdict::NotApplicable(nobody.to_owned());

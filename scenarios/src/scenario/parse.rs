@@ -88,7 +88,9 @@ impl Scenario {
         }
         if let Some(hold) = overrides.hold {
             scenario.workload.set_hold(hold);
+            touched.push("workload");
         }
+        scenario.remeasure(&touched);
         let is_touched = |path: &str| touched.iter().any(|it| overlap(it, path));
         let beside_file = Path::new(file).parent().unwrap_or(Path::new(""));
         let read = scenario.network.read_files(&mut scenario.topology, |path| {
@@ -122,7 +124,8 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] where something in it has no form in TOML.
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
-        let alone = Self { variants: Vec::new(), ..self.clone() };
+        let mut alone = Self { variants: Vec::new(), ..self.clone() };
+        alone.limits.retain(|lock, _| *lock == self.lock.recipe);
         toml::to_string_pretty(&alone).map_err(|error| ScenarioError::new(error.to_string()))
     }
 
@@ -172,11 +175,7 @@ impl Scenario {
     fn check(&self) -> Result<(), KeyError> {
         let wrong = |path: &str, why: String| Err((path.to_owned(), ScenarioError::new(why)));
         check_clients("clients", self.clients)?;
-        if let Some(within) = self.commands_within.filter(|it| !(0.0..=COMMANDS_MOST).contains(it))
-        {
-            let why = format!("{within} commands: it is a number from 0 to {COMMANDS_MOST}");
-            return wrong("commands_within", why);
-        }
+        self.check_limits()?;
         known_recipe("lock.recipe", &self.lock.recipe)?;
         check_expectations("expect", &self.expect)?;
         let ttl = self.lock.ttl;
@@ -247,6 +246,17 @@ impl Scenario {
 pub(super) fn known_recipe(path: &str, name: &str) -> Result<(), KeyError> {
     let known = recipe::about(name);
     known.map(|_| ()).map_err(|error| (path.to_owned(), unknown_recipe(&error)))
+}
+
+/// Whether so many commands can be meant.
+pub(super) fn check_commands(path: &str, within: Option<f64>) -> Result<(), KeyError> {
+    match within.filter(|it| !(0.0..=COMMANDS_MOST).contains(it)) {
+        None => Ok(()),
+        Some(within) => {
+            let why = format!("{within} commands: it is a number from 0 to {COMMANDS_MOST}");
+            Err((path.to_owned(), ScenarioError::new(why)))
+        }
+    }
 }
 
 /// Whether so many clients can contend.

@@ -44,9 +44,12 @@ const COMMANDS_AN_ATTEMPT: u32 = 4;
 
 impl Scenario {
     /// What its recipe promises of a free lock, where that is less than the scenario asks for; none where it
-    /// has to do what is asked.
-    pub(crate) fn promise(&self) -> Option<Promise> {
+    /// has to do what is asked. What was measured, where times are `exact`, it has to do.
+    pub(crate) fn promise(&self, exact: bool) -> Option<Promise> {
         let about = self.about_lock();
+        if self.is_timed(exact) {
+            return None;
+        }
         let requested = self.available_within.into_iter().chain(self.woken_within).min()?;
         if about.flaw.is_some() || !about.locks {
             return None;
@@ -162,7 +165,7 @@ impl Scenario {
     }
 
     /// How long a message travels at most that no fault holds up, between any client and server.
-    fn slowest(&self) -> Duration {
+    pub fn slowest(&self) -> Duration {
         let links = self.network.link.iter().map(|link| &link.latency);
         let all = std::iter::once(&self.network.latency).chain(links);
         let longest_ns = all.map(|latency| latency.sampler().at(u32::MAX)).max();

@@ -92,6 +92,7 @@ impl Scenario {
             }
         }
         self.faults.clear();
+        self.limits.clear();
         self.swarm = Swarm { searched: true, ..search.swarm };
         // The last that names a lock decides.
         self.expect.extend(search.expect);

@@ -34,10 +34,10 @@ fn the_file_says_what_is_run() {
     assert_eq!((scenario.name.as_str(), scenario.clients), ("test", 100));
     assert_eq!(scenario.lock.ttl.0, Duration::from_secs(1));
     assert!(scenario.remarks().is_empty());
-    assert_eq!(scenario.commands_within_milli(), None);
+    assert_eq!(scenario.commands_within.map(commands_milli), None);
     for (asked, milli) in [("2.1", 2_100), ("0", 0), ("1000000000", 1_000_000_000_000)] {
         let asked = parse(pool(), &setting(&[("commands_within", asked)])).unwrap();
-        assert_eq!(asked.commands_within_milli(), Some(milli));
+        assert_eq!(asked.commands_within.map(commands_milli), Some(milli));
     }
     assert_eq!(scenario.expectation("single").unwrap().effect, Outcome::Held);
     assert_eq!(scenario.expectation("none").unwrap().effect, Outcome::Violated);

@@ -13,7 +13,7 @@ fn scenario(name: &str, lock: &str, searched: bool, set: &[(&str, &str)]) -> Sce
 }
 
 fn promised(lock: &str, searched: bool, set: &[(&str, &str)]) -> Option<Option<u64>> {
-    scenario("lost-reply", lock, searched, set).promise().map(|it| it.within_ns)
+    scenario("lost-reply", lock, searched, set).promise(false).map(|it| it.within_ns)
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn what_a_story_asks_of_a_sound_lock_has_to_be_done() {
         for lock in crate::matrix::locks() {
             let scenario = crate::matrix::Pair::scenario(&all.name, lock).unwrap();
             if !scenario.swarm.searched {
-                assert_eq!(scenario.promise(), None, "{} with {lock}", all.name);
+                assert_eq!(scenario.promise(false), None, "{} with {lock}", all.name);
             }
         }
     }
@@ -47,7 +47,7 @@ fn where_no_answer_comes_in_time_nothing_is_promised() {
     // As long as the network is far quicker than what is asked, the story stands as it is written.
     assert_eq!((of("487ms"), of("488ms").is_some()), (None, true));
     let slow = scenario("lost-reply", "single", false, &[("network.latency", "1s")]);
-    let because = slow.promise().unwrap().because;
+    let because = slow.promise(false).unwrap().because;
     assert!(because.contains("a round trip may take 2s"), "{because}");
     assert!(because.contains("waits 2s for an answer"), "{because}");
     // A validity that is over on arrival: of 10 ms, 7.9 are left, and the lock waits 3.3 for an answer.
