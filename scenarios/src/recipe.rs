@@ -31,6 +31,7 @@ mod watch_multi;
 
 use std::future::{Future, ready};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use picklock::env::{Env, Node};
@@ -52,10 +53,10 @@ macro_rules! recipes {
         ///
         /// # Errors
         /// [`BuildError`] where there is none, or where it cannot work with these parameters.
-        pub fn build<E: Env>(name: &str, $params: Params) -> Result<Box<dyn Recipe<E>>, BuildError> {
+        pub fn build<E: Env>(name: &str, $params: Params) -> Result<Arc<dyn Recipe<E>>, BuildError> {
             let name = about(name)?.name;
             $(if name == $name::ABOUT.name {
-                return Ok(Box::new($build));
+                return Ok(Arc::new($build));
             })*
             unreachable!("every recipe of the list can be built: {name}")
         }
@@ -104,23 +105,57 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A way to lock.
 pub trait Recipe<E: Env>: Send + Sync {
-    /// Acquires the lock on this environment, with the retries and pauses it was built with.
-    /// `client` says whose it is, from 1, for recipes that know clients by their names.
+    /// What a client has of the lock on this environment, and keeps for the life of its process. `client` says
+    /// whose it is, from 1, for recipes that know clients by their names.
+    fn handle(self: Arc<Self>, env: E, client: u32) -> Arc<dyn Handle>;
+}
+
+/// What a client has of a lock. Its tasks share it.
+pub trait Handle: Send + Sync {
+    /// Acquires the lock, with the retries and pauses that the recipe was built with.
     ///
     /// # Errors
     /// [`NotHeld`] says why, and whether the lock may have been taken all the same.
-    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>>;
+    fn acquire(&self) -> BoxFuture<'_, Acquired>;
 
     /// The same, dropped half-way where it has not ended within `span`. Then nobody knows what has become of it, and
     /// there is what waits for the work that the lock has in the background: nothing, where it forgets what was dropped.
-    fn acquire_within(
-        &self,
-        env: E,
-        client: u32,
-        span: Duration,
-    ) -> BoxFuture<'_, Result<Acquired, Drained>> {
+    fn acquire_within(&self, span: Duration) -> BoxFuture<'_, Result<Acquired, Drained>>;
+}
+
+/// A way to lock that remembers nothing from one acquisition to the next.
+pub trait Stateless<E: Env>: Send + Sync {
+    /// Acquires the lock on this environment; see [`Handle::acquire`].
+    ///
+    /// # Errors
+    /// [`NotHeld`].
+    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Acquired>;
+}
+
+/// The handle to a lock that remembers nothing.
+pub fn stateless<E: Env>(
+    recipe: Arc<impl Stateless<E> + 'static>,
+    env: E,
+    client: u32,
+) -> Arc<dyn Handle> {
+    Arc::new(StatelessHandle { recipe, env, client })
+}
+
+/// All that there is to keep of a lock that remembers nothing.
+struct StatelessHandle<R, E> {
+    recipe: Arc<R>,
+    env: E,
+    client: u32,
+}
+
+impl<E: Env, R: Stateless<E>> Handle for StatelessHandle<R, E> {
+    fn acquire(&self) -> BoxFuture<'_, Acquired> {
+        self.recipe.acquire(self.env.clone(), self.client)
+    }
+
+    fn acquire_within(&self, span: Duration) -> BoxFuture<'_, Result<Acquired, Drained>> {
         Box::pin(async move {
-            let acquired = within(&env, span, pin!(self.acquire(env.clone(), client))).await;
+            let acquired = within(&self.env, span, pin!(self.acquire())).await;
             acquired.ok_or_else(|| Box::pin(ready(())) as Drained)
         })
     }

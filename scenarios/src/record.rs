@@ -1,9 +1,10 @@
 //! The environment of a client under observation: what it does is written into the history.
 //!
-//! Invariant: a command belongs to the acquisition whose environment sent it, never to the one whose
-//! value it carries; so a lock that confuses owners is seen doing so. A command whose future is dropped
-//! ends as *info*.
+//! Invariant: a command belongs to the acquisition for which it is sent, which is the one that its task works
+//! for, never to the one whose value it carries; so a lock that confuses owners is seen doing so. A command
+//! whose future is dropped ends as *info*.
 
+mod acquisition;
 mod command_semantics;
 mod conn;
 mod queued;
@@ -21,6 +22,7 @@ use picklock::time::{Instant, WallTime};
 
 use crate::recipe::{About, KeyValue};
 
+use acquisition::{InAcquisition, current};
 use command_semantics::{CommandSemantics, Writes};
 use conn::PendingCommand;
 pub use conn::RecordedConn;
@@ -75,7 +77,8 @@ impl Dialect {
     pub fn touch(&self, command: &Command, answer: &Reply) -> Touch {
         let CommandSemantics { intent, gives_old, .. } =
             command_semantics::semantics(command, self, || WallTime::from_unix_ns(0));
-        let sent = SentCommand { op: 0, intent, gives_old, place: None, content: None };
+        let sent =
+            SentCommand { op: 0, acquisition: 0, intent, gives_old, place: None, content: None };
         command_semantics::touch(sent, answer)
     }
 }
@@ -87,18 +90,29 @@ pub struct Recorded<W: Observed> {
     journal: Journal,
     dialect: Dialect,
     client: u32,
-    acquisition: u32,
+    /// None where it is that of the task which uses this: a lock's handle serves many.
+    acquisition: Option<u32>,
 }
 
 impl<W: Observed> Recorded<W> {
     /// Observes this client of the run, from 1; 0 is the run itself.
     pub fn new(world: W, journal: Journal, dialect: Dialect, client: u32) -> Self {
-        Self { world, journal, dialect, client, acquisition: 0 }
+        Self { world, journal, dialect, client, acquisition: None }
     }
 
     /// The same client, beginning a new acquisition: what is done through this handle belongs to it.
     pub fn begin_acquisition(&self) -> Self {
-        Self { acquisition: self.journal.next_acquisition(), ..self.clone() }
+        Self { acquisition: Some(self.journal.next_acquisition()), ..self.clone() }
+    }
+
+    /// Does this work for the acquisition: what it does through handles that serve many belongs to this one, and so
+    /// does what it spawns.
+    pub(crate) fn during<F: Future>(&self, work: F) -> InAcquisition<F> {
+        InAcquisition::new(self.acquisition(), Box::pin(work))
+    }
+
+    fn acquisition(&self) -> u32 {
+        self.acquisition.unwrap_or_else(current)
     }
 
     /// Which client this is.
@@ -123,7 +137,7 @@ impl<W: Observed> Recorded<W> {
 
     /// Ends an operation with an event that names texts.
     pub fn end_with(&self, op: u32, what: impl FnOnce(&mut Texts) -> What) {
-        self.journal.write(|| self.world.run_ns(), self.client, self.acquisition, op, what);
+        self.write(self.acquisition(), op, what);
     }
 
     /// Writes a note.
@@ -131,8 +145,12 @@ impl<W: Observed> Recorded<W> {
         self.end(0, what);
     }
 
+    fn write(&self, acquisition: u32, op: u32, what: impl FnOnce(&mut Texts) -> What) {
+        self.journal.write(|| self.world.run_ns(), self.client, acquisition, op, what);
+    }
+
     fn invoke_with(&self, what: impl FnOnce(&mut Texts) -> What) -> u32 {
-        self.journal.invoke(|| self.world.run_ns(), self.client, self.acquisition, what)
+        self.journal.invoke(|| self.world.run_ns(), self.client, self.acquisition(), what)
     }
 
     fn begin_command(&self, node: Node, command: &Command) -> SentCommand {
@@ -157,7 +175,12 @@ impl<W: Observed> Recorded<W> {
         if let Some(content) = content {
             self.journal.writes(op, content);
         }
-        SentCommand { op, intent, gives_old, place, content }
+        SentCommand { op, acquisition: self.acquisition(), intent, gives_old, place, content }
+    }
+
+    /// Ends a command, which may be dropped by another task than sent it.
+    fn end_command(&self, sent: SentCommand, what: impl FnOnce(&mut Texts) -> What) {
+        self.write(sent.acquisition, sent.op, what);
     }
 }
 
@@ -166,6 +189,8 @@ impl<W: Observed> Recorded<W> {
 struct SentCommand {
     /// Its number in the history.
     op: u32,
+    /// The acquisition that it was sent for.
+    acquisition: u32,
     /// What it would do.
     intent: Intent,
     /// It answers what was there before.
@@ -197,7 +222,7 @@ impl<W: Observed> Env for Recorded<W> {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.world.spawn(task);
+        self.world.spawn(InAcquisition::new(self.acquisition(), Box::pin(task)));
     }
 
     async fn connect(&self, node: Node) -> Result<RecordedConn<W>, CallError> {

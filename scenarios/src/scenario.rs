@@ -150,9 +150,12 @@ pub struct BonusPoolPart {
 pub struct RegisterPart {
     /// How long a client works between reading the register and writing it.
     pub hold: Span,
-    /// How many acquisitions each client makes, one after the other.
+    /// How many acquisitions each task of a client makes, one after the other.
     #[serde(default = "once")]
     pub rounds: u32,
+    /// How many tasks of each client do so at the same time, with one handle to the lock.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub tasks: u32,
     /// How long it pauses in between.
     #[serde(default)]
     pub think: Span,
@@ -202,6 +205,11 @@ const fn once() -> u32 {
     1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_once(count: &u32) -> bool {
+    *count == 1
+}
+
 impl WorkloadPart {
     /// How long a client works under the lock.
     pub const fn hold(&self) -> Span {
@@ -219,7 +227,15 @@ impl WorkloadPart {
         }
     }
 
-    /// How many acquisitions each client makes.
+    /// How many tasks each client has, which share its handle to the lock.
+    pub const fn tasks(&self) -> u32 {
+        match self {
+            Self::BonusPool(_) => 1,
+            Self::Register(register) => register.tasks,
+        }
+    }
+
+    /// How many acquisitions each task of a client makes.
     pub const fn rounds(&self) -> u32 {
         match self {
             Self::BonusPool(_) => 1,
@@ -325,7 +341,9 @@ impl Scenario {
 
     /// How many acquisitions its clients make, all together.
     pub fn acquisitions(&self) -> u64 {
-        u64::from(self.clients) * u64::from(self.workload.rounds())
+        u64::from(self.clients)
+            * u64::from(self.workload.tasks())
+            * u64::from(self.workload.rounds())
     }
 
     /// What of it only the virtual world can do.

@@ -19,7 +19,7 @@ use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart, commands_milli};
 use crate::span::Span;
 use crate::topology::Topology;
-use crate::workload::{self, INITIAL, Workload};
+use crate::workload::{self, INITIAL, Process, Workload};
 
 /// The server a lock on one key is kept on.
 const NODE: Node = Node(0);
@@ -31,10 +31,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A scenario, put together for one run.
 pub struct Trial<W: Observed> {
     about: &'static About,
-    recipe: Box<dyn Recipe<Recorded<W>>>,
+    recipe: Arc<dyn Recipe<Recorded<W>>>,
     workload: Box<dyn Workload<W>>,
     journal: Journal,
     dialect: Dialect,
+    /// How many tasks each client has.
+    tasks: u32,
     lock_key: String,
     ttl: Duration,
     /// How many servers the lock is kept on.
@@ -137,6 +139,7 @@ impl<W: Observed> Trial<W> {
             workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
             journal: Journal::new(head),
             dialect: Dialect::of(about),
+            tasks: scenario.workload.tasks(),
             lock_key,
             ttl,
         })
@@ -168,9 +171,15 @@ impl<W: Observed> Trial<W> {
         self.workload.set_up(&self.observe(world, 0)).await
     }
 
-    /// What one client does; clients are numbered from 1.
+    /// What one client does; clients are numbered from 1. All its tasks but one are in the background.
     pub async fn client(self: Arc<Self>, world: W, client: u32) {
-        self.workload.client(&self.observe(world, client), &*self.recipe).await;
+        let env = self.observe(world.clone(), client);
+        let process = Process::begin(env, Arc::clone(&self.recipe));
+        for _ in 1..self.tasks {
+            let (trial, process) = (Arc::clone(&self), process.clone());
+            world.spawn(async move { trial.workload.task(process).await });
+        }
+        self.workload.task(process).await;
     }
 
     /// After the last client: waits until the lock could be acquired, and looks at what is left, of the lock's

@@ -8,6 +8,7 @@ mod register;
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 
 use crate::call::answered;
-use crate::recipe::{BoxFuture, Drained, Held, NotHeld, Recipe, ReleaseOutcome};
+use crate::recipe::{BoxFuture, Drained, Handle, Held, NotHeld, Recipe, ReleaseOutcome};
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
@@ -31,12 +32,8 @@ pub trait Workload<W: Observed>: Send + Sync {
     /// What the server says: then there is nothing to run.
     fn set_up<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>>;
 
-    /// What one client does, from its first to its last word.
-    fn client<'a>(
-        &'a self,
-        client: &'a Recorded<W>,
-        recipe: &'a dyn Recipe<Recorded<W>>,
-    ) -> BoxFuture<'a, ()>;
+    /// What one task of a client does, from its first to its last word.
+    fn task(&self, process: Process<W>) -> BoxFuture<'_, ()>;
 
     /// Looks at what is left of the resource, after the last client.
     ///
@@ -46,6 +43,30 @@ pub trait Workload<W: Observed>: Send + Sync {
 
     /// The keys it uses on the servers of the lock.
     fn keys(&self) -> Vec<Vec<u8>>;
+}
+
+/// A client's process: its environment, and its handle to the lock, which all its tasks share.
+#[derive(Clone)]
+pub struct Process<W: Observed> {
+    env: Recorded<W>,
+    recipe: Arc<dyn Recipe<Recorded<W>>>,
+    handle: Arc<dyn Handle>,
+}
+
+impl<W: Observed> Process<W> {
+    /// A process with a handle of its own.
+    pub fn begin(env: Recorded<W>, recipe: Arc<dyn Recipe<Recorded<W>>>) -> Self {
+        let handle = Arc::clone(&recipe).handle(env.clone(), env.client());
+        Self { env, recipe, handle }
+    }
+
+    /// Ends it, and gives the one that takes its place: see [`Observed::end_process`].
+    fn end(self) -> Self {
+        let Self { env, recipe, handle } = self;
+        env.end_process();
+        drop(handle);
+        Self::begin(env, recipe)
+    }
 }
 
 /// The workload of a scenario, with its keys under this prefix. A resource with a node of its own is
@@ -79,12 +100,9 @@ fn number(reply: &Reply, resource: &str) -> Result<i64, CallError> {
 }
 
 /// Acquires the lock as a new acquisition, and writes down how that ended.
-async fn acquire<W: Observed>(
-    env: &Recorded<W>,
-    recipe: &dyn Recipe<Recorded<W>>,
-) -> Option<Box<dyn Held>> {
+async fn acquire<W: Observed>(env: &Recorded<W>, handle: &dyn Handle) -> Option<Box<dyn Held>> {
     let op = env.invoke(What::Acquire);
-    let acquired = recipe.acquire(env.clone(), env.client()).await;
+    let acquired = handle.acquire().await;
     acquire_ended(env, op, acquired)
 }
 
@@ -92,12 +110,12 @@ async fn acquire<W: Observed>(
 /// waits for what is done about it in the background.
 async fn acquire_within<W: Observed>(
     env: &Recorded<W>,
-    recipe: &dyn Recipe<Recorded<W>>,
+    handle: &dyn Handle,
     span: Duration,
 ) -> Result<Option<Box<dyn Held>>, Drained> {
     let op = env.invoke(What::Acquire);
     // With the statement ends the acquisition, before its end is written down.
-    let acquired = recipe.acquire_within(env.clone(), env.client(), span).await;
+    let acquired = handle.acquire_within(span).await;
     match acquired {
         Ok(acquired) => Ok(acquire_ended(env, op, acquired)),
         Err(drained) => {

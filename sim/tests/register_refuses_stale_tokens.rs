@@ -9,10 +9,12 @@ use std::time::Duration;
 use bare_world::BareEnv;
 use history::{FORMAT, Head, History, Journal, Timeline, Update, UpdateEnd};
 use picklock::env::{Env, Node};
-use scenarios::recipe::{BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
+use scenarios::recipe::{
+    Acquired, BoxFuture, Handle, Held, Recipe, ReleaseOutcome, Stateless, stateless,
+};
 use scenarios::record::{Dialect, Recorded};
 use scenarios::scenario::{Overrides, Scenario};
-use scenarios::workload::{self, REFUSED};
+use scenarios::workload::{self, Process, REFUSED};
 
 /// Grants to everybody at once, with the next of these tokens.
 struct Granting {
@@ -22,7 +24,13 @@ struct Granting {
 struct Granted(Option<u64>);
 
 impl<E: Env> Recipe<E> for Granting {
-    fn acquire(&self, _env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn handle(self: Arc<Self>, env: E, client: u32) -> Arc<dyn Handle> {
+        stateless(self, env, client)
+    }
+}
+
+impl<E: Env> Stateless<E> for Granting {
+    fn acquire(&self, _env: E, _client: u32) -> BoxFuture<'_, Acquired> {
         let token = self.tokens.lock().unwrap().pop_front().expect("a token for every round");
         Box::pin(async move { Ok(Box::new(Granted(token)) as Box<dyn Held>) })
     }
@@ -67,10 +75,10 @@ fn run(fenced: bool, parts: Vec<Part>) -> History {
         work.set_up(&run).await.unwrap();
         for (client, (after, tokens)) in (1..).zip(parts) {
             let (env, work) = (observe(client), Arc::clone(&work));
-            let recipe = Granting { tokens: Mutex::new(tokens.into()) };
+            let recipe = Arc::new(Granting { tokens: Mutex::new(tokens.into()) });
             run.spawn(async move {
                 env.sleep(after).await;
-                work.client(&env, &recipe).await;
+                work.task(Process::begin(env, recipe)).await;
             });
         }
         // Longer than all of them together take.

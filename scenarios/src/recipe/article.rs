@@ -16,7 +16,8 @@ use picklock::time::{span_ms, span_ns};
 use picklock::{Outcome, OwnerToken};
 
 use super::{
-    About, BoxFuture, Held, KeyValue, NotHeld, Params, Recipe, ReleaseOutcome, Servers, Validity,
+    About, Acquired, BoxFuture, Handle, Held, KeyValue, NotHeld, Params, Recipe, ReleaseOutcome,
+    Servers, Stateless, Validity, stateless,
 };
 use crate::call::answered;
 
@@ -217,7 +218,13 @@ impl<W: ArticleLock> Tried<W> {
 }
 
 impl<E: Env, W: ArticleLock> Recipe<E> for Tried<W> {
-    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn handle(self: Arc<Self>, env: E, client: u32) -> Arc<dyn Handle> {
+        stateless(self, env, client)
+    }
+}
+
+impl<E: Env, W: ArticleLock> Stateless<E> for Tried<W> {
+    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Acquired> {
         Box::pin(async move {
             let end = self.params.deadline.map(|deadline| env.now().after(deadline));
             for tried in 0..=self.params.retries {

@@ -5,10 +5,14 @@
 //! Smallest failing schedule: A reads, B reads, A writes, B writes.
 //! Source: the prize pool of the first article, with its lock taken away.
 
+use std::sync::Arc;
+
 use picklock::env::{Env, Mark, Phase};
 
 use super::article::COMMON;
-use super::{About, BoxFuture, Held, NotHeld, Recipe, ReleaseOutcome};
+use super::{
+    About, Acquired, BoxFuture, Handle, Held, Recipe, ReleaseOutcome, Stateless, stateless,
+};
 
 pub(super) static ABOUT: About = About {
     name: "none",
@@ -31,7 +35,13 @@ pub(super) struct Unlocked;
 struct Nothing<E>(E);
 
 impl<E: Env> Recipe<E> for Unlocked {
-    fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn handle(self: Arc<Self>, env: E, client: u32) -> Arc<dyn Handle> {
+        stateless(self, env, client)
+    }
+}
+
+impl<E: Env> Stateless<E> for Unlocked {
+    fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Acquired> {
         Box::pin(async move {
             env.mark(Mark::Phase(Phase::AcquireApplied));
             Ok(Box::new(Nothing(env)) as Box<dyn Held>)

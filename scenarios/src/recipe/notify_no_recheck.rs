@@ -10,6 +10,7 @@
 //! the library it names takes.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use picklock::OwnerToken;
@@ -17,7 +18,9 @@ use picklock::env::{CallError, Env, Mark, Phase, Subscription};
 use picklock::scripts::DELETE_AND_TELL;
 
 use super::article::{ArticleClient, ArticleLock, COMMON, Tried, by_script, not_held};
-use super::{About, BoxFuture, Held, NotHeld, Params, Recipe, ReleaseOutcome};
+use super::{
+    About, Acquired, BoxFuture, Handle, Held, Params, Recipe, ReleaseOutcome, Stateless, stateless,
+};
 use crate::call::{answered, within};
 
 pub(super) static ABOUT: About = About {
@@ -72,7 +75,13 @@ impl NotifyNoRecheck {
 }
 
 impl<E: Env> Recipe<E> for NotifyNoRecheck {
-    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn handle(self: Arc<Self>, env: E, client: u32) -> Arc<dyn Handle> {
+        stateless(self, env, client)
+    }
+}
+
+impl<E: Env> Stateless<E> for NotifyNoRecheck {
+    fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Acquired> {
         Box::pin(async move {
             let params = self.tried.params();
             let channel = channel(params);

@@ -3,6 +3,7 @@
 //! Invariant: nothing is added here but the boxing, so what is tested is what is used.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use picklock::env::Env;
@@ -12,8 +13,8 @@ use picklock::{
 };
 
 use super::{
-    About, Acquired, BoxFuture, Drained, Held, NotHeld, Params, Recipe, ReleaseOutcome, Validity,
-    article,
+    About, Acquired, BoxFuture, Drained, Handle, Held, NotHeld, Params, Recipe, ReleaseOutcome,
+    Validity, article,
 };
 use crate::call::within;
 
@@ -114,11 +115,6 @@ impl Shipped {
         }
     }
 
-    async fn hold<E: Env>(&self, env: &E, lock: &ShippedLock<E>) -> Result<Box<dyn Held>, NotHeld> {
-        let guard = Some(self.guard(env, lock).await?);
-        Ok(Box::new(HeldGuard { guard, lock: lock.clone() }))
-    }
-
     /// Waits as long as the scenario says for one go, gives up, and asks anew, until it has waited for `as_long`.
     /// What it gave up must not be in the way of what it asks for then.
     async fn again_and_again<E: Env, W: Future<Output = Result<Guard<E>, NotAcquired>>>(
@@ -163,26 +159,44 @@ fn cannot(error: OptionsError) -> NotHeld {
 }
 
 impl<E: Env> Recipe<E> for Shipped {
-    fn acquire(&self, env: E, _client: u32) -> BoxFuture<'_, Result<Box<dyn Held>, NotHeld>> {
+    fn handle(self: Arc<Self>, env: E, _client: u32) -> Arc<dyn Handle> {
+        let lock = self.lock(env.clone()).map_err(cannot);
+        Arc::new(ShippedHandle { recipe: self, env, lock })
+    }
+}
+
+/// A lock of the library, as a service has it: made once, and used for every acquisition.
+struct ShippedHandle<E: Env> {
+    recipe: Arc<Shipped>,
+    env: E,
+    lock: Result<ShippedLock<E>, NotHeld>,
+}
+
+impl<E: Env> ShippedHandle<E> {
+    async fn hold(&self, lock: &ShippedLock<E>) -> Acquired {
+        let guard = Some(self.recipe.guard(&self.env, lock).await?);
+        Ok(Box::new(HeldGuard { guard, lock: lock.clone() }))
+    }
+}
+
+impl<E: Env> Handle for ShippedHandle<E> {
+    fn acquire(&self) -> BoxFuture<'_, Acquired> {
         Box::pin(async move {
-            let lock = self.lock(env.clone()).map_err(cannot)?;
-            self.hold(&env, &lock).await
+            match &self.lock {
+                Ok(lock) => self.hold(lock).await,
+                Err(cannot) => Err(cannot.clone()),
+            }
         })
     }
 
-    fn acquire_within(
-        &self,
-        env: E,
-        _client: u32,
-        span: Duration,
-    ) -> BoxFuture<'_, Result<Acquired, Drained>> {
+    fn acquire_within(&self, span: Duration) -> BoxFuture<'_, Result<Acquired, Drained>> {
         Box::pin(async move {
-            let lock = match self.lock(env.clone()) {
+            let lock = match &self.lock {
                 Ok(lock) => lock,
-                Err(error) => return Ok(Err(cannot(error))),
+                Err(cannot) => return Ok(Err(cannot.clone())),
             };
-            let acquired = within(&env, span, pin!(self.hold(&env, &lock))).await;
-            acquired.ok_or_else(|| Box::pin(lock.drain()) as Drained)
+            let acquired = within(&self.env, span, pin!(self.hold(lock))).await;
+            acquired.ok_or_else(|| Box::pin(lock.clone().drain()) as Drained)
         })
     }
 }

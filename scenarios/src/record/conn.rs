@@ -61,8 +61,7 @@ impl<W: Observed> Conn for RecordedConn<W> {
 impl<W: Observed> Drop for RecordedConn<W> {
     fn drop(&mut self) {
         for sent in self.queued.take() {
-            self.env
-                .end_with(sent.op, |texts| What::Unanswered(texts.intern("left in a transaction")));
+            self.env.end_command(sent, |it| What::Unanswered(it.intern("left in a transaction")));
         }
     }
 }
@@ -84,7 +83,9 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
             let (name, key) = (texts.intern("SUBSCRIBE"), texts.intern_bytes(channel));
             What::Command { node: node.0, name, key, intent }
         });
-        let sent = SentCommand { op, intent, gives_old: false, place: None, content: None };
+        let acquisition = env.acquisition();
+        let (gives_old, place, content) = (false, None, None);
+        let sent = SentCommand { op, acquisition, intent, gives_old, place, content };
         Self { env, sent, queued: None, landed: false }
     }
 
@@ -96,10 +97,10 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
                 QueuedEnd::Answered(reply) => self.end(sent, &Ok(reply)),
                 QueuedEnd::Dropped(why) => {
                     self.wrote_nothing(sent);
-                    self.env.end_with(sent.op, |it| What::Refused(it.intern(why)));
+                    self.env.end_command(sent, |it| What::Refused(it.intern(why)));
                 }
                 QueuedEnd::Unknown(why) => {
-                    self.env.end_with(sent.op, |it| What::Unanswered(it.intern(why)))
+                    self.env.end_command(sent, |it| What::Unanswered(it.intern(why)))
                 }
             }
         }
@@ -120,7 +121,7 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
             self.wrote_nothing(sent);
         }
         let found = answer.as_ref().map_or(0, |reply| self.found(sent, reply));
-        self.env.end_with(sent.op, |texts| match answer {
+        self.env.end_command(sent, |texts| match answer {
             Ok(reply) => What::Answered {
                 touch: command_semantics::touch(sent, reply),
                 answer: command_semantics::answer(reply, texts),
@@ -158,7 +159,7 @@ impl<W: Observed> Drop for PendingCommand<'_, W> {
         }
         let waiting = self.queued.map(QueuedCommands::take).unwrap_or_default();
         for sent in waiting.into_iter().chain([self.sent]) {
-            self.env.end_with(sent.op, |texts| What::Unanswered(texts.intern("abandoned")));
+            self.env.end_command(sent, |texts| What::Unanswered(texts.intern("abandoned")));
         }
     }
 }

@@ -218,6 +218,16 @@ impl Scenario {
                 let why = "rounds is 0: nobody would ever ask for the lock".to_owned();
                 wrong("workload.register.rounds", why)
             }
+            WorkloadPart::Register(register) if register.tasks == 0 => {
+                let why = "tasks is 0: a client does its work in one task at least".to_owned();
+                wrong("workload.register.tasks", why)
+            }
+            WorkloadPart::Register(RegisterPart { drop: Some(drop), tasks, .. })
+                if drop.ends && *tasks > 1 =>
+            {
+                let why = "a process that ends leaves no other task behind".to_owned();
+                wrong("workload.register.drop.ends", why)
+            }
             WorkloadPart::Register(RegisterPart { drop: Some(drop), .. }) if drop.every == 0 => {
                 let why = "every is 0: 1 drops each acquisition, 2 every second one".to_owned();
                 wrong("workload.register.drop.every", why)

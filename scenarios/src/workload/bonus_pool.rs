@@ -11,8 +11,8 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::reply::Reply;
 
-use super::{Workload, acquire, call, number, release};
-use crate::recipe::{BoxFuture, Held, Recipe};
+use super::{Process, Workload, acquire, call, number, release};
+use crate::recipe::{BoxFuture, Held};
 use crate::record::{Observed, Recorded};
 use crate::scenario::BonusPoolPart;
 
@@ -71,18 +71,17 @@ impl<W: Observed> Workload<W> for BonusPool {
         Box::pin(async move { call(run, NODE, command).await.map(drop) })
     }
 
-    fn client<'a>(
-        &'a self,
-        client: &'a Recorded<W>,
-        recipe: &'a dyn Recipe<Recorded<W>>,
-    ) -> BoxFuture<'a, ()> {
+    fn task(&self, process: Process<W>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            let env = client.begin_acquisition();
-            if let Some(held) = acquire(&env, recipe).await {
-                env.mark(Mark::Phase(Phase::Hold));
-                self.take(&env, &*held).await;
-                release(&env, held).await;
-            }
+            let env = process.env.begin_acquisition();
+            let round = async {
+                if let Some(held) = acquire(&env, &*process.handle).await {
+                    env.mark(Mark::Phase(Phase::Hold));
+                    self.take(&env, &*held).await;
+                    release(&env, held).await;
+                }
+            };
+            env.during(round).await;
         })
     }
 

@@ -17,9 +17,11 @@ use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::fence::WRITE_FENCED;
 use picklock::reply::Reply;
 
-use super::{Workload, acquire, acquire_within, call, drop_guard, drop_release, number, release};
+use super::{
+    Process, Workload, acquire, acquire_within, call, drop_guard, drop_release, number, release,
+};
 use crate::call::answered;
-use crate::recipe::{BoxFuture, Drained, Held, Recipe};
+use crate::recipe::{BoxFuture, Drained, Handle, Held};
 use crate::record::{Observed, Recorded};
 use crate::scenario::{DropPart, RegisterPart};
 
@@ -31,7 +33,7 @@ pub const REFUSED: &str = "refused: stale token";
 pub const LOST: &str = "lock lost";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
-    let RegisterPart { hold, rounds, think, fenced, stops, drop } = *part;
+    let RegisterPart { hold, rounds, think, fenced, stops, drop, .. } = *part;
     let key = format!("{prefix}register");
     Register { key, node, hold: hold.0, rounds, think: think.0, fenced, stops, drop }
 }
@@ -104,15 +106,15 @@ impl Register {
     async fn round<W: Observed>(
         &self,
         env: &Recorded<W>,
-        recipe: &dyn Recipe<Recorded<W>>,
+        handle: &dyn Handle,
         dropped: Option<DropPart>,
     ) -> Drained {
         let acquired = match dropped.and_then(|drop| drop.after) {
-            Some(after) => match acquire_within(env, recipe, after.0).await {
+            Some(after) => match acquire_within(env, handle, after.0).await {
                 Ok(acquired) => acquired,
                 Err(drained) => return drained,
             },
-            None => acquire(env, recipe).await,
+            None => acquire(env, handle).await,
         };
         if let Some(mut held) = acquired {
             env.mark(Mark::Phase(Phase::Hold));
@@ -164,22 +166,18 @@ impl<W: Observed> Workload<W> for Register {
         Box::pin(async move { self.write(run, None, INITIAL).await.map(drop) })
     }
 
-    fn client<'a>(
-        &'a self,
-        client: &'a Recorded<W>,
-        recipe: &'a dyn Recipe<Recorded<W>>,
-    ) -> BoxFuture<'a, ()> {
+    fn task(&self, mut process: Process<W>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             for round in 0..self.rounds {
                 if round > 0 && !self.think.is_zero() {
-                    client.sleep(self.think).await;
+                    process.env.sleep(self.think).await;
                 }
-                let env = client.begin_acquisition();
+                let env = process.env.begin_acquisition();
                 let dropped = self.drop.filter(|drop| drop.strikes(round));
-                let drained = self.round(&env, recipe, dropped).await;
+                let drained = env.during(self.round(&env, &*process.handle, dropped)).await;
                 if dropped.is_some_and(|drop| drop.ends) {
                     drained.await;
-                    client.end_process();
+                    process = process.end();
                 }
             }
         })
