@@ -58,7 +58,7 @@ static ALL: [(MakeChecker, Kinds); 18] = [
     (register::checker, ANY),
     (fence_gate::checker, OTHERS),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
-    (deadlock_freedom::checker, OTHER_COMMANDS | OTHERS),
+    (deadlock_freedom::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),
     (availability::checker, OTHERS),
     (deadline::checker, ANY),
