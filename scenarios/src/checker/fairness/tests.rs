@@ -107,7 +107,7 @@ fn nobody_is_put_out_of_a_line_in_which_nothing_has_gone_wrong() {
         assert_eq!(calm(anew().struck(fault, 3, 101)), NotApplicable, "{fault:?}");
     }
     assert_eq!(calm(anew().struck(Fault::Delay, 3, 450)), Violated, "it came later");
-    let answered = |took_ns| {
+    let answered = |took_ns: u64| {
         let tape = anew().with(|it| it.ttl_ns = 50 * SOON_PART).waited(4, 4, 0..99);
         calm(tape.command(4, 1..1 + took_ns, CREATE, Some(Touch::None)))
     };
