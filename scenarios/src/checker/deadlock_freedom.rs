@@ -2,7 +2,8 @@
 //! has left on the server goes by itself.
 //!
 //! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
-//! is no evidence either way. Beside the lock's own key, only one that never expires stays.
+//! is no evidence either way. Beside the lock's own key, one that never expires stays; and where nothing has gone
+//! wrong, so that everybody has given back what it had, any that is still there: it would grow with each acquisition.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,10 @@ struct DeadlockFreedom {
     /// The run's looks at other keys of the lock, by operation, and the first that will stay.
     looks: BTreeMap<u32, Text>,
     stays: Option<(u64, Text)>,
+    /// The first that is there at all.
+    is_left: Option<(u64, Text, i64)>,
+    /// A fault has struck, or something was not answered.
+    disturbed: bool,
 }
 
 pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
@@ -46,9 +51,15 @@ impl Checker for DeadlockFreedom {
                 }
             }
             What::Answered { answer: Answer::Int(pttl_ms), .. } if client == 0 => {
-                let looked = self.looks.remove(&op).filter(|_| pttl_ms == FOR_EVER);
-                self.stays = self.stays.or(looked.map(|key| (at_ns, key)));
+                let looked = self.looks.remove(&op).map(|key| (at_ns, key));
+                self.stays = self.stays.or(looked.filter(|_| pttl_ms == FOR_EVER));
+                let left = looked.filter(|_| pttl_ms != GONE);
+                self.is_left = self.is_left.or(left.map(|(at_ns, key)| (at_ns, key, pttl_ms)));
             }
+            What::Fault { .. } | What::AcquireUnknown(_) | What::ReleaseUnknown(_) => {
+                self.disturbed = true;
+            }
+            What::Unanswered(_) => self.disturbed = true,
             _ => {}
         }
     }
@@ -88,17 +99,26 @@ impl DeadlockFreedom {
 
     /// What there is to say of the lock's other keys.
     fn beside(&self, texts: &Texts) -> Verdict {
-        let Some((at_ns, key)) = self.stays else { return Verdict::Held };
+        let (at_ns, key, pttl_ms) = match (self.stays, self.is_left) {
+            (Some((at_ns, key)), _) => (at_ns, key, FOR_EVER),
+            (None, Some(left)) if !self.disturbed => left,
+            _ => return Verdict::Held,
+        };
         let key = texts.get(key);
-        let summary =
-            format!("every client has done, and {key}, which is the lock's, never expires");
-        story::seen_by_run(at_ns, summary, format!("PTTL of {key} answers {FOR_EVER}"))
+        let what = if pttl_ms == FOR_EVER {
+            "never expires"
+        } else {
+            "is still there, though nothing has gone wrong"
+        };
+        let summary = format!("every client has done, and {key}, which is the lock's, {what}");
+        story::seen_by_run(at_ns, summary, format!("PTTL of {key} answers {pttl_ms}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::checker::testing::{LOCK, TTL_NS, Tape};
+    use crate::checker::testing::{CREATE, LOCK, TTL_NS, Tape};
+    use history::fault::Fault;
     use history::verdict::Outcome;
 
     #[test]
@@ -122,13 +142,26 @@ mod tests {
             tape.looks_at_key(client, 20..25, pttl_ms).outcome("deadlock-freedom")
         };
         assert_eq!(looked(0, "line", -2), Outcome::Held);
-        assert_eq!(looked(0, "line", 5_000), Outcome::Held);
+        assert_eq!(looked(0, "line", 5_000), Outcome::Violated);
         assert_eq!(looked(0, "line", -1), Outcome::Violated);
         assert_eq!(looked(3, "line", -1), Outcome::Held, "a client's own look");
         assert_eq!(looked(0, LOCK, -1), Outcome::Held, "the lock's key is probed");
         let elsewhere = Tape::new().resource(1).probe(10, -2).to(1, "register");
         let elsewhere = elsewhere.looks_at_key(0, 20..25, -1).outcome("deadlock-freedom");
         assert_eq!(elsewhere, Outcome::Held);
+    }
+
+    #[test]
+    fn what_was_left_behind_by_a_mishap_may_take_its_time() {
+        let left = |tape: Tape| {
+            let tape = tape.probe(910, -2).to(0, "line");
+            tape.looks_at_key(0, 920..925, 5_000).outcome("deadlock-freedom")
+        };
+        assert_eq!(left(Tape::new()), Outcome::Violated);
+        assert_eq!(left(Tape::new().struck(Fault::Pause, 1, 5)), Outcome::Held);
+        assert_eq!(left(Tape::new().unknown(1, 1, 1..5)), Outcome::Held);
+        assert_eq!(left(Tape::new().command(1, 1..5, CREATE, None)), Outcome::Held);
+        assert_eq!(left(Tape::new().did(1, 1..5, CREATE)), Outcome::Violated);
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! a place which it surely had, and asks anew, has not had to: it stays in line from when it first was.
 //! It is overtaken by each acquisition that sent its first command only then and got the lock before it. A
 //! client that a fault has struck may have lost its place, now or later, and shows nothing any more, unless
-//! all that was lost, late or refused was a message: then it asks again, and keeps its place.
+//! all that was lost, late or refused was a message: then it asks again, and keeps its place. As long as nothing
+//! has struck anybody and all answers come soon, no client in line is to be taken for dead: then who asks anew, and
+//! has not given up by itself, has been put out of the line, and is still in line from when it first was.
 //! What strikes nobody in particular excuses all who wait, and all who come before it is over.
 
 use std::collections::BTreeMap;
@@ -20,6 +22,9 @@ use super::story;
 
 /// What a lock that is handed over answers who leaves the line, and had a place there while another had the lock.
 const STOOD_IN_LINE: i64 = 2;
+
+/// An answer that takes a larger part of the TTL is not soon.
+const SOON_PART: u64 = 8;
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,17 +49,17 @@ struct QueuedAcquire {
 }
 
 impl QueuedAcquire {
-    /// It has no place any more: it may have lost that, unless it has left by itself.
-    fn asks_anew(&mut self) {
-        if !self.left {
+    /// It has no place any more: it may have lost that, unless it has left by itself, or nobody loses any.
+    fn asks_anew(&mut self, is_calm: bool) {
+        if !self.left && !is_calm {
             (self.in_line, self.overtaken) = (None, 0);
         }
         self.placed = false;
     }
 
-    /// It is surely in line from now on; also before, where it has left by itself.
-    fn lines_up(&mut self, now: Option<u64>) {
-        if !self.left {
+    /// It is surely in line from now on; also before, where it has left by itself, or nobody loses a place.
+    fn lines_up(&mut self, now: Option<u64>, is_calm: bool) {
+        if !self.left && (self.in_line.is_none() || !is_calm) {
             (self.in_line, self.overtaken) = (now, 0);
         }
         (self.left, self.leaving, self.placed) = (false, None, self.unknown == 0);
@@ -72,6 +77,8 @@ struct Fairness {
     within: u32,
     /// Whether clients may leave the line in the middle of an acquisition.
     give_up: bool,
+    /// Whether nobody has any cause to lose a place: nothing was struck yet, and all answers came soon.
+    is_calm: bool,
     /// By acquisition.
     waiting: BTreeMap<u32, QueuedAcquire>,
     /// Clients that a fault has struck.
@@ -87,7 +94,9 @@ struct Fairness {
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let within = head.fair_within?;
     let give_up = head.gives_up_ns.is_some();
-    Some(Box::new(Fairness { within, give_up, ..Fairness::default() }))
+    // Where machines are real, a client may stand still without a fault.
+    let is_calm = head.exact && !give_up;
+    Some(Box::new(Fairness { within, give_up, is_calm, ..Fairness::default() }))
 }
 
 impl Checker for Fairness {
@@ -96,8 +105,11 @@ impl Checker for Fairness {
         self.seen += 1;
         let acquisition = event.acquisition;
         if let Some(command) = &seen.command {
+            let took_ns = event.at_ns.saturating_sub(command.invoke_ns);
+            self.is_calm &= took_ns <= head.ttl_ns / SOON_PART;
             self.command(event, command);
         }
+        let is_calm = self.is_calm;
         match event.what {
             What::Acquire => self.began(event),
             What::Command { node, .. } if !head.is_resource(node) => {
@@ -106,10 +118,10 @@ impl Checker for Fairness {
             }
             What::Phase(Phase::Wait) => {
                 let in_line = Some(self.seen);
-                self.with(acquisition, |it| it.lines_up(in_line));
+                self.with(acquisition, |it| it.lines_up(in_line, is_calm));
             }
             What::Phase(Phase::AcquireBeforeSend) => {
-                self.with(acquisition, QueuedAcquire::asks_anew);
+                self.with(acquisition, |it| it.asks_anew(is_calm));
             }
             What::Acquired => self.granted(acquisition),
             What::NotAcquired(_) | What::AcquireUnknown(_) => _ = self.waiting.remove(&acquisition),
@@ -199,6 +211,7 @@ impl Fairness {
     fn strikes(&mut self, event: &Event, fault: Fault, for_ns: u64) {
         let client = event.client;
         let all = client == 0;
+        self.is_calm = false;
         if costs_a_message(fault) {
             return;
         }

@@ -77,7 +77,8 @@ mod tests {
 
     fn deletes(op: u32) -> SentCommand {
         let intent = Intent { touch: Touch::Delete, compares: false };
-        SentCommand { op, intent, gives_old: false, place: None, content: None }
+        let (acquisition, gives_old, place, content) = (0, false, None, None);
+        SentCommand { op, acquisition, intent, gives_old, place, content }
     }
 
     fn ends(answer: Result<Reply, CallError>) -> Vec<QueuedEnd> {

@@ -10,6 +10,7 @@ use picklock::env::Phase;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
+use super::SOON_PART;
 use crate::checker::testing::{CREATE, Tape};
 
 /// A request that lines up, and one that leaves and hands on.
@@ -89,6 +90,29 @@ fn who_lines_up_anew_has_its_new_place() {
     assert_eq!(outcome(asks), NotApplicable, "it is granted the lock without lining up again");
     let other = waits(first(), 2, 80..400, 101, 110).phase(1, 102, Phase::AcquireApplied);
     assert_eq!(outcome(other), Violated, "any other phase changes nothing");
+}
+
+#[test]
+fn nobody_is_put_out_of_a_line_in_which_nothing_has_gone_wrong() {
+    let calm = |tape: Tape| outcome(tape.with(|it| it.exact = true));
+    let anew = || {
+        let out = first().phase(1, 102, Phase::AcquireBeforeSend).phase(1, 115, Phase::Wait);
+        waits(out, 2, 80..400, 104, 110)
+    };
+    assert_eq!(calm(anew()), Violated);
+    assert_eq!(outcome(anew()), NotApplicable, "a real machine may have stood still");
+    let by_itself = anew().with(|it| it.gives_up_ns = Some(50));
+    assert_eq!(calm(by_itself), NotApplicable, "it may have given up");
+    for fault in [Fault::Pause, Fault::Delay, Fault::Refuse] {
+        assert_eq!(calm(anew().struck(fault, 3, 101)), NotApplicable, "{fault:?}");
+    }
+    assert_eq!(calm(anew().struck(Fault::Delay, 3, 450)), Violated, "it came later");
+    let answered = |took_ns: u64| {
+        let tape = anew().with(|it| it.ttl_ns = 50 * SOON_PART).waited(4, 4, 0..99);
+        calm(tape.command(4, 1..1 + took_ns, CREATE, Some(Touch::None)))
+    };
+    assert_eq!((answered(50), answered(51)), (Violated, NotApplicable));
+    assert_eq!(calm(waits(first(), 2, 80..600, 101, 110)), Held);
 }
 
 #[test]

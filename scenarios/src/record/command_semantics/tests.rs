@@ -14,7 +14,7 @@ fn command(line: &str) -> Command {
 const NOW: WallTime = WallTime::from_unix_ns(2_000_400_000_000);
 
 fn sent(intent: Intent, gives_old: bool) -> SentCommand {
-    SentCommand { op: 1, intent, gives_old, place: None, content: None }
+    SentCommand { op: 1, acquisition: 0, intent, gives_old, place: None, content: None }
 }
 
 fn speaks(value: KeyValue) -> Dialect {
