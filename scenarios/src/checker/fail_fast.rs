@@ -17,6 +17,9 @@ use crate::span::rounded;
 
 pub(super) const NAME: &str = "fail-fast";
 
+/// The command by which a client listens for a release.
+const SUBSCRIBE: &str = "SUBSCRIBE";
+
 /// An acquisition that wants the lock.
 #[derive(Clone, Debug)]
 struct Refused {
@@ -73,6 +76,10 @@ impl Checker for FailFast {
             };
         }
         match what {
+            // To listen is to wait on.
+            What::Command { node, name, .. } if seen.texts.get(name) == SUBSCRIBE => {
+                self.asks(acquisition, node);
+            }
             What::Acquire => {
                 let (by, error, since_ns) = (BTreeSet::new(), None, None);
                 let it = Refused { client, began_ns: at_ns, by, error, since_ns };
