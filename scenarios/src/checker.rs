@@ -74,7 +74,7 @@ static ALL: [(MakeChecker, Kinds); 23] = [
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
     (perseverance::checker, LOCK_COMMANDS | OTHERS),
-    (fail_fast::checker, LOCK_COMMANDS | PHASES | OTHERS),
+    (fail_fast::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
     (attempts::checker, PHASES | OTHERS),
     (one_slot::checker, LOCK_COMMANDS | OTHER_COMMANDS),
     (renewal::checker, LOCK_COMMANDS | PHASES | OTHERS),

@@ -17,9 +17,12 @@ use crate::span::rounded;
 
 pub(super) const NAME: &str = "fail-fast";
 
+/// The command by which a client listens for a release.
+const SUBSCRIBE: &str = "SUBSCRIBE";
+
 /// An acquisition that wants the lock.
 #[derive(Clone, Debug)]
-struct Refused {
+struct FinalRefusals {
     client: u32,
     began_ns: u64,
     /// The servers that have refused its last request for good.
@@ -39,7 +42,7 @@ struct FailFast {
     nodes: usize,
     spare: usize,
     /// By acquisition.
-    wanting: BTreeMap<u32, Refused>,
+    wanting: BTreeMap<u32, FinalRefusals>,
     /// Time is no measure any more.
     drifts: bool,
     now_ns: u64,
@@ -73,9 +76,13 @@ impl Checker for FailFast {
             };
         }
         match what {
+            // To listen is to wait on.
+            What::Command { node, name, .. } if seen.texts.get(name) == SUBSCRIBE => {
+                self.asks(acquisition, node);
+            }
             What::Acquire => {
                 let (by, error, since_ns) = (BTreeSet::new(), None, None);
-                let it = Refused { client, began_ns: at_ns, by, error, since_ns };
+                let it = FinalRefusals { client, began_ns: at_ns, by, error, since_ns };
                 self.wanting.insert(acquisition, it);
             }
             What::NotAcquired(_) => {
@@ -110,7 +117,8 @@ impl FailFast {
         if it.since_ns.is_none() || !it.by.contains(&node) {
             return;
         }
-        let Some(Refused { client, error: Some(error), .. }) = self.wanting.remove(&acquisition)
+        let Some(FinalRefusals { client, error: Some(error), .. }) =
+            self.wanting.remove(&acquisition)
         else {
             return;
         };
@@ -158,7 +166,7 @@ impl FailFast {
 
     /// It has its answer now, or never.
     fn ends(&mut self, acquisition: u32) {
-        let Some(Refused { client, since_ns, error, .. }) = self.wanting.remove(&acquisition)
+        let Some(FinalRefusals { client, since_ns, error, .. }) = self.wanting.remove(&acquisition)
         else {
             return;
         };

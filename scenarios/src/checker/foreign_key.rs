@@ -1,8 +1,8 @@
 //! Foreign keys: what is under the lock's name and is no lock's stays as it is, and nobody is told that it is one.
 //!
 //! Invariant: a client is blamed only for a command that was sent after somebody had put something else under the
-//! lock's key, and was answered before that went; and for saying *held by another* of a list only where its last request was answered while
-//! the list was there. What is unanswered is no reason.
+//! lock's key, and was answered before that went; and for saying *held by another* only where its last request was
+//! answered while a list was there, and it was told so before that went. What is unanswered is no reason.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +32,8 @@ struct Foreign {
 #[derive(Default)]
 struct ForeignKeys {
     all: Vec<Foreign>,
-    /// Of acquisitions that want the lock: whether their last request found a list.
-    found_list: BTreeMap<u32, bool>,
+    /// Of acquisitions that want the lock: until when the list is there that their last request found, if any.
+    found_list: BTreeMap<u32, Option<u64>>,
     met: bool,
     told: bool,
     harmed: Option<Witness>,
@@ -64,14 +64,16 @@ impl Checker for ForeignKeys {
                     self.all.push(Foreign { node, from_ns, until_ns, is_list });
                 }
             }
-            What::Acquire => _ = self.found_list.insert(acquisition, false),
+            What::Acquire => _ = self.found_list.insert(acquisition, None),
             What::Answered { touch, .. } => {
                 if let Some(command) = seen.command {
                     self.answered(&command, touch, at_ns);
                 }
             }
             What::NotAcquired(why) => {
-                let found = self.found_list.remove(&acquisition).unwrap_or_default();
+                let until_ns = self.found_list.remove(&acquisition).flatten();
+                // A lock may look what the key is when it has been refused.
+                let found = until_ns.is_some_and(|until_ns| at_ns < until_ns);
                 self.told |= found;
                 // Where only a few of several servers have it, the others may say so.
                 let is_one = seen.head.nodes.is_none_or(|nodes| nodes == 1);
@@ -109,7 +111,7 @@ impl ForeignKeys {
             |it: &&Foreign| it.node == node && it.from_ns < invoke_ns && at_ns < it.until_ns;
         let there = self.all.iter().find(there);
         if let Some(found) = self.found_list.get_mut(&acquisition) {
-            *found = there.is_some_and(|it| it.is_list);
+            *found = there.filter(|it| it.is_list).map(|it| it.until_ns);
         }
         if there.is_none() || acquisition == 0 {
             return;
@@ -154,7 +156,7 @@ mod tests {
             assert_eq!((did(101..499, CREATE), did(101..499, DELETE)), (Violated, Violated));
             assert_eq!(did(100..499, CREATE), NotApplicable, "it may have come before");
             assert_eq!(did(101..500, CREATE), NotApplicable, "it may have come later");
-            let found = kept(fault).command(1, 101..499, CREATE, None);
+            let found = kept(fault).command(1, 101..499, CREATE, Some(Touch::None));
             assert_eq!(outcome(&found, NAME), Held);
             let elsewhere = kept(fault).to(1, "lock").did(1, 101..499, CREATE);
             assert_eq!(outcome(&elsewhere, NAME), NotApplicable, "another server");
@@ -164,17 +166,30 @@ mod tests {
     #[test]
     fn nobody_is_told_that_a_list_is_a_lock() {
         let told = |fault, span, end_ns| {
-            let tape = kept(fault).refused(1, 1, 90..end_ns).command(1, span, CREATE, None);
+            let tape =
+                kept(fault).refused(1, 1, 90..end_ns).command(1, span, CREATE, Some(Touch::None));
             outcome(&tape, TOLD)
         };
-        assert_eq!(told(Fault::ForeignList, 101..499, 600), Violated);
-        assert_eq!(told(Fault::ForeignKey, 101..499, 600), NotApplicable, "it may be a lock");
-        assert_eq!(told(Fault::ForeignList, 100..499, 600), NotApplicable);
-        assert_eq!(told(Fault::ForeignList, 101..500, 600), NotApplicable);
-        let later =
-            kept(Fault::ForeignList).refused(1, 1, 90..900).command(1, 101..400, CREATE, None);
-        assert_eq!(outcome(&later.command(1, 510..520, CREATE, None), TOLD), NotApplicable);
-        let why = kept(Fault::ForeignList).not_sent(1, 90..600).command(1, 101..499, CREATE, None);
+        assert_eq!(told(Fault::ForeignList, 101..480, 499), Violated);
+        assert_eq!(told(Fault::ForeignList, 101..480, 500), NotApplicable, "it may have gone");
+        assert_eq!(told(Fault::ForeignKey, 101..480, 499), NotApplicable, "it may be a lock");
+        assert_eq!(told(Fault::ForeignList, 100..480, 499), NotApplicable);
+        let later = kept(Fault::ForeignList).refused(1, 1, 90..900).command(
+            1,
+            101..400,
+            CREATE,
+            Some(Touch::None),
+        );
+        assert_eq!(
+            outcome(&later.command(1, 510..520, CREATE, Some(Touch::None)), TOLD),
+            NotApplicable
+        );
+        let why = kept(Fault::ForeignList).not_sent(1, 90..499).command(
+            1,
+            101..480,
+            CREATE,
+            Some(Touch::None),
+        );
         assert_eq!(outcome(&why, TOLD), Held, "it says something else");
     }
 

@@ -129,7 +129,8 @@ impl Shipped {
             let once = self.params.give_up.unwrap_or(left).min(left);
             let waited = wait(once).await;
             let gave_up = matches!(waited, Err(NotAcquired::Deadline { .. }));
-            if !gave_up || end.since(env.now()).is_zero() {
+            let asks_anew = gave_up && self.params.give_up.is_some();
+            if !asks_anew || end.since(env.now()).is_zero() {
                 return waited;
             }
         }

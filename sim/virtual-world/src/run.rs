@@ -13,6 +13,7 @@ use scenarios::distribution::Sampler;
 use scenarios::recipe::BuildError;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
+use scenarios::topology::Topology;
 use scenarios::trial::{Naming, Trial};
 
 use super::budget::Livelock;
@@ -27,6 +28,8 @@ use super::time::now_ns;
 
 /// The prefix of all keys. Every schedule has servers of its own, so it needs no seed.
 const PREFIX: &str = "picklock:{virtual}:";
+/// The same in a cluster: without a tag, so that a lock has to see to it that all its keys are in one slot.
+const PREFIX_UNTAGGED: &str = "picklock:virtual:";
 /// The world's name.
 pub const WORLD: &str = "virtual";
 /// The run itself, as a process.
@@ -64,7 +67,9 @@ impl Runner {
     /// # Errors
     /// [`BuildError`] where its recipe cannot work with its parameters.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
-        let naming = Naming { world: WORLD, seed: 0, prefix: PREFIX, exact: true };
+        let is_cluster = matches!(scenario.topology(), Topology::Cluster { .. });
+        let prefix = if is_cluster { PREFIX_UNTAGGED } else { PREFIX };
+        let naming = Naming { world: WORLD, seed: 0, prefix, exact: true };
         let servers = servers(scenario);
         let trial = Arc::new(Trial::new(scenario, naming)?);
         let lags = (0..servers).map(|server| scenario.topology.lag(server).sampler()).collect();

@@ -189,7 +189,9 @@ fn takes(fault: Fault) -> &'static str {
 
 #[test]
 fn every_kind_strikes_once_meets_a_hold_and_is_put_right() {
-    for fault in Fault::ALL {
+    // Nothing else is kept under the key of a lock that is held.
+    let is_foreign = |it: &Fault| matches!(it, Fault::ForeignKey | Fault::ForeignList);
+    for fault in Fault::ALL.into_iter().filter(|it| !is_foreign(it)) {
         let rest = takes(fault);
         for lock in ["single", "polling"] {
             let more = format!(
@@ -214,6 +216,23 @@ fn every_kind_strikes_once_meets_a_hold_and_is_put_right() {
             let (again, same) = run(&scenario(lock, &more));
             assert_eq!((again, same), (schedule, history), "{fault:?}");
         }
+    }
+}
+
+#[test]
+fn something_else_is_kept_under_the_key_of_a_lock_that_is_free() {
+    for kind in ["foreign-key", "foreign-list"] {
+        let fault = |phase: &str| {
+            format!(
+                "[[fault]]\nkind = \"{kind}\"\nat = {{ phase = \"{phase}\" }}\nfor = \"70ms\"\n"
+            )
+        };
+        let (_, history) = run(&scenario("single", &fault("acquire.before-send")));
+        let (struck, first) = (strike(&history), phases(&history, Phase::AcquireApplied)[0]);
+        assert!(first.at_ns > struck.at_ns + 70 * MS_NS, "{kind}");
+        assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{kind}");
+        let (_, history) = run(&scenario("single", &fault("hold")));
+        assert!(strikes(&history).is_empty(), "{kind}: the lock is held");
     }
 }
 
