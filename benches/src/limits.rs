@@ -10,7 +10,7 @@ use harness::{RunRequest, World};
 use history::verdict::{Level, Outcome};
 use scenarios::checker::{Needs, needs};
 use scenarios::matrix::locks;
-use scenarios::scenario::{Limits, Overrides, Scenario, ScenarioError};
+use scenarios::scenario::{Overrides, RecipeLimits, Scenario, ScenarioError};
 use scenarios::span::Span;
 use virtual_world::VirtualWorld;
 
@@ -33,31 +33,31 @@ pub fn measure(
     text: &str,
     seeds: u64,
     threads: usize,
-) -> Result<BTreeMap<&'static str, Limits>, ScenarioError> {
+) -> Result<BTreeMap<&'static str, RecipeLimits>, ScenarioError> {
     let mut found = BTreeMap::new();
     for lock in locks() {
         let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
         let scenario = Scenario::parse(name, &format!("{name}.toml"), text, &overrides)?;
         let is_claimed = scenario.expected(lock, Level::Progress) == Outcome::Held;
         if scenario.about_lock().flaw.is_none() && scenario.about_lock().locks && is_claimed {
-            let wide = Limits {
+            let wide = RecipeLimits {
                 available_within: scenario.available_within,
                 woken_within: scenario.woken_within,
                 commands_within: scenario.commands_within,
             };
             let limits = nearer(limits(&Arc::new(scenario), seeds, threads), wide);
-            found.extend((limits != Limits::default()).then_some((lock, limits)));
+            found.extend((limits != RecipeLimits::default()).then_some((lock, limits)));
         }
     }
     Ok(found)
 }
 
 /// Those that are nearer than what the scenario allows all.
-fn nearer(limits: Limits, wide: Limits) -> Limits {
+fn nearer(limits: RecipeLimits, wide: RecipeLimits) -> RecipeLimits {
     fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
         one.filter(|one| other.is_none_or(|other| *one < other))
     }
-    Limits {
+    RecipeLimits {
         available_within: least(limits.available_within, wide.available_within),
         woken_within: least(limits.woken_within, wide.woken_within),
         commands_within: least(limits.commands_within, wide.commands_within),
@@ -88,7 +88,7 @@ impl Most {
     }
 }
 
-fn limits(scenario: &Arc<Scenario>, seeds: u64, threads: usize) -> Limits {
+fn limits(scenario: &Arc<Scenario>, seeds: u64, threads: usize) -> RecipeLimits {
     let most = Mutex::new([Most::default(); 3]);
     let threads = threads.max(1) as u64;
     std::thread::scope(|scope| {
@@ -118,7 +118,7 @@ fn limits(scenario: &Arc<Scenario>, seeds: u64, threads: usize) -> Limits {
         let ms = most.with(TIME_MARGIN, round_ns)?.div_ceil(MS_NS);
         Some(Span(Duration::from_millis(ms)))
     };
-    Limits {
+    RecipeLimits {
         available_within: time(available),
         woken_within: time(woken),
         // Tenths.
@@ -127,7 +127,7 @@ fn limits(scenario: &Arc<Scenario>, seeds: u64, threads: usize) -> Limits {
 }
 
 /// The text of a scenario's file with these limits in the place of those it has; at its end where it has none.
-pub fn rewritten(text: &str, limits: &BTreeMap<&str, Limits>) -> String {
+pub fn rewritten(text: &str, limits: &BTreeMap<&str, RecipeLimits>) -> String {
     let mut rows = String::from("[limits]\n");
     for (lock, it) in limits {
         let times = [("available_within", it.available_within), ("woken_within", it.woken_within)];
@@ -161,7 +161,10 @@ mod tests {
     fn rows_take_the_place_of_rows() {
         let limits = |commands| {
             let commands_within = Some(commands);
-            BTreeMap::from([("single", Limits { commands_within, ..Limits::default() })])
+            BTreeMap::from([(
+                "single",
+                RecipeLimits { commands_within, ..RecipeLimits::default() },
+            )])
         };
         let first = rewritten("a = 1\n", &limits(2.5));
         assert_eq!(first, "a = 1\n\n[limits]\nsingle = { commands_within = 2.5 }\n");

@@ -24,7 +24,7 @@ use crate::span::Span;
 use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyKind, TopologyPart};
 
 pub use error::ScenarioError;
-pub use limits::Limits;
+pub use limits::RecipeLimits;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
 pub use parse::{COMMANDS_MOST, Overrides};
 pub use search::SearchPart;
@@ -85,7 +85,7 @@ pub struct Scenario {
     pub swarm: Swarm,
     /// What each recipe may need where times are exact.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, Limits>,
+    pub limits: BTreeMap<String, RecipeLimits>,
     /// What some recipes meet instead. What the recipe of this scenario meets has taken its place already.
     #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,

@@ -13,7 +13,7 @@ use crate::span::Span;
 /// The limits of one recipe, each in the place of the scenario's of that name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-pub struct Limits {
+pub struct RecipeLimits {
     /// For how long nobody may get a lock that is wanted and that nobody has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_within: Option<Span>,
@@ -27,9 +27,9 @@ pub struct Limits {
 
 impl Scenario {
     /// What its recipe may need: as measured, where times are `exact`, and else what the scenario allows all.
-    pub(crate) fn limits(&self, exact: bool) -> Limits {
+    pub(crate) fn limits(&self, exact: bool) -> RecipeLimits {
         let measured = self.measured(exact);
-        Limits {
+        RecipeLimits {
             available_within: measured.available_within.or(self.available_within),
             woken_within: measured.woken_within.or(self.woken_within),
             commands_within: measured.commands_within.or(self.commands_within),
@@ -42,7 +42,7 @@ impl Scenario {
         measured.available_within.or(measured.woken_within).is_some()
     }
 
-    fn measured(&self, exact: bool) -> Limits {
+    fn measured(&self, exact: bool) -> RecipeLimits {
         let measured = self.limits.get(&self.lock.recipe).filter(|_| exact);
         measured.copied().unwrap_or_default()
     }
@@ -68,7 +68,7 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use crate::catalog;
-    use crate::scenario::{Limits, Overrides, Scenario};
+    use crate::scenario::{Overrides, RecipeLimits, Scenario};
     use crate::span::Span;
     use std::time::Duration;
 
@@ -86,12 +86,12 @@ mod tests {
         Some(Span(Duration::from_millis(ms)))
     }
 
-    fn wide() -> Limits {
-        Limits { available_within: ms(5_000), woken_within: ms(2_000), commands_within: None }
+    fn wide() -> RecipeLimits {
+        RecipeLimits { available_within: ms(5_000), woken_within: ms(2_000), commands_within: None }
     }
 
-    fn measured() -> Limits {
-        Limits { available_within: ms(7), woken_within: ms(8), commands_within: Some(2.5) }
+    fn measured() -> RecipeLimits {
+        RecipeLimits { available_within: ms(7), woken_within: ms(8), commands_within: Some(2.5) }
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(parse(&other).limits(true), wide(), "{other:?}");
         }
         let wider = parse(&set("limits.single.available_within", "9ms"));
-        assert_eq!(wider.limits(true), Limits { available_within: ms(9), ..measured() });
+        assert_eq!(wider.limits(true), RecipeLimits { available_within: ms(9), ..measured() });
     }
 
     #[test]
