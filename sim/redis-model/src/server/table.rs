@@ -80,7 +80,7 @@ impl KeyPositions {
     }
 
     /// The keys of a request with these arguments, its name included, as far as they can be told.
-    pub(crate) fn all<'a, 'b>(self, args: &'b [&'a [u8]]) -> Vec<&'a [u8]> {
+    pub(crate) fn all<'a>(self, args: &[&'a [u8]]) -> Vec<&'a [u8]> {
         match self {
             Self::Range(first, last, step) => {
                 let place = |it: i8| match usize::try_from(it) {
