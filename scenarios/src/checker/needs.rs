@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn a_limit_holds_exactly_where_it_is_no_less() {
         let tape = Tape::new().hold(1, 1, 0..40).refused(8, 8, 10..900).refused(9, 9, 10..700);
-        let needs = needs(&tape.clone().history());
+        let needs = needs(&tape.history());
         assert_eq!(needs.available_ns, 660);
         let outcome = |within_ns| tape.clone().available_within(within_ns).outcome("availability");
         assert_eq!((outcome(660), outcome(659)), (Outcome::Held, Outcome::Violated));
