@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use harness::{RunRequest, World};
+use harness::world::{RunRequest, World};
 use history::verdict::{Level, Outcome};
 use scenarios::checker::{Needs, needs};
 use scenarios::matrix::locks;
@@ -90,13 +90,12 @@ impl Most {
 
 fn limits(scenario: &Arc<Scenario>, seeds: u64, threads: usize) -> RecipeLimits {
     let most = Mutex::new([Most::default(); 3]);
-    let threads = threads.max(1) as u64;
     std::thread::scope(|scope| {
-        for thread in 0..threads {
+        for first in (0..seeds).take(threads.max(1)) {
             let most = &most;
             scope.spawn(move || {
                 let mut world = VirtualWorld::default();
-                for seed in (thread..seeds).step_by(threads as usize) {
+                for seed in (first..seeds).step_by(threads.max(1)) {
                     let run = world.run(&RunRequest::new(Arc::clone(scenario), seed));
                     let run = run.expect("the catalogue's recipes can be built");
                     let Needs { available_ns, woken_ns, commands_milli } = needs(&run.history);
