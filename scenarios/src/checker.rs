@@ -55,7 +55,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 23] = [
+static ALL: [(MakeChecker, Kinds); 22] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
@@ -66,7 +66,6 @@ static ALL: [(MakeChecker, Kinds); 23] = [
     (fence_gate::checker, OTHERS),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
     (foreign_key::checker, LOCK_COMMANDS | OTHERS),
-    (deadlock_freedom::checker, OTHER_COMMANDS | OTHERS),
     (deadlock_freedom::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),
     (availability::checker, OTHERS),
