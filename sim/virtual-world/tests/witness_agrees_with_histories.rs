@@ -252,8 +252,10 @@ fn compare(scenario: &Scenario, found: &mut Found) {
         let (_, commands) = runner.run_witnessed(seed, Choices::seeded(seed));
         let (lock_key, moves_keys) = runner.journal().look(|history| {
             let struck = history.events.iter().map(|event| event.what);
-            // A server that takes a primary's place has keys that no command brought it.
-            let moves = |fault: Fault| fault.loses_keys() || fault == Fault::Switchover;
+            // A server that takes a primary's place has keys that no command brought it, and so has one on which
+            // something else is kept.
+            let others = [Fault::Switchover, Fault::ForeignKey, Fault::ForeignList];
+            let moves = |fault: Fault| fault.loses_keys() || others.contains(&fault);
             let struck_so = |what| matches!(what, What::Fault { fault, .. } if moves(fault));
             (history.head.lock_key.clone().into_bytes(), struck.clone().any(struck_so))
         });
