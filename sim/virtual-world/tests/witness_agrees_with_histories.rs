@@ -311,7 +311,12 @@ fn what_is_read_from_commands_is_what_they_do() {
     for (kind, least) in KINDS {
         assert!(kinds[&kind] >= least, "{kind:?}: {}", kinds[&kind]);
     }
-    let of_unknown = ["picklock:{virtual}:lock queue", "picklock:{virtual}:register "];
+    let of_unknown = [
+        "picklock:virtual:lock queue",
+        "picklock:{virtual}:lock queue",
+        "picklock:{virtual}:register ",
+        "picklock:{virtual}:register:reader ",
+    ];
     assert!(unknown.keys().eq(&of_unknown), "{unknown:?}");
     let all = kinds.values().sum::<u64>();
     assert!(unknown.values().sum::<u64>() * 1_000 <= all * UNKNOWN_MOST, "{unknown:?} of {all}");
