@@ -342,6 +342,21 @@ fn of_two_that_overwrite_at_once_the_one_that_found_the_others_value_is_accused(
     assert_eq!(accused(&tape().found(2, 1)).0, [3]);
 }
 
+/// A deletion without an answer may have come first, and then the overwrite found nothing.
+#[test]
+fn who_overwrites_behind_a_deletion_without_an_answer_is_not_accused_alone() {
+    let overwrite = Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false };
+    let overwritten = |tape: Tape| tape.did(1, 300..310, overwrite).witness("ownership").accused;
+    let held = || Tape::new().did(2, 100..110, overwrite);
+    let deleted = |acquisition| held().command(acquisition, 200..210, PLAIN_DELETE, None);
+    let mut accused = overwritten(deleted(3));
+    accused.sort_unstable();
+    assert_eq!(accused, [2, 3]);
+    assert_eq!(overwritten(held()), [2]);
+    let answered = held().command(3, 200..210, PLAIN_DELETE, Some(Touch::None));
+    assert_eq!(overwritten(answered), [3], "it surely deleted nothing");
+}
+
 #[test]
 fn the_harm_that_was_first_is_told_though_only_the_search_can_tell() {
     // Acquisition 3 asks for the key before 1 deletes what is 2's, and is answered behind that.

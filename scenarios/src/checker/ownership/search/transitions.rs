@@ -73,11 +73,24 @@ impl Search<'_> {
             Touch::Overwrite(ttl_ns) => {
                 let before = match reading.state {
                     ReadingKey::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
-                        let mut before = self.over(reading, op, now_ns);
-                        before.push(match before[..] {
-                            [] => reading.harmed(self.harm(owner, since_ns, place)),
-                            _ => reading.perhaps_harmed(self.harm(owner, since_ns, place)),
-                        });
+                        let over = self.over(reading, op, now_ns);
+                        let harm = self.harm(owner, since_ns, place);
+                        let harmed = match over[..] {
+                            [] => reading.harmed(harm),
+                            _ => reading.perhaps_harmed(harm),
+                        };
+                        let mut before = over;
+                        if self.found(op).is_none() {
+                            // Another may have deleted it before, or this one have overwritten it before.
+                            before = self.vacated(reading, now_ns);
+                            let overwrote = self.open_of(op.acquisition, reading);
+                            let overwrote = overwrote
+                                .filter(|&it| matches!(self.op(it).touch, Touch::Overwrite(_)));
+                            before.extend(overwrote.map(|it| {
+                                self.using(reading, it).harmed(self.harm(owner, since_ns, it))
+                            }));
+                        }
+                        before.push(harmed);
                         before
                     }
                     _ => vec![reading.clone()],
