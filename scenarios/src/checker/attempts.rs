@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "attempts";
@@ -43,11 +43,7 @@ impl Checker for Attempts {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tested => Verdict::Held,
-            None => Verdict::NotApplicable("nobody asked for the lock".to_owned()),
-        };
+        let verdict = verdict(self.first.take(), self.tested, "nobody asked for the lock");
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }

@@ -10,11 +10,11 @@
 use std::collections::BTreeMap;
 
 use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::perseverance::passing;
 use super::story;
 use crate::span::rounded;
@@ -105,11 +105,7 @@ impl Checker for Deadlines {
                 self.ends(acquisition);
             }
         }
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tested => Verdict::Held,
-            None => Verdict::NotApplicable("nobody's time was up".to_owned()),
-        };
+        let verdict = verdict(self.first.take(), self.tested, "nobody's time was up");
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::fault::{ErrorAnswer, Fault};
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, Touch, What};
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 use crate::span::rounded;
 
@@ -101,11 +101,7 @@ impl Checker for FailFast {
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
         let open: Vec<u32> = self.wanting.keys().copied().collect();
         open.into_iter().for_each(|acquisition| self.ends(acquisition));
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tested => Verdict::Held,
-            None => Verdict::NotApplicable("no server refused anybody for good".to_owned()),
-        };
+        let verdict = verdict(self.first.take(), self.tested, "no server refused anybody for good");
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }

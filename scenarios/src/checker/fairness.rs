@@ -13,11 +13,11 @@
 use std::collections::BTreeMap;
 
 use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Answer, CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 
 /// What a lock that is handed over answers who leaves the line, and had a place there while another had the lock.
@@ -131,11 +131,8 @@ impl Checker for Fairness {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tried => Verdict::Held,
-            None => Verdict::NotApplicable("nobody surely came behind another in line".to_owned()),
-        };
+        let verdict =
+            verdict(self.first.take(), self.tried, "nobody surely came behind another in line");
         vec![Finding::new("fairness", Level::Progress, verdict)]
     }
 }

@@ -3,11 +3,11 @@
 //! Invariant: a refusal is blamed only where no update that had begun by then had a greater token. Whom a register
 //! accepts that it should refuse is judged with the register.
 
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, What};
 use rustc_hash::FxHashMap;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 use crate::workload::REFUSED;
 
@@ -50,13 +50,11 @@ impl Checker for FenceRefusals {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = match (self.first.take(), self.greatest) {
-            (Some(witness), _) => Verdict::Violated(witness),
-            (None, Some(_)) => Verdict::Held,
-            (None, None) => {
-                Verdict::NotApplicable("no client presented a fencing token".to_owned())
-            }
-        };
+        let verdict = verdict(
+            self.first.take(),
+            self.greatest.is_some(),
+            "no client presented a fencing token",
+        );
         vec![Finding::new(NAME, Level::Effect, verdict)]
     }
 }

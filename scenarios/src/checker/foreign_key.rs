@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "foreign-key";
@@ -91,11 +91,6 @@ impl Checker for ForeignKeys {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = |first: Option<Witness>, tested, why: &str| match first {
-            Some(witness) => Verdict::Violated(witness),
-            None if tested => Verdict::Held,
-            None => Verdict::NotApplicable(why.to_owned()),
-        };
         let harmed = verdict(self.harmed.take(), self.met, "nobody came while it was there");
         let lied = verdict(self.lied.take(), self.told, "nobody was refused because of a list");
         let told = Finding::new(TOLD, Level::Belief, lied);

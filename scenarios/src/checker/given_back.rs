@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
 use super::story;
 use crate::span::rounded;
 
@@ -69,14 +69,11 @@ impl Checker for GivenBack {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tested => Verdict::Held,
-            None => {
-                let nobody = "nobody was granted the lock and ended without it";
-                Verdict::NotApplicable(nobody.to_owned())
-            }
-        };
+        let verdict = verdict(
+            self.first.take(),
+            self.tested,
+            "nobody was granted the lock and ended without it",
+        );
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }
@@ -147,11 +144,6 @@ impl GivenBack {
 /// When the key of a grant that was asked for at this time may be gone.
 fn due(sent_ns: u64, head: &Head) -> u64 {
     sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
-}
-
-/// Whether this may give the key back.
-fn frees(touch: Touch) -> bool {
-    matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
 }
 
 /// Whether a client that this strikes may be unable to send anything.

@@ -10,11 +10,11 @@
 use std::collections::BTreeMap;
 
 use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Answer, CommandOp, Head, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "honesty";
@@ -103,11 +103,8 @@ impl Checker for Honesty {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.judged => Verdict::Held,
-            None => Verdict::NotApplicable("nobody said what had become of the lock".to_owned()),
-        };
+        let verdict =
+            verdict(self.first.take(), self.judged, "nobody said what had become of the lock");
         vec![Finding::new(NAME, Level::Belief, verdict)]
     }
 }
@@ -239,11 +236,6 @@ fn makes(touch: Touch) -> bool {
 /// Whether this puts another value in the place of the key's, or may.
 fn overwrites(touch: Touch) -> bool {
     matches!(touch, Touch::Overwrite(_))
-}
-
-/// Whether this ends the hold of whoever has the key, or may.
-fn frees(touch: Touch) -> bool {
-    matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! key comes with the event that sends it and with the one that ends it, so no checker has to keep it in
 //! between.
 
-use history::verdict::Finding;
+use history::verdict::{Finding, Verdict, Witness};
 use history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
 
 /// Kinds of events, a bit each.
@@ -15,6 +15,21 @@ pub(super) const OTHER_COMMANDS: Kinds = 2;
 pub(super) const PHASES: Kinds = 4;
 /// Whatever else happens.
 pub(super) const OTHERS: Kinds = 8;
+
+/// What a checker says that blames whom it can: *violated* where it has the first witness, *held* where anything was
+/// tested, and otherwise why nothing was.
+pub(super) fn verdict(first: Option<Witness>, tested: bool, untested: &str) -> Verdict {
+    match first {
+        Some(witness) => Verdict::Violated(witness),
+        None if tested => Verdict::Held,
+        None => Verdict::NotApplicable(untested.to_owned()),
+    }
+}
+
+/// Whether a command that would do this may end the hold of whoever has the key.
+pub(super) fn frees(touch: Touch) -> bool {
+    matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
+}
 
 /// One invariant, or a family of them.
 pub(super) trait Checker {

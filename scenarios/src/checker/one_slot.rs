@@ -3,10 +3,10 @@
 //! Invariant: a client is blamed only where a node of a cluster has answered its command with CROSSSLOT: it would do so
 //! every time.
 
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Head, What};
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "one-slot";
@@ -43,11 +43,7 @@ impl Checker for OneSlot {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tested => Verdict::Held,
-            None => Verdict::NotApplicable("the cluster answered nobody".to_owned()),
-        };
+        let verdict = verdict(self.first.take(), self.tested, "the cluster answered nobody");
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }

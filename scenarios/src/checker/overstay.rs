@@ -12,7 +12,7 @@ use history::verdict::{Finding, Level, Verdict, Witness};
 use history::{Event, Head, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 use crate::span::rounded;
 use crate::workload::LOST;
@@ -114,13 +114,11 @@ impl Checker for Overstay {
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = |first: Option<Witness>, judged: bool, nothing: &str| match first {
-            _ if !end.head.exact => Verdict::NotApplicable(
+        let verdict = |first: Option<Witness>, judged, nothing| match end.head.exact {
+            true => verdict(first, judged, nothing),
+            false => Verdict::NotApplicable(
                 "in real time a client may be stopped by its machine, and act late".to_owned(),
             ),
-            Some(witness) => Verdict::Violated(witness),
-            None if judged => Verdict::Held,
-            None => Verdict::NotApplicable(nothing.to_owned()),
         };
         let mut findings = Vec::new();
         if self.longest_ns.is_some() {

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 
 use history::fault::ErrorAnswer;
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, What};
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 use crate::span::rounded;
 
@@ -63,13 +63,8 @@ impl Checker for Perseverance {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = match self.first.take() {
-            Some(witness) => Verdict::Violated(witness),
-            None if self.tested => Verdict::Held,
-            None => {
-                Verdict::NotApplicable("no server answered with an error that passes".to_owned())
-            }
-        };
+        let verdict =
+            verdict(self.first.take(), self.tested, "no server answered with an error that passes");
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }
