@@ -1,8 +1,9 @@
 //! The hash slots of a cluster: whether the keys of a command are in one.
 //!
 //! Invariant: a server in cluster mode owns every slot here, so it redirects nobody, and refuses what has keys in
-//! several slots, as redis-server's `getNodeByQuery` does. Not modelled: the slots of a transaction all together, and
-//! of keys that a script does not name.
+//! several slots, as redis-server's `getNodeByQuery` does. The lock library has the same arithmetic; it is under test
+//! here, and what is wrong with it must not decide what is refused. Not modelled: the slots of a transaction all
+//! together, and of keys that a script does not name.
 
 use resp::ErrorReply;
 
