@@ -72,7 +72,7 @@ static ALL: [(MakeChecker, Kinds); 22] = [
     (deadline::checker, ANY),
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
-    (perseverance::checker, LOCK_COMMANDS | OTHERS),
+    (perseverance::checker, LOCK_COMMANDS | PHASES | OTHERS),
     (fail_fast::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
     (attempts::checker, PHASES | OTHERS),
     (one_slot::checker, LOCK_COMMANDS | OTHER_COMMANDS),

@@ -187,6 +187,23 @@ pub trait Held: Send + Sync {
         Box::pin(ready(()))
     }
 
+    /// What says from now on whether the client still believes to hold it, also while [`Held::protect`] has it. None where
+    /// the recipe takes no work.
+    fn holding(&self) -> Option<Box<dyn Fn() -> bool + Send + Sync>> {
+        None
+    }
+
+    /// Does this work under the lock and releases it: what there is to say of both.
+    fn protect<'a>(self: Box<Self>, work: BoxFuture<'a, ()>) -> BoxFuture<'a, ReleaseOutcome>
+    where
+        Self: 'a,
+    {
+        Box::pin(async move {
+            work.await;
+            self.release().await
+        })
+    }
+
     /// Does this work for as long as the lock is not lost; whether it is done. Where it is not, the lock is given up as if
     /// dropped. A recipe that is told of no loss does all of it.
     fn run<'a>(&'a mut self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, bool> {
@@ -205,6 +222,9 @@ pub struct NotHeld {
     /// Why.
     pub why: String,
 }
+
+/// What is said of work whose lock has lasted until it was done.
+pub(crate) const PROTECTED: &str = "protected";
 
 /// What came of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -166,6 +166,10 @@ pub struct RegisterPart {
     /// it writes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stops: bool,
+    /// Whether the work is given to the lock, which stops it when it is lost and releases itself behind it, where the
+    /// recipe takes work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub protects: bool,
     /// What clients drop half-way, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop: Option<DropPart>,

@@ -24,6 +24,9 @@ use crate::scenario::WorkloadPart;
 
 pub use register::{INITIAL, LOST, REFUSED};
 
+/// What is said of an acquisition or a release begins so whose caller has dropped it.
+pub(crate) const DROPPED: &str = "dropped ";
+
 /// What clients do under the lock.
 pub trait Workload<W: Observed>: Send + Sync {
     /// Prepares the protected resource. Belongs to the run itself, before any client.
@@ -176,8 +179,13 @@ async fn drop_release<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
 /// Releases the lock, and writes down how that ended.
 async fn release<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
     let op = env.invoke(What::Release);
-    let release = held.release().await;
-    env.end_with(op, |texts| match release {
+    let outcome = held.release().await;
+    released(env, op, outcome);
+}
+
+/// Writes down how a release has ended.
+fn released<W: Observed>(env: &Recorded<W>, op: u32, outcome: ReleaseOutcome) {
+    env.end_with(op, |texts| match outcome {
         ReleaseOutcome::Answered(outcome) => What::Released(texts.intern(outcome)),
         ReleaseOutcome::Unknown(why) => What::ReleaseUnknown(texts.intern(&why)),
     });

@@ -1,9 +1,10 @@
 //! Given back: who is told that it has not got the lock does not keep its key.
 //!
-//! Invariant: an acquisition is blamed only where a server had answered that it has the lock, it ended without it
-//! while at least half of the key's TTL was left, and until that was over it had sent nothing that could
-//! give the key back. A client that was dead, stood still or was cut off meanwhile is excused, and all are by what
-//! happens to a server. Of a lock on several servers nothing is said: a few of them may grant it.
+//! Invariant: an acquisition is blamed only where a server had answered that it has the lock, and either it ended
+//! without it while at least half of the key's TTL was left, and until that was over it had sent nothing that could
+//! give the key back; or it asked for the lock anew while its own key might still be there, and had sent nothing of that
+//! kind before. A client that was dead, stood still or was cut off meanwhile is excused, though who stood still is not for
+//! asking anew, and all are by what happens to a server. Of a lock on several servers nothing is said: a few of them may grant it.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,10 @@ struct KeptGrant {
     node: Option<u16>,
     /// When it sent what the server answered with yes, if nothing was sent since that could give it back.
     granted_ns: Option<u64>,
+    /// When its key surely is gone that is in the way of what it asks next.
+    gone_ns: u64,
+    /// It stood still, so what it ends with may come late.
+    stood_still: bool,
     /// When it ended without the lock.
     ended_ns: Option<u64>,
 }
@@ -52,15 +57,28 @@ impl Checker for GivenBack {
             self.look(at_ns, head);
         }
         if let Some(command) = seen.command {
-            return self.command(&command, what);
+            return self.command(&command, event, head);
         }
         match what {
             What::Acquire => {
-                let it = KeptGrant { client, node: None, granted_ns: None, ended_ns: None };
+                let it = KeptGrant {
+                    client,
+                    node: None,
+                    granted_ns: None,
+                    gone_ns: 0,
+                    stood_still: false,
+                    ended_ns: None,
+                };
                 self.open.insert(acquisition, it);
             }
             What::Acquired => _ = self.open.remove(&acquisition),
             What::NotAcquired(_) | What::AcquireUnknown(_) => self.ended(acquisition, at_ns, head),
+            What::Fault { fault: Fault::Pause, .. } => {
+                let theirs = |it: &KeptGrant| client == 0 || it.client == client;
+                self.open.retain(|_, it| !theirs(it) || it.ended_ns.is_none());
+                let theirs = self.open.values_mut().filter(|it| theirs(it));
+                theirs.for_each(|it| it.stood_still = true);
+            }
             What::Fault { fault, .. } if keeps_from_sending(fault) || client == 0 => {
                 self.open.retain(|_, it| client != 0 && it.client != client);
             }
@@ -79,10 +97,10 @@ impl Checker for GivenBack {
 }
 
 impl GivenBack {
-    fn command(&mut self, command: &CommandOp, what: What) {
+    fn command(&mut self, command: &CommandOp, event: &Event, head: &Head) {
         let acquisition = command.acquisition;
         let Some(it) = self.open.get_mut(&acquisition) else { return };
-        match what {
+        match event.what {
             What::Command { .. } if frees(command.intent.touch) => {
                 it.granted_ns = None;
                 if it.ended_ns.is_some() {
@@ -93,21 +111,35 @@ impl GivenBack {
                 let first = *it.node.get_or_insert(command.node);
                 if first != command.node {
                     self.open.remove(&acquisition);
+                } else if it.granted_ns.is_some()
+                    && asks(command.intent.touch)
+                    && event.at_ns < it.gone_ns
+                {
+                    self.asked_anew(acquisition);
                 }
             }
-            What::Answered { touch: Touch::Create(_) | Touch::Overwrite(_), .. }
-                if it.ended_ns.is_none() =>
-            {
+            What::Answered { touch, .. } if asks(touch) && it.ended_ns.is_none() => {
                 it.granted_ns = Some(command.invoke_ns);
+                it.gone_ns = event.at_ns.saturating_add(head.ttl_ns);
             }
             _ => {}
         }
     }
 
+    /// It asks again for what it has been granted, and has not given back.
+    fn asked_anew(&mut self, acquisition: u32) {
+        let Some(KeptGrant { client, .. }) = self.open.remove(&acquisition) else { return };
+        let summary = format!(
+            "client {client} asked for the lock anew, though a server had granted it and nobody had given that back: its \
+             own key was in everybody's way"
+        );
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
+    }
+
     fn ended(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
         let Some(it) = self.open.get_mut(&acquisition) else { return };
         let early = |sent_ns: &u64| at_ns <= sent_ns.saturating_add(head.ttl_ns / 2);
-        let Some(granted_ns) = it.granted_ns.filter(early) else {
+        let Some(granted_ns) = it.granted_ns.filter(early).filter(|_| !it.stood_still) else {
             self.open.remove(&acquisition);
             return;
         };
@@ -144,6 +176,11 @@ impl GivenBack {
 /// When the key of a grant that was asked for at this time may be gone.
 fn due(sent_ns: u64, head: &Head) -> u64 {
     sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
+}
+
+/// Whether this asks for the lock, or grants it.
+fn asks(touch: Touch) -> bool {
+    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
 }
 
 /// Whether a client that this strikes may be unable to send anything.
@@ -216,6 +253,20 @@ mod tests {
         assert_eq!(later(told_no().struck(Fault::LoseReply, 1, 150)), Violated);
         assert_ne!(later(told_no().struck(Fault::ServerCrash, 0, 150)), Violated);
         assert_ne!(later(told_no().struck(Fault::Pause, 1, 300)), Violated, "afterwards");
+    }
+
+    #[test]
+    fn who_asks_anew_has_given_back_what_it_was_granted() {
+        let again = |tape: Tape, at_ns| outcome(tape.sends(1, at_ns, CREATE));
+        let granted = || asked().acquires(1, 90).did(1, 100..110, CREATE);
+        assert_eq!(again(granted(), 109 + TTL_NS), Violated);
+        assert_eq!(again(granted(), 110 + TTL_NS), NotApplicable, "the key is gone");
+        assert_eq!(again(granted().sends(1, 150, DELETE), 200), NotApplicable);
+        let refused = asked().acquires(1, 90).command(1, 100..110, CREATE, Some(Touch::None));
+        assert_eq!(again(refused, 200), NotApplicable);
+        assert_eq!(outcome(granted().sends(2, 200, CREATE)), NotApplicable, "another");
+        assert_eq!(again(granted().struck(Fault::Pause, 1, 150), 200), Violated);
+        assert_eq!(again(granted().struck(Fault::Partition, 1, 150), 200), NotApplicable);
     }
 
     #[test]

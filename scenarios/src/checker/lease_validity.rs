@@ -2,11 +2,15 @@
 //!
 //! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
 //! validity's end as then known to it, and before it has learnt of the loss or begun the release. It learns of a
-//! loss before that end only where no quorum of the servers, by the last answer of each, has its key. That
-//! can be said only where nothing comes between a decision and its stamp.
+//! loss before that end only where no quorum of the servers, by the last answer of each, has its key. Who has
+//! renewed a lock on one server in time knows that it has it for half of the TTL from when it asked, whatever end it has
+//! noted. And nobody relies on a lock to the very end of its key, by the requests that have made or extended
+//! it: it subtracts what clocks may run apart, unless one of them has run off by then. All that can be said only
+//! where nothing comes between a decision and its stamp.
 
 use rustc_hash::FxHashMap;
 
+use history::fault::Fault;
 use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
@@ -19,6 +23,8 @@ use crate::span::rounded;
 #[derive(Clone, Copy, Debug)]
 struct LeaseEnd {
     until_ns: u64,
+    /// By the renewals that were answered in time it surely has the lock until then.
+    renewed_until_ns: u64,
     ended_by: Option<&'static str>,
 }
 
@@ -28,6 +34,10 @@ struct LastAnswer {
     node: u16,
     op: u32,
     has_key: bool,
+    /// When its key may be gone, by the last request that has made or extended it; 0 where none has.
+    gone_ns: u64,
+    /// The last command that may have given the key back: what was asked for before it says nothing of the next hold.
+    freed_op: u32,
 }
 
 /// What clients may rely on.
@@ -35,6 +45,7 @@ struct LastAnswer {
 struct LeaseValidity {
     leases: FxHashMap<u32, LeaseEnd>,
     answers: FxHashMap<u32, Vec<LastAnswer>>,
+    drifting: bool,
     acted: bool,
     first: Option<Witness>,
 }
@@ -52,11 +63,15 @@ impl Checker for LeaseValidity {
         let event = seen.event;
         let Event { at_ns, acquisition, .. } = *event;
         if let Some(command) = &seen.command {
+            self.freed(event, command);
+            self.renewed(event, command);
             return self.answered(event, command);
         }
         match event.what {
+            What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
             What::ValidUntil(until_ns) => {
-                let none = LeaseEnd { until_ns, ended_by: None };
+                self.relies(event, until_ns, seen.head);
+                let none = LeaseEnd { until_ns, renewed_until_ns: 0, ended_by: None };
                 let lease = self.leases.entry(acquisition).or_insert(none);
                 // What became known too late does not bring it back.
                 if at_ns < lease.until_ns {
@@ -95,20 +110,87 @@ impl LeaseValidity {
     fn answered(&mut self, event: &Event, command: &CommandOp) {
         let What::Answered { touch, .. } = event.what else { return };
         let has_key = matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Extend(_));
-        let answer = LastAnswer { node: command.node, op: event.op, has_key };
+        let gone_ns = match touch {
+            Touch::Create(Some(ttl_ns))
+            | Touch::Overwrite(Some(ttl_ns))
+            | Touch::Extend(ttl_ns) => command.invoke_ns.saturating_add(ttl_ns),
+            Touch::Create(None) | Touch::Overwrite(None) => u64::MAX,
+            _ => 0,
+        };
+        let (node, op) = (command.node, event.op);
+        let answer = LastAnswer { node, op, has_key, gone_ns, freed_op: 0 };
         let answers = self.answers.entry(command.acquisition).or_default();
         match answers.iter_mut().find(|it| it.node == answer.node) {
-            // What was sent earlier was carried out earlier, though its answer may come later.
-            Some(last) if last.op < answer.op => *last = answer,
-            Some(_) => {}
+            Some(last) => {
+                if answer.op > last.freed_op {
+                    last.gone_ns = last.gone_ns.max(gone_ns);
+                }
+                // What was sent earlier was carried out earlier, though its answer may come later.
+                if last.op < answer.op {
+                    (last.op, last.has_key) = (answer.op, answer.has_key);
+                }
+            }
             None => answers.push(answer),
+        }
+    }
+
+    /// A command is sent that may give the key back.
+    fn freed(&mut self, event: &Event, command: &CommandOp) {
+        let frees =
+            matches!(command.intent.touch, Touch::Delete | Touch::Unknown | Touch::Extend(0));
+        if !frees || !matches!(event.what, What::Command { .. }) {
+            return;
+        }
+        let answers = self.answers.entry(command.acquisition).or_default();
+        // Of several servers, each round asks all again, and its clean-up may still go on while the next has the lock.
+        if let [only] = &mut answers[..]
+            && only.node == command.node
+        {
+            (only.gone_ns, only.freed_op) = (0, event.op);
+        }
+    }
+
+    /// A client says until when it relies on its lock.
+    fn relies(&mut self, event: &Event, until_ns: u64, head: &Head) {
+        let Event { client, acquisition, .. } = *event;
+        let Some(servers) = head.resource.filter(|_| !self.drifting) else { return };
+        let answers = self.answers.get(&acquisition).map_or(&[][..], |it| it);
+        let mut ends: Vec<u64> =
+            answers.iter().map(|it| it.gone_ns).filter(|gone_ns| *gone_ns > 0).collect();
+        ends.sort_unstable_by(|one, other| other.cmp(one));
+        // A lock on one server may have replicas, of which it asks nothing.
+        let others = if answers.len() == 1 { 0 } else { usize::from(servers) / 2 };
+        let Some(gone_ns) = ends.get(others) else { return };
+        let safe_ns = gone_ns.saturating_sub(head.margin_ns);
+        if until_ns > safe_ns {
+            let summary = format!(
+                "client {client} relies on its lock for {} too long: its clock may run slower than the server's by as \
+                 much as it allows for, and then its key is another's by that time",
+                rounded(until_ns - safe_ns)
+            );
+            story::note(&mut self.first, summary, &[(acquisition, client)]);
+        }
+    }
+
+    /// A renewal is answered with yes. The other half of the TTL is for clocks that run off, and for the drift allowance.
+    fn renewed(&mut self, event: &Event, command: &CommandOp) {
+        let What::Answered { touch: Touch::Extend(ttl_ns), .. } = event.what else { return };
+        let Some(lease) = self.leases.get_mut(&command.acquisition) else { return };
+        // An answer that comes when the validity is over comes too late.
+        if event.at_ns < lease.until_ns.max(lease.renewed_until_ns) {
+            let until_ns = command.invoke_ns.saturating_add(ttl_ns / 2);
+            lease.renewed_until_ns = lease.renewed_until_ns.max(until_ns);
         }
     }
 
     /// A client has learnt that the lock is lost.
     fn gave_up(&mut self, event: &Event, head: &Head) {
         let Event { at_ns, client, acquisition, .. } = *event;
-        let is_valid = |it: &LeaseEnd| it.ended_by.is_none() && at_ns < it.until_ns;
+        let one_server = head.resource == Some(1);
+        let is_valid = |it: &LeaseEnd| {
+            let renewed = one_server && at_ns < it.renewed_until_ns;
+            it.ended_by.is_none() && (at_ns < it.until_ns || renewed)
+        };
         // The servers of the lock come before that of the resource. Without one their number is not known.
         let (Some(servers), true) =
             (head.resource, self.leases.get(&acquisition).is_some_and(is_valid))
@@ -166,6 +248,7 @@ impl LeaseValidity {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
+    use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
     use history::{Intent, Touch};
     use picklock::env::Phase;
@@ -260,6 +343,55 @@ mod tests {
         let late = on_five(2).to(2, LOCK).did(1, 90..140, CREATE);
         let late = late.command(1, 120..130, extend, Some(Touch::None));
         assert_eq!(outcome(late.lost(1, 150)), Held);
+    }
+
+    #[test]
+    fn who_has_renewed_knows_that_it_has_the_lock_for_half_a_ttl() {
+        let extend = Intent { touch: Touch::Extend(200), compares: true };
+        let on = |servers: u16, answered, lost_ns| {
+            let tape = held().resource(servers).did(1, 90..95, CREATE);
+            outcome(tape.command(1, 150..answered, extend, Some(extend.touch)).lost(1, lost_ns))
+        };
+        // It was sent at 150, so it has the lock until 250 at least, though it has noted 200.
+        assert_eq!(on(1, 160, 249), Violated);
+        assert_eq!(on(1, 160, 250), Held, "it may not know any more");
+        assert_eq!(on(1, 199, 249), Violated);
+        assert_eq!(on(1, 200, 249), Held, "the answer came too late");
+        assert_eq!(on(5, 160, 249), Held, "one of five");
+        let tape = held().resource(1).did(1, 90..95, CREATE);
+        let again = tape.command(1, 150..160, extend, Some(extend.touch));
+        let again = again.command(1, 220..230, extend, Some(Touch::None));
+        assert_eq!(outcome(again.lost(1, 240)), Held, "then the key was gone");
+        let another = held().resource(1).did(1, 90..95, CREATE);
+        let another = another.command(2, 150..160, extend, Some(extend.touch));
+        assert_eq!(outcome(another.lost(1, 240)), Held, "another's renewal");
+    }
+
+    #[test]
+    fn nobody_relies_on_a_lock_to_the_very_end_of_its_key() {
+        let told = |tape: Tape, until_ns| {
+            let tape = tape.margin(10).valid(1, 100, until_ns).hold(1, 1, 101..120);
+            outcome(tape)
+        };
+        let on = |servers: u16| {
+            let tape = Tape::tracked().resource(servers);
+            (0..servers / 2 + 1).fold(tape, |tape, node| {
+                tape.to(node, LOCK).did(1, 90 - u64::from(node)..95, CREATE)
+            })
+        };
+        let made_ns = 90 + TTL_NS - 10;
+        assert_eq!(told(on(1), made_ns), Held);
+        assert_eq!(told(on(1), made_ns + 1), Violated);
+        assert_eq!(told(on(5), made_ns - 2), Held);
+        assert_eq!(told(on(5), made_ns - 1), Violated, "the third of five was asked first");
+        assert_eq!(told(on(1).struck(Fault::Drift, 1, 5), made_ns + 1), Held);
+        let handed_on = Tape::tracked().resource(1).command(1, 80..85, CREATE, Some(Touch::None));
+        assert_eq!(told(handed_on, made_ns + 1), Held, "another made it for this one");
+        let given_back = on(1).did(1, 96..97, DELETE);
+        assert_eq!(told(given_back, made_ns + 1), Held, "and this is another hold");
+        let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+        let renewed = on(1).did(1, 97..99, extend);
+        assert_eq!(told(renewed, made_ns + 7), Held);
     }
 
     #[test]

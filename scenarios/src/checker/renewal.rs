@@ -1,9 +1,10 @@
 //! Renewal: a hold that is to be renewed does not end because nobody tried.
 //!
 //! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had neither
-//! tried nor waited for an answer in the last three fifths of a TTL. Renewals that were tried in vain say nothing
-//! of the lock, unless the server refused all of them, time and again, and served others meanwhile: who asks the
-//! same connection again gets the same answer. Nor is a hold renewed for longer than the longest that the recipe is
+//! tried nor waited for an answer in the last three fifths of a TTL; where nothing kept its messages from the server, to try
+//! is to send something, and who has tried in vain tries again before the last quarter. Other renewals that were tried in
+//! vain say nothing of the lock, unless the server refused all of them, time and again, and served others meanwhile: who
+//! asks the same connection again gets the same answer. Nor is a hold renewed for longer than the longest that the recipe is
 //! set to. A client that stood still or whose clock ran off may not have known that it was time. That can be said only
 //! where nothing comes between what a client does and its stamp.
 
@@ -23,8 +24,13 @@ pub(super) const NAME: &str = "renewal";
 /// A client that renews every third of a TTL, and waits in vain for a connection for a third, tries again within
 /// three fifths.
 const FIFTHS: u64 = 3;
+/// Who has tried in vain is idle for this part of a TTL at most, before the end.
+const IDLE_PART: u64 = 4;
 /// So many refusals in a row show that a client asks the same connection again.
 const REFUSED_AGAIN: u32 = 2;
+
+/// So many tries in vain, one after the other, are too many for each to have waited for a connection.
+const TRIES: u32 = 4;
 
 /// The renewals that a server has refused, one after the other.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +51,14 @@ struct Hold {
     until_ns: Option<u64>,
     /// When it was last seen to do anything for it.
     moved_ns: u64,
+    /// When it last sent something, or was answered.
+    heard_ns: u64,
+    /// Tries since then.
+    tries: u32,
+    /// Its last renewal was refused, or had no answer.
+    failed: bool,
+    /// When a fault first may have kept what it sends from the server.
+    hindered_ns: Option<u64>,
     /// Renewals without an answer.
     open: u32,
     /// None where the last one was not refused.
@@ -54,6 +68,11 @@ struct Hold {
 }
 
 impl Hold {
+    /// It sends something, or is answered.
+    fn hears(&mut self, at_ns: u64) {
+        (self.moved_ns, self.heard_ns, self.tries) = (at_ns, at_ns, 0);
+    }
+
     fn refused(&mut self, node: u16) {
         let begun = RefusedRenewals { node, count: 0, others_served: false };
         let so_far = self.refusals.filter(|it| it.node == node).unwrap_or(begun);
@@ -70,6 +89,8 @@ struct Renewals {
     drifting: bool,
     /// Clients whose own clock may have.
     struck: Vec<u32>,
+    /// Clients, or with 0 all, that could reach not every server, and until when.
+    hindered: Vec<(u32, u64)>,
     renewed: bool,
     first: Option<Witness>,
 }
@@ -89,7 +110,12 @@ impl Checker for Renewals {
                 self.served(node, client);
             }
             return self.with(acquisition, |it| {
-                it.moved_ns = at_ns;
+                it.hears(at_ns);
+                match what {
+                    What::Refused(_) | What::Unanswered(_) => it.failed |= renews,
+                    What::Answered { .. } if renews => it.failed = false,
+                    _ => {}
+                }
                 match what {
                     What::Command { .. } => it.open += u32::from(renews),
                     _ => it.open -= u32::from(renews),
@@ -107,12 +133,27 @@ impl Checker for Renewals {
                 let excused = self.drifting || self.struck.contains(&client);
                 let (until_ns, refusals) = (None, None);
                 let (sent_ns, moved_ns) = (at_ns, at_ns);
-                let it = Hold { client, sent_ns, until_ns, moved_ns, open: 0, refusals, excused };
+                let (heard_ns, failed, open) = (at_ns, false, 0);
+                let cut_off = |it: &(u32, u64)| [0, client].contains(&it.0) && at_ns < it.1;
+                let hindered_ns = self.hindered.iter().any(cut_off).then_some(at_ns);
+                let it = Hold {
+                    client,
+                    sent_ns,
+                    until_ns,
+                    moved_ns,
+                    heard_ns,
+                    tries: 0,
+                    failed,
+                    hindered_ns,
+                    open,
+                    refusals,
+                    excused,
+                };
                 self.holds.insert(acquisition, it);
             }
-            What::Acquired => self.with(acquisition, |it| it.moved_ns = at_ns),
+            What::Acquired => self.with(acquisition, |it| it.hears(at_ns)),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| {
-                it.moved_ns = at_ns;
+                it.hears(at_ns);
                 it.until_ns = it.until_ns.max(Some(until_ns));
             }),
             What::Phase(Phase::AcquireBeforeSend) => {
@@ -120,13 +161,21 @@ impl Checker for Renewals {
             }
             What::Phase(Phase::RenewBeforeSend) => {
                 self.renewed = true;
-                self.with(acquisition, |it| it.moved_ns = at_ns);
+                self.with(acquisition, |it| {
+                    it.moved_ns = at_ns;
+                    it.tries += 1;
+                });
             }
             What::Lost => self.lost(acquisition, at_ns, head),
             What::Release | What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.holds.remove(&acquisition);
             }
-            What::Fault { fault, .. } => self.strikes(fault, client),
+            What::Fault { fault, for_ns, .. } => {
+                if hinders(fault) {
+                    self.hinders(client, at_ns, at_ns.saturating_add(for_ns));
+                }
+                self.strikes(fault, client);
+            }
             _ => {}
         }
     }
@@ -159,6 +208,12 @@ impl Renewals {
                 refusals.others_served = true;
             }
         }
+    }
+
+    fn hinders(&mut self, client: u32, at_ns: u64, until_ns: u64) {
+        self.hindered.push((client, until_ns));
+        let theirs = self.holds.values_mut().filter(|it| client == 0 || it.client == client);
+        theirs.for_each(|it| it.hindered_ns = it.hindered_ns.or(Some(at_ns)));
     }
 
     fn strikes(&mut self, fault: Fault, client: u32) {
@@ -202,22 +257,45 @@ impl Renewals {
             );
             return story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
-        if idle_ns <= head.ttl_ns / 5 * FIFTHS {
+        let most_ns = head.ttl_ns / 5 * FIFTHS;
+        // What it did not send before, no fault had kept it from sending.
+        let free_until_ns = it.hindered_ns.unwrap_or(u64::MAX).min(until_ns);
+        let silent_ns = free_until_ns.saturating_sub(it.heard_ns);
+        let (at_ns, what, text, for_ns) = if idle_ns > most_ns {
+            (moved_ns, "had not tried to renew it", "does nothing to renew its lock", idle_ns)
+        } else if silent_ns > head.ttl_ns / 2 && it.tries >= TRIES {
+            let text = "sends nothing to renew its lock";
+            (it.heard_ns, "had sent nothing to renew it", text, silent_ns)
+        } else if it.hindered_ns.is_some() {
             return;
-        }
+        } else if it.failed && it.tries == 0 && idle_ns > head.ttl_ns / IDLE_PART {
+            let text = "does nothing more to renew its lock";
+            (moved_ns, "had not tried again, after a renewal in vain,", text, idle_ns)
+        } else {
+            return;
+        };
         let summary = format!(
-            "client {client} lost its lock because its validity ended, and had not tried to renew it for {}: \
-             the recipe claims to renew it until it is released",
-            rounded(idle_ns)
+            "client {client} lost its lock because its validity ended, and {what} for {}: the recipe claims to renew it \
+             until it is released",
+            rounded(for_ns)
         );
-        let text = "does nothing to renew its lock from now on".to_owned();
-        let steps = vec![WitnessStep { at_ns: moved_ns, client, text }];
+        let text = format!("{text} from now on");
+        let steps = vec![WitnessStep { at_ns, client, text }];
         let is_first = self.first.is_none();
         story::note(&mut self.first, summary, &[(acquisition, client)]);
         if let Some(first) = self.first.as_mut().filter(|_| is_first) {
             first.steps = steps;
         }
     }
+}
+
+/// Whether this may keep what clients send from a server, for a while or from then on, other than message by message.
+fn hinders(fault: Fault) -> bool {
+    !fault.is_of_message()
+        && !matches!(
+            fault,
+            Fault::ClockStep | Fault::Drift | Fault::ScriptFlush | Fault::Evict | Fault::Flush
+        )
 }
 
 #[cfg(test)]
@@ -248,8 +326,12 @@ mod tests {
 
     #[test]
     fn a_hold_that_nobody_tried_to_renew_is_blamed_when_it_ends() {
-        assert_eq!(outcome(tried(490).lost(1, 1_100)), Held, "600 is the most");
-        assert_eq!(outcome(tried(489).lost(1, 1_100)), Violated);
+        let moved = |at_ns| {
+            let tape = held().phase(1, at_ns, Phase::RenewBeforeSend);
+            tape.command(1, at_ns..at_ns + 10, EXTEND, Some(Touch::None)).lost(1, 1_100)
+        };
+        assert_eq!(outcome(moved(490)), Held, "600 is the most");
+        assert_eq!(outcome(moved(489)), Violated);
         assert_eq!(outcome(held().lost(1, 1_100)), Violated, "it was never tried");
         assert_eq!(outcome(held()), NotApplicable);
         assert_eq!(outcome(tried(200).releases(1, 1_050..1_060)), Held, "it did not end by itself");
@@ -265,8 +347,42 @@ mod tests {
             let tape = held().phase(1, 400, Phase::RenewBeforeSend);
             tape.command(1, 401..end_ns, EXTEND, None).lost(1, 1_100)
         };
-        assert_eq!(outcome(unanswered(500)), Held);
+        assert_eq!(outcome(unanswered(850)), Held);
         assert_eq!(outcome(unanswered(499)), Violated);
+    }
+
+    /// Its renewal has no answer from 600 to this time.
+    fn in_vain(end_ns: u64) -> Tape {
+        let tape = held().phase(1, 600, Phase::RenewBeforeSend);
+        tape.command(1, 601..end_ns, EXTEND, None)
+    }
+
+    #[test]
+    fn who_has_tried_in_vain_tries_again_while_there_is_time() {
+        assert_eq!(outcome(in_vain(849).lost(1, 1_100)), Violated);
+        assert_eq!(outcome(in_vain(850).lost(1, 1_100)), Held);
+        let again = in_vain(700).phase(1, 900, Phase::RenewBeforeSend);
+        assert_eq!(outcome(again.lost(1, 1_100)), Held, "it cannot send anything");
+        let stalled = in_vain(700).struck_for(Fault::Stall, 0, 650..660);
+        assert_eq!(outcome(stalled.lost(1, 1_100)), Held, "it may not reach the server");
+    }
+
+    #[test]
+    fn to_try_is_to_send_something_where_nothing_is_in_the_way() {
+        let tries = |tape: Tape| {
+            [400, 600, 800, 1_000]
+                .iter()
+                .fold(tape, |tape, at_ns| tape.phase(1, *at_ns, Phase::RenewBeforeSend))
+        };
+        assert_eq!(outcome(tries(held()).lost(1, 1_100)), Violated);
+        let cut_off = |client| held().struck_for(Fault::Partition, client, 300..900);
+        assert_eq!(outcome(tries(cut_off(1)).lost(1, 1_100)), Held);
+        assert_eq!(outcome(tries(cut_off(2)).lost(1, 1_100)), Violated, "another is cut off");
+        let before = Tape::tracked().struck_for(Fault::Partition, 1, 10..95);
+        let before = before.waited(1, 1, 90..100).valid(1, 100, 1_100);
+        assert_eq!(outcome(tries(before).lost(1, 1_100)), Held, "from before");
+        let reset = held().struck(Fault::Reset, 1, 395);
+        assert_eq!(outcome(tries(reset).lost(1, 1_100)), Violated, "it can connect anew");
     }
 
     #[test]
@@ -303,14 +419,16 @@ mod tests {
         };
         let create = Intent { touch: Touch::Create(Some(TTL_NS)), compares: false };
         let other = |tape: Tape| tape.command(2, 650..660, create, Some(Touch::None));
-        let twice = || refused(tried(600), 700);
-        assert_eq!(outcome(refused(other(tried(600)), 700).lost(1, 1_100)), Violated);
+        let twice = || refused(tried(600), 900);
+        assert_eq!(outcome(refused(other(tried(600)), 900).lost(1, 1_100)), Violated);
         assert_eq!(outcome(twice().lost(1, 1_100)), Held, "it served nobody");
-        assert_eq!(outcome(other(tried(600)).lost(1, 1_100)), Held, "refused once");
-        let injected = refused(other(tried(600)).struck(Fault::Refuse, 1, 695), 700);
+        let once = held().command(2, 850..860, create, Some(Touch::None));
+        let once = refused(once, 900);
+        assert_eq!(outcome(once.lost(1, 1_100)), Held, "refused once");
+        let injected = refused(other(tried(600)).struck(Fault::Refuse, 1, 695), 900);
         assert_eq!(outcome(injected.lost(1, 1_100)), Held, "an error that was injected");
         let served = other(tried(600)).did(1, 670..680, EXTEND).valid(1, 680, 1_600);
-        assert_eq!(outcome(refused(refused(served, 1_200), 1_300).lost(1, 1_600)), Held);
+        assert_eq!(outcome(refused(refused(served, 1_200), 1_400).lost(1, 1_600)), Held);
     }
 
     #[test]

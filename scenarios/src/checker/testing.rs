@@ -132,6 +132,13 @@ impl Tape {
         self
     }
 
+    /// A release of which its client was told that nobody knows what has become of it, and why.
+    pub(super) fn release_unknown(mut self, acquisition: u32, span: Range<u64>, why: &str) -> Self {
+        let why = self.history.texts.intern(why);
+        self.op(acquisition, acquisition, span, What::Release, What::ReleaseUnknown(why));
+        self
+    }
+
     /// A command on the lock's key is sent, and nothing more is heard of it.
     pub(super) fn sends(mut self, acquisition: u32, at_ns: u64, intent: Intent) -> Self {
         let sent = self.sent(intent);
@@ -144,8 +151,18 @@ impl Tape {
         What::Command { node: self.to.0, name, key, intent }
     }
 
-    pub(super) fn unknown(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
-        let why = self.history.texts.intern("reset");
+    pub(super) fn unknown(self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
+        self.unknown_because(acquisition, client, span, "reset")
+    }
+
+    pub(super) fn unknown_because(
+        mut self,
+        acquisition: u32,
+        client: u32,
+        span: Range<u64>,
+        why: &'static str,
+    ) -> Self {
+        let why = self.history.texts.intern(why);
         self.op(acquisition, client, span, What::Acquire, What::AcquireUnknown(why));
         self
     }

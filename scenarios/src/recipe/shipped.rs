@@ -10,11 +10,12 @@ use picklock::env::Env;
 use picklock::options::{OptionsBuilder, Renewal};
 use picklock::{
     Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
+    Unprotected,
 };
 
 use super::{
-    About, Acquired, BoxFuture, Drained, Handle, Held, NotHeld, Params, Recipe, ReleaseOutcome,
-    Validity, article,
+    About, Acquired, BoxFuture, Drained, Handle, Held, NotHeld, PROTECTED, Params, Recipe,
+    ReleaseOutcome, Validity, article,
 };
 use crate::call::within;
 
@@ -215,6 +216,21 @@ struct HeldGuard<E: Env> {
     lock: ShippedLock<E>,
 }
 
+/// What a release says.
+fn told(released: Released) -> ReleaseOutcome {
+    match released {
+        Released::Released => ReleaseOutcome::Answered("released"),
+        Released::AlreadyExpired => ReleaseOutcome::Answered("already expired"),
+        Released::TakenByOther => ReleaseOutcome::Answered("taken by another"),
+        Released::Unknown(error) => ReleaseOutcome::Unknown(error.to_string()),
+    }
+}
+
+/// The work was stopped, and its lock dropped with it.
+fn lost() -> ReleaseOutcome {
+    ReleaseOutcome::Unknown("dropped when it was lost".to_owned())
+}
+
 impl<E: Env> Held for HeldGuard<E> {
     fn is_valid(&self) -> bool {
         self.guard.as_ref().is_some_and(Guard::is_valid)
@@ -226,14 +242,26 @@ impl<E: Env> Held for HeldGuard<E> {
 
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {
         Box::pin(async move {
-            let Some(guard) = self.guard else {
-                return ReleaseOutcome::Unknown("dropped when it was lost".to_owned());
-            };
-            match guard.release().await {
-                Released::Released => ReleaseOutcome::Answered("released"),
-                Released::AlreadyExpired => ReleaseOutcome::Answered("already expired"),
-                Released::TakenByOther => ReleaseOutcome::Answered("taken by another"),
-                Released::Unknown(error) => ReleaseOutcome::Unknown(error.to_string()),
+            let Some(guard) = self.guard else { return lost() };
+            told(guard.release().await)
+        })
+    }
+
+    fn holding(&self) -> Option<Box<dyn Fn() -> bool + Send + Sync>> {
+        let holding = self.guard.as_ref()?.holding();
+        Some(Box::new(move || holding.is_valid()))
+    }
+
+    fn protect<'a>(self: Box<Self>, work: BoxFuture<'a, ()>) -> BoxFuture<'a, ReleaseOutcome>
+    where
+        Self: 'a,
+    {
+        Box::pin(async move {
+            let Some(guard) = self.guard else { return lost() };
+            match guard.protect(|_| work).await {
+                Ok(()) => ReleaseOutcome::Answered(PROTECTED),
+                Err(Unprotected::Done { released, .. }) => told(released),
+                Err(Unprotected::Stopped(_)) => lost(),
             }
         })
     }

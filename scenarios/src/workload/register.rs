@@ -9,9 +9,10 @@
 
 use std::future::ready;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use history::{Update, What};
+use history::{Texts, Update, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::fence::WRITE_FENCED;
@@ -19,6 +20,7 @@ use picklock::reply::Reply;
 
 use super::{
     Process, Workload, acquire, acquire_within, call, drop_guard, drop_release, number, release,
+    released,
 };
 use crate::call::answered;
 use crate::recipe::{BoxFuture, Drained, Handle, Held};
@@ -33,9 +35,9 @@ pub const REFUSED: &str = "refused: stale token";
 pub const LOST: &str = "lock lost";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
-    let RegisterPart { hold, rounds, think, fenced, stops, drop, .. } = *part;
+    let RegisterPart { hold, rounds, think, fenced, stops, protects, drop, .. } = *part;
     let key = format!("{prefix}register");
-    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, stops, drop }
+    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, stops, protects, drop }
 }
 
 pub(super) struct Register {
@@ -46,7 +48,51 @@ pub(super) struct Register {
     think: Duration,
     fenced: bool,
     stops: bool,
+    protects: bool,
     drop: Option<DropPart>,
+}
+
+/// An update that has begun. Dropped before its end, as work is whose lock is lost, it has written nothing, or nobody knows.
+struct PendingUpdate<'a, W: Observed> {
+    env: &'a Recorded<W>,
+    op: u32,
+    /// What it has begun to write.
+    writing: Option<Update>,
+    ended: bool,
+}
+
+impl<'a, W: Observed> PendingUpdate<'a, W> {
+    fn begin(env: &'a Recorded<W>) -> Self {
+        Self { env, op: env.invoke(What::Update), writing: None, ended: false }
+    }
+
+    fn not(mut self, why: &str) {
+        self.ended = true;
+        self.env.end_with(self.op, |texts| What::NotUpdated(texts.intern(why)));
+    }
+
+    fn unknown(&mut self, update: Update, why: &str) {
+        self.ended = true;
+        let what = |texts: &mut Texts| What::UpdateUnknown { update, why: texts.intern(why) };
+        self.env.end_with(self.op, what);
+    }
+
+    fn done(mut self, update: Update) {
+        self.ended = true;
+        self.env.end(self.op, What::Updated(update));
+    }
+}
+
+impl<W: Observed> Drop for PendingUpdate<'_, W> {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        match self.writing {
+            Some(update) => self.unknown(update, LOST),
+            None => self.env.end_with(self.op, |texts| What::NotUpdated(texts.intern(LOST))),
+        }
+    }
 }
 
 impl Register {
@@ -118,7 +164,14 @@ impl Register {
         };
         if let Some(mut held) = acquired {
             env.mark(Mark::Phase(Phase::Hold));
-            self.update(env, &mut *held).await;
+            let token = held.fence().filter(|_| self.fenced);
+            if self.protects
+                && let Some(is_valid) = held.holding()
+            {
+                self.protected(env, held, token, &*is_valid).await;
+                return Box::pin(ready(()));
+            }
+            self.update(env, &mut *held, token).await;
             if dropped.is_some_and(|drop| drop.guard) {
                 return drop_guard(env, held);
             }
@@ -130,33 +183,81 @@ impl Register {
         Box::pin(ready(()))
     }
 
-    async fn update<W: Observed>(&self, env: &Recorded<W>, held: &mut dyn Held) {
-        let op = env.invoke(What::Update);
-        let not = |why: &str| env.end_with(op, |texts| What::NotUpdated(texts.intern(why)));
-        let token = held.fence().filter(|_| self.fenced);
-        let read = match self.read(env, token).await {
-            Ok(Some(read)) => read,
-            Ok(None) => return not(REFUSED),
-            Err(error) => return not(&format!("register not read: {error}")),
+    /// The work is the lock's to do, and so is the release.
+    async fn protected<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        held: Box<dyn Held>,
+        token: Option<u64>,
+        is_valid: &(dyn Fn() -> bool + Send + Sync),
+    ) {
+        let release = AtomicU32::new(0);
+        let work = async {
+            if let Some((update, read)) = self.begin(env, token).await {
+                env.sleep(self.hold).await;
+                self.finish(env, update, read, token, is_valid()).await;
+            }
+            release.store(env.invoke(What::Release), Ordering::Relaxed);
         };
+        let outcome = held.protect(Box::pin(work)).await;
+        let op = match release.into_inner() {
+            // The work was stopped.
+            0 => env.invoke(What::Release),
+            op => op,
+        };
+        released(env, op, outcome);
+    }
+
+    async fn update<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        held: &mut dyn Held,
+        token: Option<u64>,
+    ) {
+        let Some((update, read)) = self.begin(env, token).await else { return };
         let done = if self.stops {
             held.run(Box::pin(env.sleep(self.hold))).await
         } else {
             env.sleep(self.hold).await;
             true
         };
-        if !done || !held.is_valid() {
-            return not(LOST);
+        self.finish(env, update, read, token, done && held.is_valid()).await;
+    }
+
+    /// An update, and what it has read.
+    async fn begin<'a, W: Observed>(
+        &self,
+        env: &'a Recorded<W>,
+        token: Option<u64>,
+    ) -> Option<(PendingUpdate<'a, W>, i64)> {
+        let pending = PendingUpdate::begin(env);
+        match self.read(env, token).await {
+            Ok(Some(read)) => return Some((pending, read)),
+            Ok(None) => pending.not(REFUSED),
+            Err(error) => pending.not(&format!("register not read: {error}")),
+        }
+        None
+    }
+
+    async fn finish<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        mut pending: PendingUpdate<'_, W>,
+        read: i64,
+        token: Option<u64>,
+        is_valid: bool,
+    ) {
+        if !is_valid {
+            return pending.not(LOST);
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
         let update = Update { read, written: read.saturating_add(1), token };
+        pending.writing = Some(update);
         match self.write(env, token, update.written).await {
-            Ok(true) => env.end(op, What::Updated(update)),
-            Ok(false) => not(REFUSED),
-            Err(error) if error.is_indeterminate() => env.end_with(op, |texts| {
-                What::UpdateUnknown { update, why: texts.intern(&error.to_string()) }
-            }),
-            Err(error) => not(&error.to_string()),
+            Ok(true) => pending.done(update),
+            Ok(false) => pending.not(REFUSED),
+            Err(error) if error.is_indeterminate() => pending.unknown(update, &error.to_string()),
+            Err(error) => pending.not(&error.to_string()),
         }
     }
 }

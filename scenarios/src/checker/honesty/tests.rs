@@ -287,3 +287,73 @@ fn a_key_that_something_else_may_have_taken_proves_nothing() {
     assert_eq!(expired(granted().did(2, 150..160, DELETE)), Violated, "another's of its own key");
     assert_eq!(expired(granted().to(1, "lock").did(1, 92..99, CREATE)), Held, "on several servers");
 }
+
+/// The same, where nothing comes between what happens and its stamp.
+fn exactly(tape: Tape) -> Outcome {
+    outcome(tape.with(|it| it.exact = true))
+}
+
+#[test]
+fn released_is_false_where_the_key_had_gone_before_anything_was_sent() {
+    let gone_ns = 99 + TTL_NS;
+    let released = |tape: Tape, sent_ns: u64| {
+        let tape = tape.command(1, sent_ns..sent_ns + 5, DELETE, None);
+        exactly(tape.releases_told(1, sent_ns - 1..gone_ns + 100, "released"))
+    };
+    assert_eq!(released(granted(), gone_ns + 1), Violated);
+    assert_eq!(released(granted(), gone_ns), Held);
+    let renewed = granted().did(1, 120..130, EXTEND);
+    assert_eq!(released(renewed, gone_ns + 1), Held);
+    let perhaps = granted().command(1, 120..130, EXTEND, None);
+    assert_eq!(released(perhaps, gone_ns + 1), Held, "it may have been extended");
+    let handed_on = granted().valid(1, 120, gone_ns + 1);
+    assert_eq!(released(handed_on, gone_ns + 1), Held, "another made the key that it relies on");
+    let drifts = granted().struck(Fault::Drift, 0, 50);
+    assert_eq!(released(drifts, gone_ns + 1), Held, "the server's clock may be slow");
+    let late = Tape::new().waited(1, 1, 40..100).sends(1, 41, CREATE).did(1, 91..99, CREATE);
+    assert_eq!(released(late, gone_ns + 1), Held, "another request may still arrive");
+}
+
+#[test]
+fn taken_by_another_needs_another() {
+    let nothing = || granted().command(1, 210..290, DELETE, Some(Touch::None));
+    let taken = |tape| exactly(told(tape, TAKEN));
+    let gone = |tape: Tape| tape.did(1, 101..102, Intent { touch: Touch::Extend(1), ..EXTEND });
+    assert_eq!(taken(gone(nothing())), Violated);
+    assert_eq!(taken(gone(nothing()).did(2, 150..160, CREATE)), Held);
+    assert_eq!(taken(gone(nothing()).sends(2, 50, CREATE)), Held, "it may have come by now");
+    assert_eq!(taken(gone(nothing()).did(2, 10..20, CREATE)), Violated, "before it asked");
+    let refused = gone(nothing()).command(2, 150..160, CREATE, Some(Touch::None));
+    assert_eq!(taken(refused), Violated);
+    let handed = gone(nothing()).command(2, 150..160, HAND_ON, Some(Touch::Unknown));
+    assert_eq!(taken(handed), Held, "to whom, nobody knows");
+}
+
+#[test]
+fn who_knows_all_answers_is_not_told_that_nobody_knows() {
+    let unknown = |tape: Tape, why| exactly(tape.release_unknown(1, 200..300, why));
+    let nothing = || granted().command(1, 210..290, DELETE, Some(Touch::None));
+    assert_eq!(unknown(nothing(), "reset"), Violated);
+    assert_eq!(unknown(nothing(), "dropped half-way"), NotApplicable);
+    assert_eq!(unknown(granted(), "not sent"), NotApplicable);
+    assert_eq!(unknown(nothing().command(1, 220..230, DELETE, None), "reset"), NotApplicable);
+    let refused = nothing().refused_command(1, 292..295, DELETE);
+    assert_eq!(unknown(refused, "reset"), Violated, "what was refused did nothing");
+    let asked =
+        |answer| exactly(Tape::new().command(1, 50..60, CREATE, answer).unknown(1, 1, 40..100));
+    assert_eq!(asked(Some(Touch::None)), Violated);
+    assert_eq!(asked(None), NotApplicable);
+    assert_eq!(asked(Some(CREATE.touch)), NotApplicable, "it is being given back");
+    assert_eq!(exactly(Tape::new().unknown(1, 1, 40..100)), NotApplicable);
+}
+
+#[test]
+fn protected_work_has_something_to_release() {
+    let protected = |tape| exactly(told(tape, PROTECTED));
+    let nothing = || granted().command(1, 210..290, DELETE, Some(Touch::None));
+    assert_eq!(protected(nothing()), Violated);
+    assert_eq!(protected(granted().did(1, 210..290, DELETE)), Held);
+    assert_eq!(protected(granted().command(1, 210..290, DELETE, None)), Held, "nobody knows");
+    assert_eq!(protected(granted().refused_command(1, 210..290, DELETE)), Held);
+    assert_eq!(protected(granted()), Held, "it cannot send anything");
+}
