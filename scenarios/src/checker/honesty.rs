@@ -82,12 +82,14 @@ struct ReleaseTries {
     answered: u32,
     /// One that is no script: it may not tell another's key from none.
     by_command: bool,
+    /// Something was given back before, and may be anew: who sends what cannot be told.
+    mixed: bool,
 }
 
 impl ReleaseTries {
-    /// Whether it was sent, and every command of it answered.
+    /// Whether it was surely sent, and every command of it answered.
     fn all_answered(self) -> bool {
-        self.sent > 0 && self.sent == self.answered
+        !self.mixed && self.sent > 0 && self.sent == self.answered
     }
 }
 
@@ -154,7 +156,7 @@ impl Checker for Honesty {
                 )
             }),
             What::ReleaseUnknown(why) => self.unknown(acquisition, texts.get(why), |it| {
-                let known = it.release.all_answered() && !it.several;
+                let known = it.release.all_answered() && it.unknown == 0 && !it.several;
                 known.then_some("it had still had the lock, though its release had been answered")
             }),
             _ => {}
@@ -203,6 +205,7 @@ impl Honesty {
                     && it.extending == 0
                     && at_ns > it.gone_ns.saturating_add(margin_ns);
                 it.freed_in_time |= !gone;
+                it.release.mixed |= !it.releasing;
                 if it.releasing {
                     it.release.first_ns.get_or_insert(at_ns);
                     it.release.sent += 1;

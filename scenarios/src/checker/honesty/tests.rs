@@ -339,6 +339,9 @@ fn who_knows_all_answers_is_not_told_that_nobody_knows() {
     assert_eq!(unknown(nothing().command(1, 220..230, DELETE, None), "reset"), NotApplicable);
     let refused = nothing().refused_command(1, 292..295, DELETE);
     assert_eq!(unknown(refused, "reset"), Violated, "what was refused did nothing");
+    let gave_back = granted().refused_command(1, 150..160, DELETE);
+    let again = gave_back.command(1, 210..290, DELETE, Some(Touch::None));
+    assert_eq!(unknown(again, "reset"), NotApplicable, "it may be what was given back before");
     let asked =
         |answer| exactly(Tape::new().command(1, 50..60, CREATE, answer).unknown(1, 1, 40..100));
     assert_eq!(asked(Some(Touch::None)), Violated);
