@@ -3,7 +3,7 @@
 //! Invariant: an attempt ends in a guard, in *surely not taken*, or in a clean-up that removes what it may
 //! have left, also when its future is dropped half-way. Every attempt has an owner token of its own.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,20 +43,20 @@ pub(crate) async fn try_once<E: Env>(target: &Arc<LockTarget<E>>) -> Result<Guar
             Err(failed) => Err(check_key_type(target, failed.error).await),
         }
     };
-    observe::acquisition(target, tried).await
+    observe::acquisition(target, pin!(tried)).await
 }
 
 /// Tries once; in a wait queue, only where nobody waits.
 pub(crate) async fn attempt<E: Env>(
     target: &Arc<LockTarget<E>>,
 ) -> Result<Guard<E>, FailedAttempt> {
-    counted(target, send(target)).await
+    counted(target, pin!(send(target))).await
 }
 
 /// Counts how an attempt has ended.
 pub(crate) async fn counted<E: Env>(
     target: &LockTarget<E>,
-    attempt: impl Future<Output = Result<Guard<E>, FailedAttempt>>,
+    attempt: Pin<&mut impl Future<Output = Result<Guard<E>, FailedAttempt>>>,
 ) -> Result<Guard<E>, FailedAttempt> {
     let ended = attempt.await;
     observe::attempted(target, ended.as_ref().err().map(|failed| &failed.error));

@@ -4,6 +4,8 @@
 //! decides about a lock. Without a subscriber, a span costs one check of a flag. The front page of the
 //! crate lists the names of spans, fields and outcomes.
 
+use std::pin::Pin;
+
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
@@ -16,7 +18,8 @@ use crate::time::Instant;
 /// An acquisition, from its call to its answer.
 pub(crate) async fn acquisition<E: Env, T>(
     target: &LockTarget<E>,
-    work: impl Future<Output = Result<T, NotAcquired>>,
+    // Not by value: the future would be stored twice, as an argument and where it is awaited.
+    work: Pin<&mut impl Future<Output = Result<T, NotAcquired>>>,
 ) -> Result<T, NotAcquired> {
     let span = debug_span!("lock.acquire", key = %target, outcome = Empty);
     let answer = work.instrument(span.clone()).await;
@@ -38,7 +41,7 @@ pub(crate) fn attempted<E: Env>(target: &LockTarget<E>, error: Option<&NotAcquir
 
 pub(crate) async fn renewal<E: Env>(
     target: &LockTarget<E>,
-    work: impl Future<Output = Result<Instant, NotExtended>>,
+    work: Pin<&mut impl Future<Output = Result<Instant, NotExtended>>>,
 ) -> Result<Instant, NotExtended> {
     let span = debug_span!("lock.renew", key = %target, outcome = Empty);
     let answer = work.instrument(span.clone()).await;

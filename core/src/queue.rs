@@ -129,7 +129,7 @@ impl<E: Env> Queue<E> {
     /// [`NotAcquired::Deadline`] with the outcome of the last attempt; a refusal that time does not change
     /// (a wrong password, a channel that may not be subscribed to) at once.
     pub async fn acquire(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {
-        observe::acquisition(&self.target, self.keep_trying(deadline)).await
+        observe::acquisition(&self.target, pin!(self.keep_trying(deadline))).await
     }
 
     async fn keep_trying(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {
@@ -141,7 +141,7 @@ impl<E: Env> Queue<E> {
         loop {
             let tried = match is_first_try {
                 true => attempt(&self.target).await,
-                false => counted(&self.target, self.join(end)).await,
+                false => counted(&self.target, pin!(self.join(end))).await,
             };
             let failed = match tried {
                 Ok(guard) => return Ok(guard),

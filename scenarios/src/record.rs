@@ -10,7 +10,6 @@ mod conn;
 mod queued;
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use history::{Content, Intent, Journal, KeyDigest, Texts, Touch, What};
@@ -52,11 +51,14 @@ pub trait Observed: Env {
     fn end_process(&self);
 }
 
+/// No recipe runs more scripts.
+const SCRIPTS: usize = 4;
+
 /// What it takes to understand the commands of a recipe.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Dialect {
     /// The scripts whose answers picklock can read.
-    pub scripts: Arc<[&'static Script]>,
+    pub scripts: [Option<&'static Script>; SCRIPTS],
     /// What the value of the lock's key says.
     pub value: KeyValue,
 }
@@ -64,7 +66,19 @@ pub struct Dialect {
 impl Dialect {
     /// Of this recipe.
     pub fn of(about: &About) -> Self {
-        Self { scripts: (about.scripts)().into(), value: about.value }
+        Self::new((about.scripts)(), about.value)
+    }
+
+    /// Of a recipe with these scripts, and such values of its key.
+    ///
+    /// # Panics
+    /// Where there are more than four scripts.
+    pub fn new(scripts: impl IntoIterator<Item = &'static Script>, value: KeyValue) -> Self {
+        let mut known = [None; SCRIPTS];
+        for (place, script) in scripts.into_iter().enumerate() {
+            known[place] = Some(script);
+        }
+        Self { scripts: known, value }
     }
 
     /// The first key of a command, and what a history says that the command would do to it.

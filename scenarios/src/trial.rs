@@ -57,11 +57,15 @@ pub struct Naming<'a> {
 }
 
 impl<W: Observed> Trial<W> {
-    /// The scenario, put together.
+    /// The scenario, put together; `journal` says where its history is written.
     ///
     /// # Errors
     /// [`BuildError::Options`] where the recipe cannot work with these parameters.
-    pub fn new(scenario: &Scenario, naming: Naming<'_>) -> Result<Self, BuildError> {
+    pub fn new(
+        scenario: &Scenario,
+        naming: Naming<'_>,
+        journal: impl FnOnce(Head) -> Journal,
+    ) -> Result<Self, BuildError> {
         let Naming { world, seed, prefix, exact } = naming;
         let about = recipe::about(&scenario.lock.recipe)?;
         let lock_key = format!("{prefix}lock");
@@ -137,7 +141,7 @@ impl<W: Observed> Trial<W> {
             recipe: recipe::build(about.name, params)?,
             nodes: lock_nodes(about, nodes),
             workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
-            journal: Journal::new(head),
+            journal: journal(head),
             dialect: Dialect::of(about),
             tasks: scenario.workload.tasks(),
             lock_key,
@@ -248,7 +252,7 @@ impl<W: Observed> Trial<W> {
     }
 
     fn observe(&self, world: W, client: u32) -> Recorded<W> {
-        Recorded::new(world, self.journal.clone(), self.dialect.clone(), client)
+        Recorded::new(world, self.journal.clone(), self.dialect, client)
     }
 }
 

@@ -32,7 +32,7 @@ fn bonus_pool(lock: &str, set: &[(&str, &str)]) -> Scenario {
 /// Runs a scenario in the bare world.
 fn history_of(scenario: &Scenario, seed: u64) -> History {
     let naming = Naming { world: "bare", seed, prefix: "{test}:", exact: true };
-    let trial = Arc::new(Trial::<BareEnv>::new(scenario, naming).unwrap());
+    let trial = Arc::new(Trial::<BareEnv>::new(scenario, naming, Journal::new).unwrap());
     let journal: Journal = trial.journal().clone();
     let clients = scenario.clients;
     bare_world::run(seed, async move {

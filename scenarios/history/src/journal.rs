@@ -2,7 +2,8 @@
 //!
 //! Invariant: an event's time is read while nobody else writes, so times never fall along the history.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::History;
 use super::event::{Event, What};
@@ -13,7 +14,21 @@ use super::values::{Content, KeyDigest, Values};
 /// A handle to the history being written. Cloning gives another handle.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    inner: Arc<Mutex<JournalState>>,
+    place: Place,
+}
+
+/// Where a history is written.
+#[derive(Clone, Debug)]
+enum Place {
+    /// Where every thread can write.
+    Shared(Arc<Mutex<JournalState>>),
+    /// In the thread that uses the handle.
+    Thread,
+}
+
+thread_local! {
+    /// The history that this thread writes alone.
+    static THREAD: RefCell<JournalState> = RefCell::default();
 }
 
 #[derive(Debug, Default)]
@@ -28,14 +43,24 @@ impl Journal {
     /// An empty history of such a run.
     pub fn new(head: Head) -> Self {
         let history = History::new(head);
-        Self { inner: Arc::new(Mutex::new(JournalState { history, ..JournalState::default() })) }
+        let state = JournalState { history, ..JournalState::default() };
+        Self { place: Place::Shared(Arc::new(Mutex::new(state))) }
+    }
+
+    /// The same, of this thread alone, in the place of the one that it wrote before. What a handle writes on
+    /// another thread is another history.
+    pub fn of_thread(head: Head) -> Self {
+        let history = History::new(head);
+        THREAD.set(JournalState { history, ..JournalState::default() });
+        Self { place: Place::Thread }
     }
 
     /// A number for a new acquisition.
     pub fn next_acquisition(&self) -> u32 {
-        let mut inner = self.lock();
-        inner.acquisitions += 1;
-        inner.acquisitions
+        self.with(|state| {
+            state.acquisitions += 1;
+            state.acquisitions
+        })
     }
 
     /// Begins an operation: writes its invocation and returns its number.
@@ -46,11 +71,12 @@ impl Journal {
         acquisition: u32,
         what: impl FnOnce(&mut Texts) -> What,
     ) -> u32 {
-        let mut inner = self.lock();
-        inner.ops += 1;
-        let op = inner.ops;
-        inner.write(clock, client, acquisition, op, what);
-        op
+        self.with(|state| {
+            state.ops += 1;
+            let op = state.ops;
+            state.write(clock, client, acquisition, op, what);
+            op
+        })
     }
 
     /// Writes the end of an operation, or with `op` 0 a note.
@@ -62,70 +88,81 @@ impl Journal {
         op: u32,
         what: impl FnOnce(&mut Texts) -> What,
     ) {
-        self.lock().write(clock, client, acquisition, op, what);
+        self.with(|state| state.write(clock, client, acquisition, op, what));
     }
 
     /// An operation that has begun may write this.
     pub fn writes(&self, op: u32, content: Content) {
-        self.lock().values.writes(op, content);
+        self.with(|state| state.values.writes(op, content));
     }
 
     /// It surely has not, and will not.
     pub fn wrote_nothing(&self, op: u32, content: Content) {
-        self.lock().values.wrote_nothing(op, content);
+        self.with(|state| state.values.wrote_nothing(op, content));
     }
 
     /// An operation may write there what nobody knows.
     pub fn writes_unknown(&self, place: KeyDigest) {
-        self.lock().values.writes_unknown(place);
+        self.with(|state| state.values.writes_unknown(place));
     }
 
     /// Which operation had written what this one has found there, where only one can have.
     pub fn writer(&self, by: u32, place: KeyDigest, content: Content) -> Option<u32> {
-        self.lock().values.writer(by, place, content)
+        self.with(|state| state.values.writer(by, place, content))
     }
 
     /// The number of this text.
     pub fn text(&self, text: &str) -> Text {
-        self.lock().history.texts.intern(text)
+        self.with(|state| state.history.texts.intern(text))
     }
 
-    /// Begins anew, with another seed, keeping the memory.
-    pub fn reset(&self, seed: u64) {
-        let mut inner = self.lock();
-        inner.history.head.seed = seed;
-        inner.history.texts.clear();
-        inner.history.events.clear();
-        inner.values.clear();
-        (inner.acquisitions, inner.ops) = (0, 0);
+    /// Begins anew with this head, but another seed, keeping the memory.
+    pub fn reset(&self, head: &Head, seed: u64) {
+        self.with(|state| {
+            state.history.head.seed = head.seed;
+            if state.history.head != *head {
+                state.history.head = head.clone();
+            }
+            state.history.head.seed = seed;
+            state.history.texts.clear();
+            state.history.events.clear();
+            state.values.clear();
+            (state.acquisitions, state.ops) = (0, 0);
+        });
     }
 
     /// Looks at the history so far.
     pub fn look<R>(&self, look: impl FnOnce(&History) -> R) -> R {
-        look(&self.lock().history)
+        self.with(|state| look(&state.history))
     }
 
     /// Takes the history so far out; one with the same head begins.
     pub fn take(&self) -> History {
-        let mut inner = self.lock();
-        let next = History::new(inner.history.head.clone());
-        std::mem::replace(&mut inner.history, next)
+        self.with(|state| {
+            let next = History::new(state.history.head.clone());
+            std::mem::replace(&mut state.history, next)
+        })
     }
 
     /// Takes the memory of a history that was taken out. The head stays as it is.
     pub fn give_back(&self, mut history: History) {
-        let mut inner = self.lock();
-        std::mem::swap(&mut history.head, &mut inner.history.head);
-        inner.history = history;
+        self.with(|state| {
+            std::mem::swap(&mut history.head, &mut state.history.head);
+            state.history = history;
+        });
     }
 
     /// The history so far.
     pub fn history(&self) -> History {
-        self.lock().history.clone()
+        self.with(|state| state.history.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, JournalState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    fn with<R>(&self, act: impl FnOnce(&mut JournalState) -> R) -> R {
+        match &self.place {
+            Place::Thread => THREAD.with_borrow_mut(act),
+            Place::Shared(state) => act(&mut state.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 }
 
@@ -174,17 +211,19 @@ mod tests {
 
     #[test]
     fn a_journal_begun_anew_is_as_good_as_a_new_one() {
-        let journal = Journal::new(Head::default());
         let write = |journal: &Journal| {
             let acquisition = journal.next_acquisition();
             journal.invoke(|| 10, 1, acquisition, |texts| What::Refused(texts.intern("because")));
         };
-        write(&journal);
-        journal.text("of the first run only");
-        journal.reset(9);
-        write(&journal);
-        let new = Journal::new(Head { seed: 9, ..Head::default() });
+        let head = Head { scenario: "the second".into(), ..Head::default() };
+        let new = Journal::new(Head { seed: 9, ..head.clone() });
         write(&new);
-        assert_eq!(journal.history(), new.history());
+        for journal in [Journal::new(Head::default()), Journal::of_thread(Head::default())] {
+            write(&journal);
+            journal.text("of the first run only");
+            journal.reset(&head, 9);
+            write(&journal);
+            assert_eq!(journal.history(), new.history());
+        }
     }
 }

@@ -215,7 +215,7 @@ fn set(mut args: Args<'_>, dialect: &Dialect) -> SetCommand {
 }
 
 fn script(by_digest: bool, body: &[u8], args: Args<'_>, dialect: &Dialect) -> Intent {
-    let known = dialect.scripts.iter().find(|script| {
+    let known = dialect.scripts.iter().flatten().find(|script| {
         if by_digest {
             body.eq_ignore_ascii_case(script.sha1().as_bytes())
         } else {

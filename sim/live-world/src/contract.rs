@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use harness::world::{Run, RunError, RunRequest, World};
+use history::Journal;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
 use tokio::runtime::Handle;
@@ -90,7 +91,7 @@ impl World for LiveWorld {
             return Err(RunError::Impossible { why, help });
         }
         let naming = Naming { world: self.name(), seed: 0, prefix: "", exact: false };
-        Trial::<LiveEnv>::new(scenario, naming)?;
+        Trial::<LiveEnv>::new(scenario, naming, Journal::new)?;
         Ok(())
     }
 

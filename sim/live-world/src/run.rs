@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::world::{CutShort, Run, RunError, RunRequest};
+use history::Journal;
 use history::fault::Fault;
 use picklock::env::CallError;
 use scenarios::scenario::Scenario;
@@ -81,7 +82,7 @@ pub(super) async fn run(
         prefix: deployment.first().keys().prefix(),
         exact: false,
     };
-    let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming)?);
+    let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming, Journal::new)?);
     let files = Files::reserve(links(deployment, scenario)).await.map_err(unavailable)?;
     // The model stands in for whatever the resource would be: it is not what is tested.
     let password = Password::draw();

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use history::Journal;
 use history::fault::{Fault, Staged};
+use history::{Head, Journal};
 use picklock::time::span_ns;
 use scenarios::distribution::Sampler;
 use scenarios::recipe::BuildError;
@@ -43,6 +43,8 @@ pub struct Runner {
     /// Its staged faults.
     cues: Arc<[Staged]>,
     trial: Arc<Trial<VirtualEnv>>,
+    /// What begins each of its histories, but for the seed.
+    head: Head,
     latencies: Arc<LinkLatencies>,
     lags: Arc<[Sampler]>,
     lua_only: bool,
@@ -71,12 +73,13 @@ impl Runner {
         let prefix = if is_cluster { PREFIX_UNTAGGED } else { PREFIX };
         let naming = Naming { world: WORLD, seed: 0, prefix, exact: true };
         let servers = servers(scenario);
-        let trial = Arc::new(Trial::new(scenario, naming)?);
+        let trial = Arc::new(Trial::new(scenario, naming, Journal::of_thread)?);
+        let head = trial.journal().look(|history| history.head.clone());
         let lags = (0..servers).map(|server| scenario.topology.lag(server).sampler()).collect();
         let latencies = LinkLatencies::new(&scenario.network, scenario.clients + 1, servers);
         let cues = scenario.faults.clone().into();
         let latencies = latencies.into();
-        Ok(Self { scenario: scenario.clone(), cues, trial, latencies, lags, lua_only: false })
+        Ok(Self { scenario: scenario.clone(), cues, trial, head, latencies, lags, lua_only: false })
     }
 
     /// The same; with `lua_only`, servers run every script in Lua, also one that could run natively.
@@ -95,7 +98,7 @@ impl Runner {
     pub fn run(&mut self, seed: u64, choices: Choices) -> Schedule {
         let clients = self.scenario.clients;
         let journal = self.journal().clone();
-        journal.reset(seed);
+        journal.reset(&self.head, seed);
         with(|sim| {
             let topology = self.scenario.topology();
             sim.reset(choices, seed, clients + 1, servers(&self.scenario));

@@ -18,7 +18,7 @@ fn sent(intent: Intent, gives_old: bool) -> SentCommand {
 }
 
 fn speaks(value: KeyValue) -> Dialect {
-    Dialect { scripts: [&*COMPARE_AND_DELETE, &*COMPARE_AND_EXTEND].into(), value }
+    Dialect::new([&*COMPARE_AND_DELETE, &*COMPARE_AND_EXTEND], value)
 }
 
 fn reads_as(line: &str, value: KeyValue) -> Intent {
@@ -183,7 +183,7 @@ fn what_a_command_would_write_is_known_or_said_to_be_unknown() {
 fn scripts_that_acquire_or_hand_over_say_what_they_did_in_their_answers() {
     let creates = Intent { touch: Touch::Create(Some(9 * NS_PER_MS)), compares: false };
     let hands_over = Intent { touch: Touch::Unknown, compares: true };
-    let dialect = Dialect { scripts: [&*JOIN, &*LEAVE].into(), value: KeyValue::Token };
+    let dialect = Dialect::new([&*JOIN, &*LEAVE], KeyValue::Token);
     let sent = |intent| sent(intent, false);
     let of = |line: String| semantics(&command(&line), &dialect, || NOW).intent;
     assert_eq!(of(format!("EVALSHA {} 3 k l b t 1 2 c 9", JOIN.sha1())), creates);
