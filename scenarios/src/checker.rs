@@ -39,11 +39,16 @@ mod wake_up;
 
 use history::verdict::{Finding, Level, Verdict};
 use history::{Event, Head, History, Texts};
+use picklock::env::Phase::{
+    AcquireBeforeSend, AcquireBetween, Hold, HoldBeforeWrite, RenewBeforeSend, Wait,
+};
 
 use contention::Contention;
 pub use needs::{Needs, needs};
 
-use interface::{Checker, Kinds, LOCK_COMMANDS, LockCommands, OTHER_COMMANDS, OTHERS, PHASES};
+use interface::{
+    Checker, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES, at,
+};
 use story::StoryWriter;
 use vacuity::Vacuity;
 
@@ -51,34 +56,33 @@ use vacuity::Vacuity;
 type MakeChecker = fn(&Head) -> Option<Box<dyn Checker>>;
 
 /// All of them.
-const ANY: Kinds = LOCK_COMMANDS | OTHER_COMMANDS | PHASES | OTHERS;
+const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
 static ALL: [(MakeChecker, Kinds); 22] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
-    (lease_validity::checker, LOCK_COMMANDS | PHASES | OTHERS),
-    (honesty::checker, LOCK_COMMANDS | PHASES | OTHERS),
-    // Any event, by its time, may show that a write under way is late: see `late_write`.
-    (pool::checker, ANY),
-    (register::checker, ANY),
+    (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | OTHERS),
+    (honesty::checker, LOCK_COMMANDS | at(Wait) | OTHERS),
+    (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),
+    (register::checker, at(HoldBeforeWrite) | OTHERS),
     (fence_gate::checker, OTHERS),
     (fencing::checker, LOCK_COMMANDS | OTHERS),
     (foreign_key::checker, LOCK_COMMANDS | OTHERS),
-    (deadlock_freedom::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
+    (deadlock_freedom::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),
     (availability::checker, OTHERS),
     (deadline::checker, ANY),
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
-    (perseverance::checker, LOCK_COMMANDS | PHASES | OTHERS),
-    (fail_fast::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
-    (attempts::checker, PHASES | OTHERS),
-    (one_slot::checker, LOCK_COMMANDS | OTHER_COMMANDS),
-    (renewal::checker, LOCK_COMMANDS | PHASES | OTHERS),
-    (overstay::checker, OTHER_COMMANDS | PHASES | OTHERS),
-    (efficiency::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
+    (perseverance::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | at(AcquireBetween) | OTHERS),
+    (fail_fast::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
+    (attempts::checker, at(AcquireBeforeSend) | OTHERS),
+    (one_slot::checker, LOCK_COMMANDS | OTHERS_ENDED),
+    (renewal::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | at(RenewBeforeSend) | OTHERS),
+    (overstay::checker, OTHERS_ENDED | at(Hold) | OTHERS),
+    (efficiency::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS),
 ];
 
 /// The checkers of one history, which is shown to them event by event.

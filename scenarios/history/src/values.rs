@@ -5,9 +5,9 @@
 //! counted. Deliberately absent: the values. They are compared by their digests of 64 bits, and never
 //! written down.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use smallvec::SmallVec;
 
 /// A key on a server, by its digest.
@@ -31,7 +31,7 @@ impl KeyDigest {
 pub struct Content(u64);
 
 fn digest(seed: u64, bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = FxHasher::default();
     (seed, bytes).hash(&mut hasher);
     hasher.finish()
 }

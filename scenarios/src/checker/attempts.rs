@@ -3,11 +3,10 @@
 //! Invariant: a client is blamed only where an acquisition begins one attempt more than the first and its retries, and
 //! the recipe claims to count them.
 
-use std::collections::BTreeMap;
-
 use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, What};
 use picklock::env::Phase;
+use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
@@ -19,7 +18,7 @@ pub(super) const NAME: &str = "attempts";
 struct Attempts {
     most: u32,
     /// By acquisition, while it wants the lock.
-    begun: BTreeMap<u32, u32>,
+    begun: FxHashMap<u32, u32>,
     tested: bool,
     first: Option<Witness>,
 }

@@ -6,11 +6,10 @@
 //! kind before. A client that was dead, stood still or was cut off meanwhile is excused, though who stood still is not for
 //! asking anew, and all are by what happens to a server. Of a lock on several servers nothing is said: a few of them may grant it.
 
-use std::collections::BTreeMap;
-
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
+use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
 use super::story;
@@ -38,7 +37,7 @@ struct KeptGrant {
 #[derive(Default)]
 struct GivenBack {
     /// By acquisition.
-    open: BTreeMap<u32, KeptGrant>,
+    open: FxHashMap<u32, KeptGrant>,
     /// When the first of those that have ended is to have given its key back.
     due_ns: Option<u64>,
     tested: bool,
@@ -154,12 +153,13 @@ impl GivenBack {
         let ended =
             |it: &KeptGrant| it.ended_ns.and(it.granted_ns).map(|sent_ns| due(sent_ns, head));
         let is_due = |it: &KeptGrant| ended(it).is_some_and(|due_ns| now_ns > due_ns);
-        let kept: Vec<(u32, u32)> = self
+        let mut kept: Vec<(u32, u32)> = self
             .open
             .iter()
             .filter(|(_, it)| is_due(it))
             .map(|(acquisition, it)| (*acquisition, it.client))
             .collect();
+        kept.sort_unstable();
         for (acquisition, client) in kept {
             self.open.remove(&acquisition);
             let summary = format!(

@@ -10,12 +10,11 @@
 //! had been told of; that this is not known, if all its requests were answered with no.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
-use std::collections::BTreeMap;
-
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::{Answer, CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
+use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
 use super::story;
@@ -105,9 +104,9 @@ struct Maker {
 #[derive(Default)]
 struct Honesty {
     /// By acquisition.
-    open: BTreeMap<u32, Statements>,
+    open: FxHashMap<u32, Statements>,
     /// By acquisition, also those that have ended.
-    makers: BTreeMap<u32, Maker>,
+    makers: FxHashMap<u32, Maker>,
     /// The last command that was sent.
     last_op: u32,
     /// A fault, or a command that does not ask whose key it is, may have taken a key away.

@@ -6,15 +6,26 @@
 
 use history::verdict::{Finding, Verdict, Witness};
 use history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
+use picklock::env::Phase;
 
 /// Kinds of events, a bit each.
-pub(super) type Kinds = u8;
+pub(super) type Kinds = u32;
 /// The sending and the end of a command that may do something to the lock's key.
 pub(super) const LOCK_COMMANDS: Kinds = 1;
-pub(super) const OTHER_COMMANDS: Kinds = 2;
-pub(super) const PHASES: Kinds = 4;
-/// Whatever else happens.
+/// The sending of another command.
+pub(super) const OTHERS_SENT: Kinds = 2;
+/// The end of another command.
+pub(super) const OTHERS_ENDED: Kinds = 4;
+/// Whatever is neither a command nor a phase.
 pub(super) const OTHERS: Kinds = 8;
+const FIRST_PHASE: u32 = 4;
+/// Every phase.
+pub(super) const PHASES: Kinds = ((1 << Phase::ALL.len()) - 1) << FIRST_PHASE;
+
+/// A client comes to this phase.
+pub(super) const fn at(phase: Phase) -> Kinds {
+    1 << (FIRST_PHASE + phase as u32)
+}
 
 /// What a checker says that blames whom it can: *violated* where it has the first witness, *held* where anything was
 /// tested, and otherwise why nothing was.
@@ -57,9 +68,9 @@ impl EventView<'_> {
     pub(super) fn kind(&self) -> Kinds {
         match self.event.what {
             _ if self.command.is_some() => LOCK_COMMANDS,
-            What::Phase(_) => PHASES,
-            What::Command { .. } => OTHER_COMMANDS,
-            What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => OTHER_COMMANDS,
+            What::Phase(phase) => at(phase),
+            What::Command { .. } => OTHERS_SENT,
+            What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => OTHERS_ENDED,
             _ => OTHERS,
         }
     }

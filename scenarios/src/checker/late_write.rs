@@ -5,8 +5,6 @@
 //! the first write on that may have come late is no verdict on the lock; what was harmed before is.
 //! Deliberately absent: whether the write did come late, which nobody knows.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 
 use history::verdict::{Finding, Verdict};
@@ -29,7 +27,7 @@ struct LateWrites<C> {
     /// The ends of validities, by acquisition.
     leases: FxHashMap<u32, u64>,
     /// By acquisition.
-    writes: BTreeMap<u32, DecidedWrite>,
+    writes: FxHashMap<u32, DecidedWrite>,
     first: Option<(DecidedWrite, C)>,
 }
 
@@ -42,14 +40,15 @@ pub(super) fn excusing<C: Checker + Clone + 'static>(head: &Head, resource: C) -
     Box::new(LateWrites {
         resource,
         leases: FxHashMap::default(),
-        writes: BTreeMap::new(),
+        writes: FxHashMap::default(),
         first: None,
     })
 }
 
 impl<C: Checker + Clone> Checker for LateWrites<C> {
     fn see(&mut self, seen: &EventView<'_>) {
-        // What is kept is what the resource's checker had seen before this event.
+        // What is kept is what the resource's checker had seen before this event; between those that it is shown,
+        // nothing changes.
         self.look(seen.event);
         self.resource.see(seen);
     }

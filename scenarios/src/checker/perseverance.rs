@@ -6,12 +6,11 @@
 //! began. Whom its caller has stopped, and what it is refused for good, is no reason; nor is, where clocks run off or
 //! replicas are asked as well, a grant.
 
-use std::collections::BTreeMap;
-
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, Touch, What};
 use picklock::env::Phase;
+use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
@@ -46,7 +45,7 @@ struct Tries {
 struct Perseverance {
     tries_for_ns: u64,
     /// By acquisition.
-    wanting: BTreeMap<u32, Tries>,
+    wanting: FxHashMap<u32, Tries>,
     /// A clock may have run off.
     drifting: bool,
     tested: bool,

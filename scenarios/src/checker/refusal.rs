@@ -5,9 +5,10 @@
 //! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
 //! not known, or the lock was handed over, nobody is blamed any more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use history::{Event, Head, Intent, Texts, Touch, What};
+use rustc_hash::FxHashMap;
 
 /// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
 const NOT_SENT: &str = "not sent";
@@ -36,9 +37,9 @@ pub(super) struct Blamed {
 /// Why acquisitions did not get the lock.
 #[derive(Clone, Default)]
 pub(super) struct Refusals {
-    asking: BTreeMap<u32, PendingAttempt>,
+    asking: FxHashMap<u32, PendingAttempt>,
     /// Commands on the lock's key under way: whose they are, and when they were sent.
-    sent: BTreeMap<u32, (u32, u64)>,
+    sent: FxHashMap<u32, (u32, u64)>,
     /// Who has the lock, or may have it.
     having: BTreeSet<u32>,
     /// Since when nobody has had it.
