@@ -16,8 +16,10 @@ use virtual_world::VirtualWorld;
 
 /// A tenth of the seeds has to show nearly what all of them show.
 const FIRST: u64 = 10;
-/// By how much the rest may exceed that, in per cent: then fifty times as many seeds stay within the margin.
+/// By how much the rest may exceed that, in per cent.
 const GROWTH_MOST: u64 = 10;
+/// What grew so much from a tenth of the seeds to all may grow by this many halves of it with fifty times as many.
+const GROWTH_HALVES: u64 = 5;
 /// What is added to a time, in per cent; and a round trip.
 const TIME_MARGIN: u64 = 25;
 /// What is added to commands, in per cent; an average over all acquisitions varies less.
@@ -81,10 +83,11 @@ impl Most {
         }
     }
 
-    /// With so many per cent more and this; none where nothing was needed, or more seeds need ever more.
+    /// With so many per cent more at least, and this; none where nothing was needed, or more seeds need ever more.
     fn with(self, percent: u64, more: u64) -> Option<u64> {
-        let is_settled = self.all * 100 <= self.first * (100 + GROWTH_MOST);
-        (self.all > 0 && is_settled).then(|| self.all * (100 + percent) / 100 + more)
+        let growth = ((self.all - self.first) * 100).checked_div(self.first)?;
+        let percent = percent.max((growth + 1) * GROWTH_HALVES / 2);
+        (growth < GROWTH_MOST).then(|| self.all * (100 + percent) / 100 + more)
     }
 }
 
@@ -152,8 +155,10 @@ mod tests {
     fn a_margin_is_added_to_the_most_unless_it_grows_on() {
         let most = |first, all| Most { first, all }.with(25, 7);
         assert_eq!(most(100, 100), Some(132));
-        assert_eq!((most(100, 110), most(100, 111)), (Some(144), None));
-        assert_eq!(most(0, 0), None);
+        assert_eq!((most(100, 109), most(100, 110)), (Some(143), None));
+        assert_eq!((most(0, 0), most(0, 9)), (None, None));
+        let cost = |first, all| Most { first, all }.with(5, 0);
+        assert_eq!((cost(1_000, 1_000), cost(1_000, 1_050)), (Some(1_050), Some(1_207)));
     }
 
     #[test]
