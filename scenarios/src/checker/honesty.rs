@@ -7,7 +7,8 @@
 //! another surely had the lock, and a script looked; *taken by another*, if no other can have taken it; and *unknown*, if all
 //! was answered. That work was *protected* is false if its release has found nothing of its own. That the lock was surely
 //! not taken is false if the acquisition gives back, with a command that was sent only after it had said so, more than it
-//! had been told of; that this is not known, if all its requests were answered with no.
+//! had been told of; that this is not known, if all its requests were answered with no. That another has the lock is false
+//! if no server has said so, or if the last answer to it was a grant.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub(super) const NAME: &str = "honesty";
 const RELEASED: &str = "released";
 const EXPIRED: &str = "already expired";
 const TAKEN: &str = "taken by another";
+/// How it ends what is said of an acquisition where another has the lock.
+const HELD: &str = "held by another";
 const NOT_ITS_OWN: [&str; 2] = [EXPIRED, TAKEN];
 
 /// What an acquisition has done to the lock's key so far.
@@ -60,9 +63,12 @@ struct Statements {
     freed_in_time: bool,
     /// When it first asked for the lock.
     asked_ns: Option<u64>,
+    /// Whether the last request for it that was answered was granted.
+    got_last: Option<bool>,
     /// When it was first granted.
     granted_ns: Option<u64>,
-    /// All its commands that have no answer, or had none.
+    /// All its commands, and those that have no answer, or had none.
+    sent: u32,
     unanswered: u32,
     /// The commands of its release.
     release: ReleaseTries,
@@ -142,7 +148,10 @@ impl Checker for Honesty {
             What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
             What::Release => self.with(acquisition, |it| it.releasing = true),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| it.until_ns = until_ns),
-            What::NotAcquired(_) => self.refused(acquisition),
+            What::NotAcquired(why) => {
+                self.told_held(acquisition, texts.get(why));
+                self.refused(acquisition);
+            }
             What::Released(told) => {
                 // In real time a key may go in ways that no history tells of.
                 let surely = head.exact && !self.taken;
@@ -198,6 +207,7 @@ impl Honesty {
                 it.asked_ns.get_or_insert(at_ns);
                 it.freed_in_time = false;
             }
+            it.sent += 1;
             it.unanswered += 1;
             it.extending += u32::from(extends(command.intent.touch));
             if frees(command.intent.touch) {
@@ -235,6 +245,9 @@ impl Honesty {
         if makes(intent.touch) {
             it.unknown -= 1;
             it.made += u32::from(makes(touch));
+        }
+        if makes(intent.touch) && matches!(what, What::Answered { .. }) {
+            it.got_last = Some(makes(touch));
         }
         it.unanswered -= 1;
         it.extending -= u32::from(extends(intent.touch));
@@ -316,6 +329,20 @@ impl Honesty {
                 && !other.freed
                 && now_ns < other.lives_until_ns
         })
+    }
+
+    /// It has not got the lock, and was told this.
+    fn told_held(&mut self, acquisition: u32, told: &str) {
+        let Some(it) = self.open.get(&acquisition).filter(|_| told.ends_with(HELD)) else { return };
+        let but = match it.got_last {
+            None if it.sent == 0 => "it had asked no server",
+            None if it.asked_ns.is_some() => "no server had said so",
+            Some(true) if !it.several => "its last request had been granted",
+            _ => return,
+        };
+        let client = it.client;
+        let summary = format!("client {client} was told that another held the lock, though {but}");
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
     /// It has said that it surely has not got the lock.
