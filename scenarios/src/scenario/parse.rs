@@ -218,8 +218,8 @@ impl Scenario {
                 let why = "tasks is 0: a client does its work in one task at least".to_owned();
                 wrong("workload.register.tasks", why)
             }
-            WorkloadPart::Register(RegisterPart { drop: Some(drop), tasks, .. })
-                if drop.ends && *tasks > 1 =>
+            WorkloadPart::Register(RegisterPart { drop: Some(drop), tasks, beside, .. })
+                if drop.ends && (*tasks > 1 || *beside > 0) =>
             {
                 let why = "a process that ends leaves no other task behind".to_owned();
                 wrong("workload.register.drop.ends", why)
