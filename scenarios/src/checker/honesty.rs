@@ -39,7 +39,7 @@ struct Statements {
     client: u32,
     /// The server that it asked; none before it asked any.
     node: Option<u16>,
-    /// It asked several servers, so one key says nothing of the lock.
+    /// The lock is on several servers, or it asked several, so one key says nothing of the lock.
     several: bool,
     /// Requests to make the key that have no answer, and those that were answered with yes.
     unknown: u32,
@@ -191,6 +191,7 @@ impl Honesty {
         let at_ns = command.invoke_ns;
         let by_command = !seen.texts.get(command.name).starts_with("EVAL");
         let margin_ns = seen.head.margin_ns;
+        let on_several = seen.head.nodes.is_some_and(|nodes| nodes > 1);
         let maker = self.makers.entry(command.acquisition).or_default();
         maker.open += u32::from(may_make(command.intent.touch));
         let plain = !command.intent.compares;
@@ -203,7 +204,7 @@ impl Honesty {
             if makes(command.intent.touch) {
                 it.unknown += 1;
                 let first = *it.node.get_or_insert(command.node);
-                it.several |= first != command.node;
+                it.several |= on_several || first != command.node;
                 it.asked_ns.get_or_insert(at_ns);
                 it.freed_in_time = false;
             }

@@ -140,6 +140,8 @@ fn surely_not_is_false_where_the_key_is_given_back_later() {
     assert_eq!(outcome(answered.did(1, 210..220, DELETE)), Held, "whatever that was");
     let of_several = refused().to(1, "lock").command(1, 91..99, CREATE, None);
     assert_eq!(outcome(of_several.did(1, 210..220, DELETE)), Held, "a few of several may grant it");
+    let one_of_several = refused().did(1, 210..220, DELETE).with(|it| it.nodes = Some(5));
+    assert_eq!(outcome(one_of_several), Held, "as it may, though it asked only one of them");
     let unknown = Tape::new().unknown(1, 1, 90..200).command(1, 91..99, CREATE, None);
     assert_eq!(outcome(unknown.did(1, 210..220, DELETE)), NotApplicable, "it has not said so");
 }
