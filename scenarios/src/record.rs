@@ -106,12 +106,20 @@ pub struct Recorded<W: Observed> {
     client: u32,
     /// None where it is that of the task which uses this: a lock's handle serves many.
     acquisition: Option<u32>,
+    /// Whether what is marked is of the lock under test.
+    marks: bool,
 }
 
 impl<W: Observed> Recorded<W> {
     /// Observes this client of the run, from 1; 0 is the run itself.
     pub fn new(world: W, journal: Journal, dialect: Dialect, client: u32) -> Self {
-        Self { world, journal, dialect, client, acquisition: None }
+        Self { world, journal, dialect, client, acquisition: None, marks: true }
+    }
+
+    /// The same client at other work than that with the lock under test: what it sends belongs to no acquisition, and what
+    /// it marks is written down nowhere.
+    pub(crate) fn beside(&self) -> Self {
+        Self { acquisition: Some(0), marks: false, ..self.clone() }
     }
 
     /// The same client, beginning a new acquisition: what is done through this handle belongs to it.
@@ -260,6 +268,9 @@ impl<W: Observed> Env for Recorded<W> {
     }
 
     fn mark(&self, mark: Mark) {
+        if !self.marks {
+            return;
+        }
         match mark {
             Mark::Phase(phase) => self.note(What::Phase(phase)),
             Mark::ValidUntil(until) => self.note(What::ValidUntil(self.world.run_ns_at(until))),

@@ -156,6 +156,9 @@ pub struct RegisterPart {
     /// How many tasks of each client do so at the same time, with one handle to the lock.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub tasks: u32,
+    /// How many further tasks of each client take another lock of the same recipe meanwhile, as often and for as long.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub beside: u32,
     /// How long it pauses in between.
     #[serde(default)]
     pub think: Span,
@@ -212,6 +215,11 @@ const fn once() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
 const fn is_once(count: &u32) -> bool {
     *count == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl WorkloadPart {

@@ -19,7 +19,7 @@ use crate::record::{Dialect, Observed, Recorded};
 use crate::scenario::{Scenario, WorkloadPart, commands_milli};
 use crate::span::Span;
 use crate::topology::Topology;
-use crate::workload::{self, INITIAL, Process, Workload};
+use crate::workload::{self, INITIAL, OtherLock, Process, Workload};
 
 /// The server a lock on one key is kept on.
 const NODE: Node = Node(0);
@@ -33,6 +33,7 @@ pub struct Trial<W: Observed> {
     about: &'static About,
     recipe: Arc<dyn Recipe<Recorded<W>>>,
     workload: Box<dyn Workload<W>>,
+    other_lock: Option<Arc<OtherLock<W>>>,
     journal: Journal,
     dialect: Dialect,
     /// How many tasks each client has.
@@ -138,6 +139,7 @@ impl<W: Observed> Trial<W> {
         };
         Ok(Self {
             about,
+            other_lock: OtherLock::of(&scenario.workload, about, &params, prefix)?.map(Arc::new),
             recipe: recipe::build(about.name, params)?,
             nodes: lock_nodes(about, nodes),
             workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
@@ -164,6 +166,7 @@ impl<W: Observed> Trial<W> {
         let mut keys = self.workload.keys();
         keys.push(self.lock_key.clone().into_bytes());
         keys.extend(self.keys_beside().into_iter().map(Vec::from));
+        keys.extend(self.other_lock.iter().flat_map(|it| it.keys()));
         keys
     }
 
@@ -178,6 +181,9 @@ impl<W: Observed> Trial<W> {
     /// What one client does; clients are numbered from 1. All its tasks but one are in the background.
     pub async fn client(self: Arc<Self>, world: W, client: u32) {
         let env = self.observe(world.clone(), client);
+        if let Some(other) = &self.other_lock {
+            other.begin(&env);
+        }
         let process = Process::begin(env, Arc::clone(&self.recipe));
         for _ in 1..self.tasks {
             let (trial, process) = (Arc::clone(&self), process.clone());

@@ -3,6 +3,7 @@
 //! Invariant: a workload runs on any observed environment and with any recipe, and writes into the
 //! history what it did to the protected resource. A file a workload.
 
+mod beside;
 mod bonus_pool;
 mod register;
 
@@ -22,6 +23,7 @@ use crate::recipe::{BoxFuture, Drained, Handle, Held, NotHeld, Recipe, ReleaseOu
 use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
+pub(crate) use beside::OtherLock;
 pub use register::{INITIAL, LOST, REFUSED};
 
 /// What is said of an acquisition or a release begins so whose caller has dropped it.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use history::fault::Fault;
+use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, What};
 use picklock::env::Phase;
@@ -81,7 +81,7 @@ impl Checker for Deadlines {
                 let it = Caller { client, began_ns, stood_ns, attempts, refused };
                 self.open.insert(acquisition, it);
             }
-            What::Refused(why) if passing(seen.texts.get(why)).is_none() => {
+            What::Refused(why) if refuses_for_good(seen.texts.get(why)) => {
                 if let Some(it) = self.open.get_mut(&acquisition) {
                     it.refused = true;
                 }
@@ -195,6 +195,11 @@ impl Deadlines {
     }
 }
 
+/// Whether this answer ends an acquisition: not an error that passes, nor that a script is not known, whose text is sent then.
+fn refuses_for_good(answer: &str) -> bool {
+    ErrorAnswer::of(answer) != Some(ErrorAnswer::Noscript) && passing(answer).is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{CREATE, Tape};
@@ -274,6 +279,7 @@ mod tests {
         assert_eq!(outcome(asked(250).waited(1, 1, 0..MS)), NotApplicable, "it has it");
         let with = |error| outcome(gave_up(300).refused_with(1, 5..6, CREATE, error));
         assert_eq!((with("OOM command not allowed"), with("NOAUTH")), (Violated, NotApplicable));
+        assert_eq!(with("NOSCRIPT No matching script"), Violated, "its text is sent then");
         assert_eq!(outcome(gave_up(300).struck(Fault::Drift, 1, 1)), NotApplicable);
         let says = "client 1 had set a deadline of 500 ms, and was told after 300 ms that it had not got the lock";
         assert_eq!(gave_up(300).witness("deadline").summary, says);

@@ -7,7 +7,8 @@
 //! another surely had the lock, and a script looked; *taken by another*, if no other can have taken it; and *unknown*, if all
 //! was answered. That work was *protected* is false if its release has found nothing of its own. That the lock was surely
 //! not taken is false if the acquisition gives back, with a command that was sent only after it had said so, more than it
-//! had been told of; that this is not known, if all its requests were answered with no.
+//! had been told of; that this is not known, if all its requests were answered with no. That another has the lock is false
+//! if no server has said so, or if the last answer to it was a grant.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
 use history::fault::Fault;
@@ -27,6 +28,8 @@ pub(super) const NAME: &str = "honesty";
 const RELEASED: &str = "released";
 const EXPIRED: &str = "already expired";
 const TAKEN: &str = "taken by another";
+/// How it ends what is said of an acquisition where another has the lock.
+const HELD: &str = "held by another";
 const NOT_ITS_OWN: [&str; 2] = [EXPIRED, TAKEN];
 
 /// What an acquisition has done to the lock's key so far.
@@ -35,7 +38,7 @@ struct Statements {
     client: u32,
     /// The server that it asked; none before it asked any.
     node: Option<u16>,
-    /// It asked several servers, so one key says nothing of the lock.
+    /// The lock is on several servers, or it asked several, so one key says nothing of the lock.
     several: bool,
     /// Requests to make the key that have no answer, and those that were answered with yes.
     unknown: u32,
@@ -59,9 +62,12 @@ struct Statements {
     freed_in_time: bool,
     /// When it first asked for the lock.
     asked_ns: Option<u64>,
+    /// Whether the last request for it that was answered was granted.
+    got_last: Option<bool>,
     /// When it was first granted.
     granted_ns: Option<u64>,
-    /// All its commands that have no answer, or had none.
+    /// All its commands, and those that have no answer, or had none.
+    sent: u32,
     unanswered: u32,
     /// The commands of its release.
     release: ReleaseTries,
@@ -141,7 +147,10 @@ impl Checker for Honesty {
             What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
             What::Release => self.with(acquisition, |it| it.releasing = true),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| it.until_ns = until_ns),
-            What::NotAcquired(_) => self.refused(acquisition),
+            What::NotAcquired(why) => {
+                self.told_held(acquisition, texts.get(why));
+                self.refused(acquisition);
+            }
             What::Released(told) => {
                 // In real time a key may go in ways that no history tells of.
                 let surely = head.exact && !self.taken;
@@ -181,6 +190,7 @@ impl Honesty {
         let at_ns = command.invoke_ns;
         let by_command = !seen.texts.get(command.name).starts_with("EVAL");
         let margin_ns = seen.head.margin_ns;
+        let on_several = seen.head.nodes.is_some_and(|nodes| nodes > 1);
         let maker = self.makers.entry(command.acquisition).or_default();
         maker.open += u32::from(may_make(command.intent.touch));
         let plain = !command.intent.compares;
@@ -193,10 +203,11 @@ impl Honesty {
             if makes(command.intent.touch) {
                 it.unknown += 1;
                 let first = *it.node.get_or_insert(command.node);
-                it.several |= first != command.node;
+                it.several |= on_several || first != command.node;
                 it.asked_ns.get_or_insert(at_ns);
                 it.freed_in_time = false;
             }
+            it.sent += 1;
             it.unanswered += 1;
             it.extending += u32::from(extends(command.intent.touch));
             if frees(command.intent.touch) {
@@ -234,6 +245,9 @@ impl Honesty {
         if makes(intent.touch) {
             it.unknown -= 1;
             it.made += u32::from(makes(touch));
+        }
+        if makes(intent.touch) && matches!(what, What::Answered { .. }) {
+            it.got_last = Some(makes(touch));
         }
         it.unanswered -= 1;
         it.extending -= u32::from(extends(intent.touch));
@@ -315,6 +329,20 @@ impl Honesty {
                 && !other.freed
                 && now_ns < other.lives_until_ns
         })
+    }
+
+    /// It has not got the lock, and was told this.
+    fn told_held(&mut self, acquisition: u32, told: &str) {
+        let Some(it) = self.open.get(&acquisition).filter(|_| told.ends_with(HELD)) else { return };
+        let but = match it.got_last {
+            None if it.sent == 0 => "it had asked no server",
+            None if it.asked_ns.is_some() => "no server had said so",
+            Some(true) if !it.several => "its last request had been granted",
+            _ => return,
+        };
+        let client = it.client;
+        let summary = format!("client {client} was told that another held the lock, though {but}");
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
     /// It has said that it surely has not got the lock.

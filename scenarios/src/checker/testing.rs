@@ -107,8 +107,19 @@ impl Tape {
         self
     }
 
-    pub(super) fn refused(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
-        let why = self.history.texts.intern("held by another");
+    pub(super) fn refused(self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
+        self.refused_because(acquisition, client, span, "held by another")
+    }
+
+    /// An acquisition that is told this.
+    pub(super) fn refused_because(
+        mut self,
+        acquisition: u32,
+        client: u32,
+        span: Range<u64>,
+        why: &'static str,
+    ) -> Self {
+        let why = self.history.texts.intern(why);
         self.op(acquisition, client, span, What::Acquire, What::NotAcquired(why));
         self
     }

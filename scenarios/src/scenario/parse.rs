@@ -191,10 +191,6 @@ impl Scenario {
             let why = "give_up is 0: who gives up at once waits for nothing".to_owned();
             return wrong("lock.give_up", why);
         }
-        if self.lock.deadline.is_some_and(|it| it.0.is_zero()) {
-            let why = "deadline is 0: a caller without any time gets nothing".to_owned();
-            return wrong("lock.deadline", why);
-        }
         if self.lock.max_hold.is_some_and(|it| it.0.is_zero()) {
             let why = "max_hold is 0: nothing would ever be renewed".to_owned();
             return wrong("lock.max_hold", why);
@@ -222,8 +218,8 @@ impl Scenario {
                 let why = "tasks is 0: a client does its work in one task at least".to_owned();
                 wrong("workload.register.tasks", why)
             }
-            WorkloadPart::Register(RegisterPart { drop: Some(drop), tasks, .. })
-                if drop.ends && *tasks > 1 =>
+            WorkloadPart::Register(RegisterPart { drop: Some(drop), tasks, beside, .. })
+                if drop.ends && (*tasks > 1 || *beside > 0) =>
             {
                 let why = "a process that ends leaves no other task behind".to_owned();
                 wrong("workload.register.drop.ends", why)

@@ -12,6 +12,8 @@ use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };
+/// What an acquisition says without saying that another has the lock.
+const NOT_SENT: &str = "not sent: no connection";
 const DEL: Intent = Intent { touch: Touch::Delete, compares: false };
 
 fn honest(tape: Tape) -> Tape {
@@ -86,7 +88,37 @@ fn it_had_ended_is_false_where_the_release_has_deleted_the_key_of_the_hold() {
 /// Acquisition 1 of client 1, from 90 to 200, is told that it surely has not got the lock; what it asked
 /// first was never answered.
 fn refused() -> Tape {
-    Tape::new().refused(1, 1, 90..200).command(1, 91..99, CREATE, None)
+    Tape::new().refused_because(1, 1, 90..200, NOT_SENT).command(1, 91..99, CREATE, None)
+}
+
+#[test]
+fn another_has_it_where_a_server_says_so() {
+    let last = "not acquired before the deadline; last: held by another";
+    for told in ["held by another", last] {
+        let asked = || Tape::new().refused_because(1, 1, 90..200, told);
+        assert_eq!(outcome(asked()), Violated, "it asked nobody");
+        let answered = |touch| asked().command(1, 91..99, CREATE, Some(touch));
+        assert_eq!(outcome(answered(Touch::None)), Held);
+        assert_eq!(outcome(answered(CREATE.touch)), Violated);
+        assert_eq!(outcome(answered(CREATE.touch).did(1, 110..120, DELETE)), Violated);
+        let later = answered(CREATE.touch).command(1, 150..160, CREATE, Some(Touch::None));
+        assert_eq!(outcome(later.clone()), Held);
+        assert_eq!(outcome(later.did(1, 170..180, CREATE)), Violated);
+        let unanswered = asked().command(1, 91..99, CREATE, None);
+        assert_eq!(outcome(unanswered.clone()), Violated);
+        assert_eq!(outcome(unanswered.command(1, 150..160, CREATE, Some(Touch::None))), Held);
+        let error = "OOM command not allowed";
+        assert_eq!(outcome(asked().refused_with(1, 95..99, CREATE, error)), Violated);
+        assert_eq!(outcome(answered(Touch::None).refused_with(1, 150..160, CREATE, error)), Held);
+        let of_several = answered(CREATE.touch).to(1, "lock");
+        let of_several = of_several.command(1, 91..98, CREATE, Some(Touch::None));
+        assert_eq!(outcome(of_several), Held, "a few of several may grant it");
+    }
+    let honestly = Tape::new().refused_because(1, 1, 90..200, NOT_SENT);
+    assert_eq!(outcome(honestly.did(1, 91..99, CREATE)), Held, "it does not say so");
+    let witness = honest(Tape::new().refused(1, 1, 90..200)).witness(NAME);
+    let says = "client 1 was told that another held the lock, though it had asked no server";
+    assert_eq!(witness.summary, says);
 }
 
 #[test]
@@ -103,10 +135,13 @@ fn surely_not_is_false_where_the_key_is_given_back_later() {
     assert_eq!(outcome(nothing.did(1, 230..240, DELETE)), Violated, "it arrived in between");
     let too_late = refused().did(1, 100..110, CREATE).did(1, 210..220, DELETE);
     assert_eq!(outcome(too_late), Held, "what was granted and not relied on is given back");
-    let answered = Tape::new().refused(1, 1, 90..200).command(1, 91..99, CREATE, Some(Touch::None));
+    let answered = Tape::new().refused(1, 1, 90..200);
+    let answered = answered.command(1, 91..99, CREATE, Some(Touch::None));
     assert_eq!(outcome(answered.did(1, 210..220, DELETE)), Held, "whatever that was");
     let of_several = refused().to(1, "lock").command(1, 91..99, CREATE, None);
     assert_eq!(outcome(of_several.did(1, 210..220, DELETE)), Held, "a few of several may grant it");
+    let one_of_several = refused().did(1, 210..220, DELETE).with(|it| it.nodes = Some(5));
+    assert_eq!(outcome(one_of_several), Held, "as it may, though it asked only one of them");
     let unknown = Tape::new().unknown(1, 1, 90..200).command(1, 91..99, CREATE, None);
     assert_eq!(outcome(unknown.did(1, 210..220, DELETE)), NotApplicable, "it has not said so");
 }
@@ -224,7 +259,7 @@ proptest! {
         let own = |number: usize| all[number].by == 1;
         let made = lives.iter().filter(|(by, ..)| own(*by));
         let had_it_later = made.clone().any(|(_, _, until_ns)| *until_ns > SAYS_NS);
-        let no = tape(&all, &touches).refused(1, 1, 0..SAYS_NS);
+        let no = tape(&all, &touches).refused_because(1, 1, 0..SAYS_NS, NOT_SENT);
         if outcome(no) == Violated {
             prop_assert!(had_it_later);
         }

@@ -227,3 +227,30 @@ fn a_staged_fault_of_messages_passes_the_register_by() {
         assert_eq!(timeline.register_left.unwrap().1, 4, "{kind}");
     }
 }
+
+#[test]
+fn a_second_lock_is_taken_and_is_no_business_of_the_first() {
+    for about in scenarios::recipe::ALL.into_iter().filter(|about| about.is_sound()) {
+        let scenario = catalogued("two-locks", about.name, &[]);
+        let history = history_of(&scenario, 3);
+        let grants = |key: &str, of_nobody: bool| {
+            let of = |it: &&Event| match it.what {
+                What::Command { key: found, intent, .. } => {
+                    let makes = matches!(intent.touch, Touch::Create(_));
+                    makes
+                        && history.text(found).ends_with(key)
+                        && (it.acquisition == 0) == of_nobody
+                }
+                _ => false,
+            };
+            history.events.iter().filter(of).count()
+        };
+        assert!(grants(":other", true) >= 12 && grants(":lock", false) >= 12, "{}", about.name);
+        assert_eq!((grants(":other", false), grants(":lock", true)), (0, 0), "{}", about.name);
+        let acquired = history.events.iter().filter(|it| it.what == What::Acquired).count();
+        assert_eq!(acquired, 12, "{}", about.name);
+        let marked = |it: &&Event| it.client != 0 && matches!(it.what, What::Phase(_));
+        let mut marks = history.events.iter().filter(marked);
+        assert!(marks.all(|it| it.acquisition != 0), "{}", about.name);
+    }
+}
