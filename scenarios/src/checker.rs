@@ -71,7 +71,7 @@ static ALL: [(MakeChecker, Kinds); 24] = [
     (foreign_key::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, LOCK_COMMANDS | OTHER_COMMANDS | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),
-    (deletion_tries::checker, LOCK_COMMANDS | OTHERS),
+    (deletion_tries::checker, LOCK_COMMANDS | PHASES | OTHERS),
     (availability::checker, OTHERS),
     (deadline::checker, ANY),
     (wake_up::checker, ANY),

@@ -2,14 +2,16 @@
 //!
 //! Invariant: a client is blamed only where the last command by which it was to delete its key from a server was
 //! refused with an error that passes, and it sent no other there: before half of the TTL was over of a key that it had
-//! asked for and not got, or after the tries of its release, two at least, had lasted for hardly any time. A client
-//! that could not send is excused, and so are all by what happens to a server.
+//! asked for and not got, or after the tries of its release, two at least, had lasted for hardly any time. A release counts
+//! only where nothing else of the acquisition can be cleaned up on that server. A client that could not send is
+//! excused, and so are all by what happens to a server.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
+use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, verdict};
 use super::perseverance::passing;
@@ -26,19 +28,29 @@ const RELEASE_NS: u64 = 250_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Deletions {
     client: u32,
-    /// When it first asked for the key that may be there; none where nothing may be.
+    /// How often it has asked for the key, and was not told no; and when first.
+    asks: u32,
     asked_ns: Option<u64>,
-    /// When the first deletion was sent of those that count.
+    /// When it last asked.
+    last_ns: u64,
+    /// When the first deletion was sent, and whether that was one of a release.
     first_ns: u64,
+    of_release: bool,
     sent: u32,
     /// Those that have not been answered, or never were.
     open: u32,
-    /// They are those of a release.
-    of_release: bool,
-    /// Some are those of a release and some are not, and which is which cannot be told.
+    /// Which of them are those of a release cannot be told.
     mixed: bool,
     /// The error that the last one was answered with, and when.
     refused: Option<(u64, ErrorAnswer)>,
+}
+
+/// Where an acquisition stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stage {
+    /// When its last attempt began.
+    attempt_ns: u64,
+    releasing: bool,
 }
 
 /// Who was refused what, and tries again.
@@ -46,8 +58,10 @@ struct Deletions {
 struct DeletionTries {
     /// By acquisition and server.
     nodes: BTreeMap<(u32, u16), Deletions>,
-    /// Acquisitions whose release has begun.
-    releasing: BTreeSet<u32>,
+    /// By acquisition.
+    stages: BTreeMap<u32, Stage>,
+    /// When the first key is gone whose clean-up was refused last.
+    due_ns: Option<u64>,
     tested: bool,
     first: Option<Witness>,
 }
@@ -58,7 +72,10 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 
 impl Checker for DeletionTries {
     fn see(&mut self, seen: &EventView<'_>) {
-        let Event { client, acquisition, what, .. } = *seen.event;
+        let Event { at_ns, client, acquisition, what, .. } = *seen.event;
+        if self.due_ns.is_some_and(|due_ns| at_ns > due_ns) {
+            self.look(at_ns, seen.head);
+        }
         if let Some(command) = seen.command {
             return match what {
                 What::Command { .. } => self.sends(&command),
@@ -66,7 +83,10 @@ impl Checker for DeletionTries {
             };
         }
         match what {
-            What::Release => _ = self.releasing.insert(acquisition),
+            What::Phase(Phase::AcquireBeforeSend) => {
+                self.stages.entry(acquisition).or_default().attempt_ns = at_ns;
+            }
+            What::Release => self.stages.entry(acquisition).or_default().releasing = true,
             What::Fault { fault: Fault::ScriptFlush, .. } => {}
             What::Fault { fault, .. } if client == 0 || keeps_from_sending(fault) => {
                 self.nodes.retain(|_, it| client != 0 && it.client != client);
@@ -87,12 +107,13 @@ impl Checker for DeletionTries {
 
 impl DeletionTries {
     fn sends(&mut self, command: &CommandOp) {
-        let of_release = self.releasing.contains(&command.acquisition);
-        let place = (command.acquisition, command.node);
-        let it = self.nodes.entry(place).or_default();
+        let stage = self.stages.get(&command.acquisition).copied().unwrap_or_default();
+        let of_release = stage.releasing;
+        let it = self.nodes.entry((command.acquisition, command.node)).or_default();
         it.client = command.client;
-        if matches!(command.intent.touch, Touch::Create(_) | Touch::Overwrite(_)) {
-            it.asked_ns.get_or_insert(command.invoke_ns);
+        if asks(command.intent.touch) {
+            it.asks += 1;
+            it.last_ns = command.invoke_ns;
         }
         if !frees(command.intent.touch) {
             return;
@@ -100,28 +121,65 @@ impl DeletionTries {
         if it.sent == 0 {
             (it.first_ns, it.of_release) = (command.invoke_ns, of_release);
         }
-        it.mixed |= it.of_release != of_release;
+        // The clean-up of an attempt before may go on behind the release, or begin there.
+        let before = it.asks > 1 || it.last_ns < stage.attempt_ns;
+        it.mixed |= it.of_release != of_release || of_release && before;
         it.sent += 1;
         it.open += 1;
     }
 
     fn ends(&mut self, command: &CommandOp, seen: &EventView<'_>) {
-        if !frees(command.intent.touch) {
-            return;
-        }
         let place = (command.acquisition, command.node);
-        let Some(it) = self.nodes.get_mut(&place).filter(|it| it.open > 0) else { return };
-        match seen.event.what {
-            What::Answered { .. } => _ = self.nodes.remove(&place),
-            What::Refused(why) => {
-                it.open -= 1;
-                let at_ns = seen.event.at_ns;
-                it.refused = passing(seen.texts.get(why)).map(|error| (at_ns, error));
-                self.tested |= it.refused.is_some();
+        let Some(it) = self.nodes.get_mut(&place) else { return };
+        if asks(command.intent.touch) && it.asks > 0 {
+            let what = seen.event.what;
+            match what {
+                What::Answered { touch: Touch::None, .. } | What::Refused(_) => it.asks -= 1,
+                _ => {
+                    let first_ns = it.asked_ns.unwrap_or(command.invoke_ns);
+                    it.asked_ns = Some(first_ns.min(command.invoke_ns));
+                }
             }
-            // One without an answer stays open: it may have deleted the key.
-            _ => {}
         }
+        if frees(command.intent.touch) && it.open > 0 {
+            match seen.event.what {
+                What::Answered { touch, .. } => {
+                    (it.open, it.refused) = (it.open - 1, None);
+                    if touch == Touch::Delete && command.intent.compares && it.asks == 1 {
+                        (it.asks, it.asked_ns) = (0, None);
+                    }
+                }
+                What::Refused(why) => {
+                    it.open -= 1;
+                    let at_ns = seen.event.at_ns;
+                    it.refused = passing(seen.texts.get(why)).map(|error| (at_ns, error));
+                    self.tested |= it.refused.is_some();
+                    if let Some(due_ns) = it.due(seen.head) {
+                        let first_ns = self.due_ns.unwrap_or(due_ns);
+                        self.due_ns = Some(first_ns.min(due_ns));
+                    }
+                }
+                // One without an answer stays open: it may have deleted the key.
+                _ => {}
+            }
+        }
+        let is_done = it.of_release && !it.mixed && it.sent > 0 && it.refused.is_none();
+        if it.open == 0 && (is_done || it.asks == 0 && it.sent == 0) {
+            self.nodes.remove(&place);
+        }
+    }
+
+    /// Whose keys are gone by now, and nobody has tried again.
+    fn look(&mut self, now_ns: u64, head: &Head) {
+        let is_due = |it: &Deletions| it.due(head).is_some_and(|due_ns| now_ns > due_ns);
+        let due: Vec<(u32, u16)> =
+            self.nodes.iter().filter(|(_, it)| is_due(it)).map(|(place, _)| *place).collect();
+        for place in due {
+            if let Some(it) = self.nodes.remove(&place) {
+                self.gave_up(place.0, &it, head);
+            }
+        }
+        self.due_ns = self.nodes.values().filter_map(|it| it.due(head)).min();
     }
 
     /// It sends no more there.
@@ -159,12 +217,27 @@ impl DeletionTries {
     }
 }
 
+impl Deletions {
+    /// When the key is gone whose clean-up was refused last; none where no clean-up was.
+    fn due(&self, head: &Head) -> Option<u64> {
+        let is_refused = self.refused.is_some() && self.open == 0;
+        let asked_ns = self.asked_ns.filter(|_| is_refused && !self.of_release && !self.mixed)?;
+        Some(asked_ns.saturating_add(head.ttl_ns))
+    }
+}
+
+/// Whether this asks for the key, and may get it.
+fn asks(touch: Touch) -> bool {
+    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{CREATE, DELETE, TTL_NS, Tape};
     use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
-    use history::What;
+    use history::{Touch, What};
+    use picklock::env::Phase;
 
     /// Client 1 asks at 100, has no answer, and is refused the deletion by the end of this span.
     fn refused(end_ns: u64) -> Tape {
@@ -186,6 +259,8 @@ mod tests {
         assert_eq!(outcome(refused(99 + TTL_NS / 2)), Violated);
         assert_eq!(outcome(refused(100 + TTL_NS / 2)), Held);
         assert_eq!(outcome(refused(200).did(1, 210..220, DELETE)), Held);
+        let nothing = refused(200).command(1, 210..220, DELETE, Some(Touch::None));
+        assert_eq!(outcome(nothing.refused_command(1, 590..599, DELETE)), Violated, "not found yet");
         assert_eq!(outcome(refused(200).sends(1, 210, DELETE)), Held, "it may have been done");
         assert_eq!(outcome(refused(200).command(1, 210..220, DELETE, None)), Held);
         assert_eq!(outcome(refused(200).refused_command(1, 210..220, DELETE)), Violated);
@@ -195,6 +270,12 @@ mod tests {
         assert_eq!(outcome(elsewhere), Violated, "on another server");
         let never_asked = Tape::new().with(|it| it.honest = true);
         assert_eq!(outcome(never_asked.refused_command(1, 160..170, DELETE)), Held);
+        let late = || refused(200).refused_command(1, 101 + TTL_NS..110 + TTL_NS, DELETE);
+        assert_eq!(outcome(late()), Violated, "the key has gone meanwhile");
+        assert_eq!(outcome(late().sends(1, 100 + TTL_NS, DELETE)), Held);
+        let told_no = Tape::new().with(|it| it.honest = true);
+        let told_no = told_no.command(1, 100..110, CREATE, Some(Touch::None));
+        assert_eq!(outcome(told_no.refused_command(1, 160..170, DELETE)), Held);
     }
 
     #[test]
@@ -223,6 +304,19 @@ mod tests {
         let mixed = Tape::new().with(|it| it.honest = true).refused_command(1, 90..95, DELETE);
         let mixed = mixed.opens(1, 100, What::Release).refused_command(1, 101..102, DELETE);
         assert_eq!(outcome(mixed), Held, "one of them is no release");
+        // The clean-up of an attempt before may go on, and ends when it likes.
+        let before = Tape::new().with(|it| it.honest = true).command(1, 10..20, CREATE, None);
+        let before = before.did(1, 80..90, CREATE).opens(1, 100, What::Release);
+        let before = before.refused_command(1, 100..102, DELETE);
+        assert_eq!(outcome(before.refused_command(1, 110..112, DELETE)), Held);
+        let late = Tape::new().with(|it| it.honest = true).command(1, 10..20, CREATE, None);
+        let late = late.phase(1, 50, Phase::AcquireBeforeSend).opens(1, 100, What::Release);
+        let late = late.refused_command(1, 100..102, DELETE);
+        assert_eq!(outcome(late.refused_command(1, 110..112, DELETE)), Held, "not of the hold");
+        let no = Tape::new().with(|it| it.honest = true);
+        let no = no.command(1, 10..20, CREATE, Some(Touch::None)).did(1, 80..90, CREATE);
+        let no = no.opens(1, 100, What::Release).refused_command(1, 100..102, DELETE);
+        assert_eq!(outcome(no.refused_command(1, 110..112, DELETE)), Violated);
     }
 
     #[test]

@@ -34,6 +34,8 @@ struct NodeKeys {
     /// Requests to make one that have no answer, or never had.
     unknown: u32,
     made: u32,
+    /// Deletions without an answer, and how many have deleted one.
+    deleting: u32,
     deleted: u32,
     /// How many the rounds before this one had made.
     made_before: u32,
@@ -156,6 +158,7 @@ impl QuorumTold {
             let of_release = it.release_ns.is_some() && frees(command.intent.touch);
             let node = it.nodes.entry(command.node).or_default();
             node.unknown += u32::from(makes(command.intent.touch));
+            node.deleting += u32::from(frees(command.intent.touch));
             node.other_tries += u32::from(of_release);
         });
     }
@@ -178,6 +181,7 @@ impl QuorumTold {
         }
         if frees(intent.touch) {
             let deleted = intent.compares && touch == Touch::Delete;
+            node.deleting -= 1;
             node.deleted += u32::from(deleted);
             node.freed |= deleted && of_release && node.has_one;
             if of_release && node.other_tries > 0 && touch == Touch::None && !refused {
@@ -300,7 +304,8 @@ impl QuorumOp {
     fn begin_release(&mut self, at_ns: u64) {
         self.release_ns = Some(at_ns);
         for it in self.nodes.values_mut() {
-            it.has_one = it.unknown == 0 && it.made == it.deleted + 1;
+            let known = it.unknown == 0 && it.deleting == 0;
+            it.has_one = known && it.made > it.made_before && it.made == it.deleted + 1;
         }
     }
 
