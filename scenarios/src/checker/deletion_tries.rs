@@ -45,11 +45,10 @@ struct Deletions {
     refused: Option<(u64, ErrorAnswer)>,
 }
 
-/// Where an acquisition stands.
+/// The last attempt of an acquisition, and whether it is being released.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stage {
-    /// When its last attempt began.
-    attempt_ns: u64,
+struct LastAttempt {
+    began_ns: u64,
     releasing: bool,
 }
 
@@ -59,7 +58,7 @@ struct DeletionTries {
     /// By acquisition and server.
     nodes: BTreeMap<(u32, u16), Deletions>,
     /// By acquisition.
-    stages: BTreeMap<u32, Stage>,
+    last_attempts: BTreeMap<u32, LastAttempt>,
     /// When the first key is gone whose clean-up was refused last.
     due_ns: Option<u64>,
     tested: bool,
@@ -84,9 +83,9 @@ impl Checker for DeletionTries {
         }
         match what {
             What::Phase(Phase::AcquireBeforeSend) => {
-                self.stages.entry(acquisition).or_default().attempt_ns = at_ns;
+                self.last_attempts.entry(acquisition).or_default().began_ns = at_ns;
             }
-            What::Release => self.stages.entry(acquisition).or_default().releasing = true,
+            What::Release => self.last_attempts.entry(acquisition).or_default().releasing = true,
             What::Fault { fault: Fault::ScriptFlush, .. } => {}
             What::Fault { fault, .. } if client == 0 || keeps_from_sending(fault) => {
                 self.nodes.retain(|_, it| client != 0 && it.client != client);
@@ -107,8 +106,8 @@ impl Checker for DeletionTries {
 
 impl DeletionTries {
     fn sends(&mut self, command: &CommandOp) {
-        let stage = self.stages.get(&command.acquisition).copied().unwrap_or_default();
-        let of_release = stage.releasing;
+        let attempt = self.last_attempts.get(&command.acquisition).copied().unwrap_or_default();
+        let of_release = attempt.releasing;
         let it = self.nodes.entry((command.acquisition, command.node)).or_default();
         it.client = command.client;
         if asks(command.intent.touch) {
@@ -122,7 +121,7 @@ impl DeletionTries {
             (it.first_ns, it.of_release) = (command.invoke_ns, of_release);
         }
         // The clean-up of an attempt before may go on behind the release, or begin there.
-        let before = it.asks > 1 || it.last_ns < stage.attempt_ns;
+        let before = it.asks > 1 || it.last_ns < attempt.began_ns;
         it.mixed |= it.of_release != of_release || of_release && before;
         it.sent += 1;
         it.open += 1;
@@ -260,7 +259,11 @@ mod tests {
         assert_eq!(outcome(refused(100 + TTL_NS / 2)), Held);
         assert_eq!(outcome(refused(200).did(1, 210..220, DELETE)), Held);
         let nothing = refused(200).command(1, 210..220, DELETE, Some(Touch::None));
-        assert_eq!(outcome(nothing.refused_command(1, 590..599, DELETE)), Violated, "not found yet");
+        assert_eq!(
+            outcome(nothing.refused_command(1, 590..599, DELETE)),
+            Violated,
+            "not found yet"
+        );
         assert_eq!(outcome(refused(200).sends(1, 210, DELETE)), Held, "it may have been done");
         assert_eq!(outcome(refused(200).command(1, 210..220, DELETE, None)), Held);
         assert_eq!(outcome(refused(200).refused_command(1, 210..220, DELETE)), Violated);

@@ -119,7 +119,8 @@ impl Checker for QuorumTold {
             What::Released(told) => self.ended(acquisition, at_ns, seen.texts.get(told), seen.head),
             What::ReleaseUnknown(why) => self.unknown(acquisition, at_ns, seen.texts.get(why)),
             What::Fault { fault, .. } => {
-                self.taken |= fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
+                self.taken |=
+                    fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
                 if matches!(fault, Fault::Pause | Fault::Crash) {
                     let theirs = self.open.values_mut();
                     let struck = theirs.filter(|it| client == 0 || it.client == client);
@@ -139,10 +140,7 @@ impl Checker for QuorumTold {
                 "in real time a client may be stopped by its machine, and be told late".to_owned(),
             ),
         };
-        vec![
-            Finding::new(TOLD, Level::Belief, told),
-            Finding::new(AT_ONCE, Level::Progress, late),
-        ]
+        vec![Finding::new(TOLD, Level::Belief, told), Finding::new(AT_ONCE, Level::Progress, late)]
     }
 }
 

@@ -1,3 +1,5 @@
+//! What locks on several servers may say, and what they may not: both sides of each boundary.
+
 use history::Touch;
 use history::fault::Fault;
 use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
