@@ -11,6 +11,7 @@ mod availability;
 mod contention;
 mod deadline;
 mod deadlock_freedom;
+mod deletion_tries;
 pub(crate) mod efficiency;
 mod exposure;
 mod fail_fast;
@@ -30,6 +31,7 @@ mod overstay;
 mod ownership;
 mod perseverance;
 mod pool;
+mod quorum_told;
 mod refusal;
 mod register;
 mod renewal;
@@ -60,11 +62,12 @@ const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 22] = [
+static ALL: [(MakeChecker, Kinds); 24] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | OTHERS),
     (honesty::checker, LOCK_COMMANDS | at(Wait) | OTHERS),
+    (quorum_told::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),
     (register::checker, at(HoldBeforeWrite) | OTHERS),
     (fence_gate::checker, OTHERS),
@@ -72,6 +75,7 @@ static ALL: [(MakeChecker, Kinds); 22] = [
     (foreign_key::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),
+    (deletion_tries::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (availability::checker, OTHERS),
     (deadline::checker, ANY),
     (wake_up::checker, ANY),

@@ -173,6 +173,11 @@ pub trait Held: Send + Sync {
     /// otherwise.
     fn is_valid(&self) -> bool;
 
+    /// How much validity is left. A recipe that does not tell says nothing.
+    fn remaining(&self) -> Option<Duration> {
+        None
+    }
+
     /// The fencing token of this hold: higher than that of every hold before it. A recipe that has
     /// no such thing says nothing, and no resource can refuse it.
     fn fence(&self) -> Option<u64> {

@@ -165,14 +165,18 @@ pub struct RegisterPart {
     /// Whether the register keeps the highest fencing token it has seen, and refuses lower ones.
     #[serde(default)]
     pub fenced: bool,
-    /// Whether the work stops as soon as its lock is lost, where the recipe tells. Otherwise a client looks only before
-    /// it writes.
+    /// Whether the work is stopped as soon as its lock is lost, where the recipe does that: then a client does not look
+    /// itself before it writes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stops: bool,
     /// Whether the work is given to the lock, which stops it when it is lost and releases itself behind it, where the
     /// recipe takes work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub protects: bool,
+    /// How much validity a client is to have left when it writes, where the recipe tells how much there is. Otherwise it
+    /// asks only whether the lock is valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare: Option<Span>,
     /// What clients drop half-way, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop: Option<DropPart>,

@@ -1,33 +1,33 @@
 //! Given back: who is told that it has not got the lock does not keep its key.
 //!
 //! Invariant: an acquisition is blamed only where a server had answered that it has the lock, and either it ended
-//! without it while at least half of the key's TTL was left, and until that was over it had sent nothing that could
-//! give the key back; or it asked for the lock anew while its own key might still be there, and had sent nothing of that
-//! kind before. A client that was dead, stood still or was cut off meanwhile is excused, though who stood still is not for
-//! asking anew, and all are by what happens to a server. Of a lock on several servers nothing is said: a few of them may grant it.
+//! without it while at least half of the key's TTL was left, and until that was over it had sent nothing there that could
+//! give the key back; or it asked the same server for the lock anew while its own key might still be there, and had sent
+//! nothing of that kind before. A client that was dead, stood still after it had asked or was cut off meanwhile is excused, though
+//! who stood still is not for asking anew, and all are by what happens to a server. Each of several servers counts for
+//! itself: what a few of them have granted is in everybody's way, too.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
-use rustc_hash::FxHashMap;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, verdict};
 use super::story;
 use crate::span::rounded;
 
 pub(super) const NAME: &str = "given-back";
 
-/// What an acquisition has of the lock, as far as it was told.
-#[derive(Clone, Copy, Debug)]
+/// What an acquisition has of the lock on a server, as far as it was told.
+#[derive(Clone, Copy, Debug, Default)]
 struct KeptGrant {
     client: u32,
-    /// The server that it asked; none before it asked any.
-    node: Option<u16>,
     /// When it sent what the server answered with yes, if nothing was sent since that could give it back.
     granted_ns: Option<u64>,
     /// When its key surely is gone that is in the way of what it asks next.
     gone_ns: u64,
-    /// It stood still, so what it ends with may come late.
+    /// It stood still after it had asked, so what it ends with may come late.
     stood_still: bool,
     /// When it ended without the lock.
     ended_ns: Option<u64>,
@@ -36,8 +36,10 @@ struct KeptGrant {
 /// Who was granted the lock, and does not have it.
 #[derive(Default)]
 struct GivenBack {
-    /// By acquisition.
-    open: FxHashMap<u32, KeptGrant>,
+    /// By acquisition and server.
+    open: BTreeMap<(u32, u16), KeptGrant>,
+    /// Acquisitions that have not ended.
+    wanting: BTreeSet<u32>,
     /// When the first of those that have ended is to have given its key back.
     due_ns: Option<u64>,
     tested: bool,
@@ -59,19 +61,15 @@ impl Checker for GivenBack {
             return self.command(&command, event, head);
         }
         match what {
-            What::Acquire => {
-                let it = KeptGrant {
-                    client,
-                    node: None,
-                    granted_ns: None,
-                    gone_ns: 0,
-                    stood_still: false,
-                    ended_ns: None,
-                };
-                self.open.insert(acquisition, it);
+            What::Acquire => _ = self.wanting.insert(acquisition),
+            What::Acquired => {
+                self.wanting.remove(&acquisition);
+                self.open.retain(|(of, _), _| *of != acquisition);
             }
-            What::Acquired => _ = self.open.remove(&acquisition),
-            What::NotAcquired(_) | What::AcquireUnknown(_) => self.ended(acquisition, at_ns, head),
+            What::NotAcquired(_) | What::AcquireUnknown(_) => {
+                self.wanting.remove(&acquisition);
+                self.ended(acquisition, at_ns, head);
+            }
             What::Fault { fault: Fault::Pause, .. } => {
                 let theirs = |it: &KeptGrant| client == 0 || it.client == client;
                 self.open.retain(|_, it| !theirs(it) || it.ended_ns.is_none());
@@ -97,27 +95,28 @@ impl Checker for GivenBack {
 
 impl GivenBack {
     fn command(&mut self, command: &CommandOp, event: &Event, head: &Head) {
-        let acquisition = command.acquisition;
-        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        let place = (command.acquisition, command.node);
+        let wants = self.wanting.contains(&command.acquisition);
         match event.what {
             What::Command { .. } if frees(command.intent.touch) => {
+                let Some(it) = self.open.get_mut(&place) else { return };
                 it.granted_ns = None;
                 if it.ended_ns.is_some() {
-                    self.open.remove(&acquisition);
+                    self.open.remove(&place);
                 }
             }
-            What::Command { .. } => {
-                let first = *it.node.get_or_insert(command.node);
-                if first != command.node {
-                    self.open.remove(&acquisition);
-                } else if it.granted_ns.is_some()
-                    && asks(command.intent.touch)
-                    && event.at_ns < it.gone_ns
-                {
-                    self.asked_anew(acquisition);
+            What::Command { .. } if asks(command.intent.touch) && wants => {
+                let new = KeptGrant { client: command.client, ..KeptGrant::default() };
+                let it = self.open.entry(place).or_insert(new);
+                it.stood_still = false;
+                if it.granted_ns.is_some() && event.at_ns < it.gone_ns {
+                    self.asked_anew(place);
                 }
             }
-            What::Answered { touch, .. } if asks(touch) && it.ended_ns.is_none() => {
+            What::Answered { touch, .. } if asks(touch) => {
+                let Some(it) = self.open.get_mut(&place).filter(|it| it.ended_ns.is_none()) else {
+                    return;
+                };
                 it.granted_ns = Some(command.invoke_ns);
                 it.gone_ns = event.at_ns.saturating_add(head.ttl_ns);
             }
@@ -126,26 +125,25 @@ impl GivenBack {
     }
 
     /// It asks again for what it has been granted, and has not given back.
-    fn asked_anew(&mut self, acquisition: u32) {
-        let Some(KeptGrant { client, .. }) = self.open.remove(&acquisition) else { return };
+    fn asked_anew(&mut self, place: (u32, u16)) {
+        let Some(KeptGrant { client, .. }) = self.open.remove(&place) else { return };
         let summary = format!(
             "client {client} asked for the lock anew, though a server had granted it and nobody had given that back: its \
              own key was in everybody's way"
         );
-        story::note(&mut self.first, summary, &[(acquisition, client)]);
+        story::note(&mut self.first, summary, &[(place.0, client)]);
     }
 
     fn ended(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
-        let Some(it) = self.open.get_mut(&acquisition) else { return };
-        let early = |sent_ns: &u64| at_ns <= sent_ns.saturating_add(head.ttl_ns / 2);
-        let Some(granted_ns) = it.granted_ns.filter(early).filter(|_| !it.stood_still) else {
-            self.open.remove(&acquisition);
-            return;
-        };
-        it.ended_ns = Some(at_ns);
-        let due_ns = due(granted_ns, head);
-        self.due_ns = Some(self.due_ns.map_or(due_ns, |first_ns| first_ns.min(due_ns)));
-        self.tested = true;
+        let early = |sent_ns: u64| at_ns <= sent_ns.saturating_add(head.ttl_ns / 2);
+        let is_kept = |it: &KeptGrant| it.granted_ns.is_some_and(early) && !it.stood_still;
+        self.open.retain(|(of, _), it| *of != acquisition || is_kept(it));
+        for ((_, _), it) in self.open.range_mut((acquisition, 0)..=(acquisition, u16::MAX)) {
+            it.ended_ns = Some(at_ns);
+            let due_ns = it.granted_ns.map_or(u64::MAX, |sent_ns| due(sent_ns, head));
+            self.due_ns = Some(self.due_ns.map_or(due_ns, |first_ns| first_ns.min(due_ns)));
+            self.tested = true;
+        }
     }
 
     /// Who should have given its key back by now.
@@ -153,15 +151,15 @@ impl GivenBack {
         let ended =
             |it: &KeptGrant| it.ended_ns.and(it.granted_ns).map(|sent_ns| due(sent_ns, head));
         let is_due = |it: &KeptGrant| ended(it).is_some_and(|due_ns| now_ns > due_ns);
-        let mut kept: Vec<(u32, u32)> = self
+        let kept: Vec<((u32, u16), u32)> = self
             .open
             .iter()
             .filter(|(_, it)| is_due(it))
-            .map(|(acquisition, it)| (*acquisition, it.client))
+            .map(|(place, it)| (*place, it.client))
             .collect();
-        kept.sort_unstable();
-        for (acquisition, client) in kept {
-            self.open.remove(&acquisition);
+        for (place, client) in kept {
+            self.open.remove(&place);
+            let acquisition = place.0;
             let summary = format!(
                 "client {client} was told that it had not got the lock, though a server had granted it, and nobody \
                  gave it back: its key was in everybody's way for the TTL of {}",
@@ -181,11 +179,6 @@ fn due(sent_ns: u64, head: &Head) -> u64 {
 /// Whether this asks for the lock, or grants it.
 fn asks(touch: Touch) -> bool {
     matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
-}
-
-/// Whether a client that this strikes may be unable to send anything.
-fn keeps_from_sending(fault: Fault) -> bool {
-    !matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
 }
 
 #[cfg(test)]
@@ -239,9 +232,32 @@ mod tests {
         let again = asked().did(1, 100..110, CREATE).did(1, 120..130, DELETE);
         let again = again.did(1, 140..150, CREATE).refused(1, 1, 90..200);
         assert_eq!(outcome(again.probe(141 + TTL_NS, -2)), Violated, "another attempt");
-        let several = asked().to(0, "lock").did(1, 100..110, CREATE).to(1, "lock");
-        let several = several.did(1, 100..110, CREATE).refused(1, 1, 90..200);
-        assert_eq!(later(several), NotApplicable, "on several servers");
+    }
+
+    #[test]
+    fn each_of_several_servers_has_its_key_back() {
+        let several = || {
+            let tape = asked().acquires(1, 90).did(1, 100..110, CREATE).to(1, "lock");
+            tape.did(1, 100..110, CREATE)
+        };
+        let no = |tape: Tape| later(tape.refused(1, 1, 95..200));
+        assert_eq!(no(several()), Violated);
+        assert_eq!(no(several().sends(1, 300, DELETE)), Violated, "the other has not");
+        let both = several().sends(1, 300, DELETE).to(0, "lock").sends(1, 300, DELETE);
+        assert_eq!(no(both), Held);
+        let other = several().to(2, "lock").sends(1, 150, CREATE);
+        assert_eq!(outcome(other), NotApplicable, "another server is asked");
+        assert_eq!(outcome(several().sends(1, 150, CREATE)), Violated, "the same one");
+    }
+
+    #[test]
+    fn who_stood_still_before_it_asked_has_its_time() {
+        let stood = |at_ns| {
+            let tape = asked().acquires(1, 10).struck(Fault::Pause, 1, at_ns);
+            later(tape.did(1, 100..110, CREATE).refused(1, 1, 11..200))
+        };
+        assert_eq!(stood(50), Violated);
+        assert_eq!(stood(105), NotApplicable);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! key comes with the event that sends it and with the one that ends it, so no checker has to keep it in
 //! between.
 
+use history::fault::Fault;
 use history::verdict::{Finding, Verdict, Witness};
 use history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
 use picklock::env::Phase;
@@ -40,6 +41,11 @@ pub(super) fn verdict(first: Option<Witness>, tested: bool, untested: &str) -> V
 /// Whether a command that would do this may end the hold of whoever has the key.
 pub(super) fn frees(touch: Touch) -> bool {
     matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
+}
+
+/// Whether a client that this strikes may be unable to send anything.
+pub(super) fn keeps_from_sending(fault: Fault) -> bool {
+    !matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
 }
 
 /// One invariant, or a family of them.

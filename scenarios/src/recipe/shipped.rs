@@ -236,6 +236,10 @@ impl<E: Env> Held for HeldGuard<E> {
         self.guard.as_ref().is_some_and(Guard::is_valid)
     }
 
+    fn remaining(&self) -> Option<Duration> {
+        Some(self.guard.as_ref().map_or(Duration::ZERO, Guard::remaining))
+    }
+
     fn fence(&self) -> Option<u64> {
         self.guard.as_ref().and_then(Guard::fence).map(picklock::Fence::get)
     }

@@ -35,9 +35,10 @@ pub const REFUSED: &str = "refused: stale token";
 pub const LOST: &str = "lock lost";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
-    let RegisterPart { hold, rounds, think, fenced, stops, protects, drop, .. } = *part;
-    let key = format!("{prefix}register");
-    Register { key, node, hold: hold.0, rounds, think: think.0, fenced, stops, protects, drop }
+    let RegisterPart { hold, rounds, think, fenced, stops, protects, spare, drop, .. } = *part;
+    let (key, hold, think) = (format!("{prefix}register"), hold.0, think.0);
+    let spare = spare.map(|spare| spare.0);
+    Register { key, node, hold, rounds, think, fenced, stops, protects, spare, drop }
 }
 
 pub(super) struct Register {
@@ -49,6 +50,7 @@ pub(super) struct Register {
     fenced: bool,
     stops: bool,
     protects: bool,
+    spare: Option<Duration>,
     drop: Option<DropPart>,
 }
 
@@ -215,13 +217,25 @@ impl Register {
         token: Option<u64>,
     ) {
         let Some((update, read)) = self.begin(env, token).await else { return };
-        let done = if self.stops {
-            held.run(Box::pin(env.sleep(self.hold))).await
-        } else {
-            env.sleep(self.hold).await;
-            true
-        };
-        self.finish(env, update, read, token, done && held.is_valid()).await;
+        if self.stops && held.holding().is_some() {
+            // The lock stops the work, its write included, so the work does not look itself.
+            let work = async {
+                env.sleep(self.hold).await;
+                self.finish(env, update, read, token, true).await;
+            };
+            held.run(Box::pin(work)).await;
+            return;
+        }
+        env.sleep(self.hold).await;
+        self.finish(env, update, read, token, self.may_write(held)).await;
+    }
+
+    /// The last look before a write: whether the lock is valid, or has as much validity left as the work is to have.
+    fn may_write(&self, held: &dyn Held) -> bool {
+        match (self.spare, held.remaining()) {
+            (Some(spare), Some(left)) => left >= spare,
+            _ => held.is_valid(),
+        }
     }
 
     /// An update, and what it has read.
