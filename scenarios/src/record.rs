@@ -49,6 +49,9 @@ pub trait Observed: Env {
     /// The client's process ends as a program does that has done its work, and another takes its place: the tasks that it
     /// has in the background are dropped, and its connections closed. Only the task that calls this goes on.
     fn end_process(&self);
+
+    /// Whether the client's process is gone, as in a crash: what is dropped now goes with it.
+    fn is_gone(&self) -> bool;
 }
 
 /// No recipe runs more scripts.
@@ -145,6 +148,11 @@ impl<W: Observed> Recorded<W> {
     /// The client's process ends, and another takes its place: see [`Observed::end_process`].
     pub fn end_process(&self) {
         self.world.end_process();
+    }
+
+    /// Whether the client's process is gone: see [`Observed::is_gone`].
+    pub fn is_gone(&self) -> bool {
+        self.world.is_gone()
     }
 
     /// Begins an operation and returns its number.

@@ -14,12 +14,12 @@ use super::values::{Content, KeyDigest, Values};
 /// A handle to the history being written. Cloning gives another handle.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    place: Place,
+    place: JournalPlace,
 }
 
 /// Where a history is written.
 #[derive(Clone, Debug)]
-enum Place {
+enum JournalPlace {
     /// Where every thread can write.
     Shared(Arc<Mutex<JournalState>>),
     /// In the thread that uses the handle.
@@ -44,7 +44,7 @@ impl Journal {
     pub fn new(head: Head) -> Self {
         let history = History::new(head);
         let state = JournalState { history, ..JournalState::default() };
-        Self { place: Place::Shared(Arc::new(Mutex::new(state))) }
+        Self { place: JournalPlace::Shared(Arc::new(Mutex::new(state))) }
     }
 
     /// The same, of this thread alone, in the place of the one that it wrote before. What a handle writes on
@@ -52,7 +52,7 @@ impl Journal {
     pub fn of_thread(head: Head) -> Self {
         let history = History::new(head);
         THREAD.set(JournalState { history, ..JournalState::default() });
-        Self { place: Place::Thread }
+        Self { place: JournalPlace::Thread }
     }
 
     /// A number for a new acquisition.
@@ -160,8 +160,10 @@ impl Journal {
     #[inline]
     fn with<R>(&self, act: impl FnOnce(&mut JournalState) -> R) -> R {
         match &self.place {
-            Place::Thread => THREAD.with_borrow_mut(act),
-            Place::Shared(state) => act(&mut state.lock().unwrap_or_else(PoisonError::into_inner)),
+            JournalPlace::Thread => THREAD.with_borrow_mut(act),
+            JournalPlace::Shared(state) => {
+                act(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
+            }
         }
     }
 }

@@ -87,7 +87,8 @@ impl<'a, W: Observed> PendingUpdate<'a, W> {
 
 impl<W: Observed> Drop for PendingUpdate<'_, W> {
     fn drop(&mut self) {
-        if self.ended {
+        // The dead say nothing.
+        if self.ended || self.env.is_gone() {
             return;
         }
         match self.writing {

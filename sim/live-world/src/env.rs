@@ -267,6 +267,10 @@ impl Observed for LiveEnv {
         *self.inner.lock().unwrap_or_else(PoisonError::into_inner) = (self.anew)();
     }
 
+    fn is_gone(&self) -> bool {
+        self.process.is_gone()
+    }
+
     async fn before_send(&self, node: Node, command: &Command) {
         if let Some(nemesis) = &self.nemesis {
             nemesis.about_to_send(self.client.0, node, command);

@@ -189,6 +189,10 @@ impl Observed for BareEnv {
 
     /// Its tasks all belong to one process, which does not end.
     fn end_process(&self) {}
+
+    fn is_gone(&self) -> bool {
+        false
+    }
 }
 
 /// What a connection for listening has heard, and who waits for more.

@@ -104,6 +104,10 @@ impl Observed for VirtualEnv {
     fn end_process(&self) {
         with_counted(|sim| sim.end_process(self.process));
     }
+
+    fn is_gone(&self) -> bool {
+        with(|sim| sim.executor.is_gone(self.process))
+    }
 }
 
 /// A process's connection to a server.

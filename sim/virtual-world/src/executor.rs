@@ -66,7 +66,7 @@ impl Executor {
 
     /// Takes a task in, and queues it; returns it where its process is gone.
     pub(super) fn spawn(&mut self, process: u32, future: TaskFuture) -> Option<TaskFuture> {
-        if self.closed || self.state(process) == ProcessState::Crashed {
+        if self.is_gone(process) {
             return Some(future);
         }
         let task = self.tasks.add(process, future);
@@ -144,6 +144,11 @@ impl Executor {
     /// Whether a process runs.
     pub(super) fn state(&self, process: u32) -> ProcessState {
         self.processes[process as usize].state
+    }
+
+    /// Whether a process is gone, or all are.
+    pub(super) fn is_gone(&self, process: u32) -> bool {
+        self.closed || self.state(process) == ProcessState::Crashed
     }
 
     /// Pauses a process that runs.
