@@ -3,9 +3,10 @@
 //! Invariant: contention is two acquisitions of different clients that overlap in time, at least
 //! one of which got the lock.
 
+use std::collections::BTreeMap;
+
 use history::verdict::Vacuous;
 use history::{Event, What};
-use rustc_hash::FxHashMap;
 
 /// Whether anybody contended.
 #[derive(Default)]
@@ -13,7 +14,7 @@ pub(super) struct Contention {
     held: bool,
     contended: bool,
     /// Acquisitions that want the lock: whose, and how many had begun before.
-    wanting: FxHashMap<u32, Wanting>,
+    wanting: BTreeMap<u32, Wanting>,
     /// Acquisitions that have the lock: which, and whose.
     holding: Vec<(u32, u32)>,
     begun: u64,

@@ -5,12 +5,11 @@
 //! or does not say in time that it has not got the lock; or where fewer have, and it gives up before its retries can
 //! have been used up. Who stands still or has died cannot say anything, and a clock that drifts measures another time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, Touch, What};
-use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
@@ -43,7 +42,7 @@ struct FailFast {
     nodes: usize,
     spare: usize,
     /// By acquisition.
-    wanting: FxHashMap<u32, FinalRefusals>,
+    wanting: BTreeMap<u32, FinalRefusals>,
     /// Time is no measure any more.
     drifts: bool,
     now_ns: u64,
@@ -100,8 +99,7 @@ impl Checker for FailFast {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let mut open: Vec<u32> = self.wanting.keys().copied().collect();
-        open.sort_unstable();
+        let open: Vec<u32> = self.wanting.keys().copied().collect();
         open.into_iter().for_each(|acquisition| self.ends(acquisition));
         let verdict = verdict(self.first.take(), self.tested, "no server refused anybody for good");
         vec![Finding::new(NAME, Level::Progress, verdict)]

@@ -11,11 +11,12 @@
 //! if no server has said so, or if the last answer to it was a grant.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
+use std::collections::BTreeMap;
+
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::{Answer, CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
-use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
 use super::story;
@@ -110,9 +111,9 @@ struct Maker {
 #[derive(Default)]
 struct Honesty {
     /// By acquisition.
-    open: FxHashMap<u32, Statements>,
+    open: BTreeMap<u32, Statements>,
     /// By acquisition, also those that have ended.
-    makers: FxHashMap<u32, Maker>,
+    makers: BTreeMap<u32, Maker>,
     /// The last command that was sent.
     last_op: u32,
     /// A fault, or a command that does not ask whose key it is, may have taken a key away.

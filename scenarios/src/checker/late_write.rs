@@ -5,6 +5,8 @@
 //! the first write on that may have come late is no verdict on the lock; what was harmed before is.
 //! Deliberately absent: whether the write did come late, which nobody knows.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 
 use history::verdict::{Finding, Verdict};
@@ -27,7 +29,7 @@ struct LateWrites<C> {
     /// The ends of validities, by acquisition.
     leases: FxHashMap<u32, u64>,
     /// By acquisition.
-    writes: FxHashMap<u32, DecidedWrite>,
+    writes: BTreeMap<u32, DecidedWrite>,
     first: Option<(DecidedWrite, C)>,
 }
 
@@ -40,7 +42,7 @@ pub(super) fn excusing<C: Checker + Clone + 'static>(head: &Head, resource: C) -
     Box::new(LateWrites {
         resource,
         leases: FxHashMap::default(),
-        writes: FxHashMap::default(),
+        writes: BTreeMap::new(),
         first: None,
     })
 }

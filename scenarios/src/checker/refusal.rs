@@ -5,7 +5,7 @@
 //! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
 //! not known, or the lock was handed over, nobody is blamed any more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use history::{Event, Head, Intent, Texts, Touch, What};
 use rustc_hash::FxHashMap;
@@ -39,7 +39,7 @@ pub(super) struct Blamed {
 pub(super) struct Refusals {
     asking: FxHashMap<u32, PendingAttempt>,
     /// Commands on the lock's key under way: whose they are, and when they were sent.
-    sent: FxHashMap<u32, (u32, u64)>,
+    sent: BTreeMap<u32, (u32, u64)>,
     /// Who has the lock, or may have it.
     having: BTreeSet<u32>,
     /// Since when nobody has had it.
