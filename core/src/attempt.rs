@@ -43,7 +43,7 @@ pub(crate) async fn try_once<E: Env>(target: &Arc<LockTarget<E>>) -> Result<Guar
             Err(failed) => Err(check_key_type(target, failed.error).await),
         }
     };
-    observe::acquisition(target, pin!(tried)).await
+    observe::acquisition(target, pin!(Some(tried))).await
 }
 
 /// Tries once; in a wait queue, only where nobody waits.

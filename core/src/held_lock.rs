@@ -78,7 +78,7 @@ impl<E: Env> HeldLock<E> {
 
     /// Renews the hold for a whole TTL; returns the new end of validity.
     pub(crate) async fn renew(self: &Arc<Self>) -> Result<Instant, NotExtended> {
-        observe::renewal(&self.target, pin!(self.send_renewal())).await
+        observe::renewal(&self.target, pin!(Some(self.send_renewal()))).await
     }
 
     async fn send_renewal(self: &Arc<Self>) -> Result<Instant, NotExtended> {

@@ -5,9 +5,10 @@
 //! crate lists the names of spans, fields and outcomes.
 
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use tracing::field::Empty;
-use tracing::{Instrument, Span, debug_span};
+use tracing::{Span, debug_span};
 
 use crate::counters::Count;
 use crate::env::Env;
@@ -15,14 +16,37 @@ use crate::lock::{NotAcquired, NotExtended, Released};
 use crate::target::LockTarget;
 use crate::time::Instant;
 
+/// Work that is polled within a span, and dropped there. It comes pinned: taken by value, it would be stored twice, as
+/// an argument and where it is awaited.
+struct WithinSpan<'a, F> {
+    span: &'a Span,
+    /// None once it is to be dropped.
+    work: Pin<&'a mut Option<F>>,
+}
+
+impl<F: Future> Future for WithinSpan<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let _entered = self.span.enter();
+        self.work.as_mut().as_pin_mut().map_or(Poll::Pending, |work| work.poll(cx))
+    }
+}
+
+impl<F> Drop for WithinSpan<'_, F> {
+    fn drop(&mut self) {
+        let _entered = self.span.enter();
+        self.work.set(None);
+    }
+}
+
 /// An acquisition, from its call to its answer.
 pub(crate) async fn acquisition<E: Env, T>(
     target: &LockTarget<E>,
-    // Not by value: the future would be stored twice, as an argument and where it is awaited.
-    work: Pin<&mut impl Future<Output = Result<T, NotAcquired>>>,
+    work: Pin<&mut Option<impl Future<Output = Result<T, NotAcquired>>>>,
 ) -> Result<T, NotAcquired> {
     let span = debug_span!("lock.acquire", key = %target, outcome = Empty);
-    let answer = work.instrument(span.clone()).await;
+    let answer = WithinSpan { span: &span, work }.await;
     let ended = match &answer {
         Ok(_) => Count::Acquired,
         Err(error) => Count::of_failed(error),
@@ -41,10 +65,10 @@ pub(crate) fn attempted<E: Env>(target: &LockTarget<E>, error: Option<&NotAcquir
 
 pub(crate) async fn renewal<E: Env>(
     target: &LockTarget<E>,
-    work: Pin<&mut impl Future<Output = Result<Instant, NotExtended>>>,
+    work: Pin<&mut Option<impl Future<Output = Result<Instant, NotExtended>>>>,
 ) -> Result<Instant, NotExtended> {
     let span = debug_span!("lock.renew", key = %target, outcome = Empty);
-    let answer = work.instrument(span.clone()).await;
+    let answer = WithinSpan { span: &span, work }.await;
     let ended = match &answer {
         Ok(_) => Count::Renewed,
         Err(NotExtended::Failed(_)) => Count::NotRenewed,

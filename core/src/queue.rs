@@ -129,7 +129,7 @@ impl<E: Env> Queue<E> {
     /// [`NotAcquired::Deadline`] with the outcome of the last attempt; a refusal that time does not change
     /// (a wrong password, a channel that may not be subscribed to) at once.
     pub async fn acquire(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {
-        observe::acquisition(&self.target, pin!(self.keep_trying(deadline))).await
+        observe::acquisition(&self.target, pin!(Some(self.keep_trying(deadline)))).await
     }
 
     async fn keep_trying(&self, deadline: Duration) -> Result<Guard<E>, NotAcquired> {

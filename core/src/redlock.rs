@@ -115,7 +115,7 @@ impl<E: Env> Redlock<E> {
     /// See [`NotAcquired`]; [`NotAcquired::NoQuorum`] where too few nodes granted it.
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
         let tried = async { self.attempt().await.map_err(|failed| failed.error) };
-        observe::acquisition(self.first(), pin!(tried)).await
+        observe::acquisition(self.first(), pin!(Some(tried))).await
     }
 
     async fn attempt(&self) -> Result<Guard<E>, FailedRound> {
@@ -162,7 +162,7 @@ impl<E: Env> Redlock<E> {
     /// are used up; at once, a refusal that time does not change (a wrong password) of so many nodes that
     /// the others are no quorum.
     pub async fn acquire(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
-        observe::acquisition(self.first(), pin!(self.keep_trying(deadline, poll))).await
+        observe::acquisition(self.first(), pin!(Some(self.keep_trying(deadline, poll)))).await
     }
 
     async fn keep_trying(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {

@@ -102,7 +102,7 @@ impl<E: Env> Single<E> {
     /// [`NotAcquired::Deadline`] with the outcome of the last attempt; that outcome itself where the retries
     /// are used up; a refusal that time does not change (a wrong password) at once.
     pub async fn acquire(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
-        observe::acquisition(&self.target, pin!(self.keep_trying(deadline, poll))).await
+        observe::acquisition(&self.target, pin!(Some(self.keep_trying(deadline, poll)))).await
     }
 
     async fn keep_trying(&self, deadline: Duration, poll: Poll) -> Result<Guard<E>, NotAcquired> {
