@@ -43,6 +43,8 @@ struct Deletions {
     open: u32,
     /// Which of them are those of a release cannot be told.
     mixed: bool,
+    /// It may have been unable to send.
+    excused: bool,
     /// The error that the last one was answered with, and when.
     refused: Option<(u64, ErrorAnswer)>,
 }
@@ -90,7 +92,8 @@ impl Checker for DeletionTries {
             What::Release => self.last_attempts.entry(acquisition).or_default().releasing = true,
             What::Fault { fault: Fault::ScriptFlush, .. } => {}
             What::Fault { fault, .. } if client == 0 || keeps_from_sending(fault) => {
-                self.nodes.retain(|_, it| client != 0 && it.client != client);
+                let theirs = |it: &&mut Deletions| client == 0 || it.client == client;
+                self.nodes.values_mut().filter(theirs).for_each(|it| it.excused = true);
             }
             _ => {}
         }
@@ -191,9 +194,8 @@ impl DeletionTries {
 
     /// It sends no more there.
     fn gave_up(&mut self, acquisition: u32, it: &Deletions, head: &Head) {
-        let Some((refused_ns, error)) = it.refused.filter(|_| it.open == 0 && !it.mixed) else {
-            return;
-        };
+        let certain = it.open == 0 && !it.mixed && !it.excused;
+        let Some((refused_ns, error)) = it.refused.filter(|_| certain) else { return };
         let Deletions { client, first_ns, sent, .. } = *it;
         let error = error.name().to_uppercase();
         let tried_ns = refused_ns.saturating_sub(first_ns);
@@ -288,8 +290,9 @@ mod tests {
         let told_no = Tape::new().with(|it| it.honest = true);
         let told_no = told_no.command(1, 100..110, CREATE, Some(Touch::None));
         assert_eq!(outcome(told_no.refused_command(1, 160..170, DELETE)), Held);
-        let again = refused(200).did(1, 210..220, CREATE).refused_command(1, 230..240, DELETE);
-        assert_eq!(outcome(again), Held, "it may be the end of the first clean-up");
+        let again = |tape: Tape| tape.did(1, 210..220, CREATE).refused_command(1, 230..240, DELETE);
+        assert_eq!(outcome(again(refused(200))), Held, "it may be the end of the first clean-up");
+        assert_eq!(outcome(again(refused(200).struck(Fault::Reset, 1, 205))), Held);
     }
 
     #[test]
