@@ -19,7 +19,7 @@ const PAIRS: [(&str, &str, &[Fault]); 26] = [
     ("crash-holder", "no-ttl", &[Fault::Crash]),
     ("crash-holder", "single", &[Fault::Crash]),
     ("expiry-race", "get-del-release", &[Fault::Pause]),
-    ("expiry-race", "single", &[Fault::Pause]),
+    ("expiry-race", "native-cas", &[Fault::Pause]),
     ("gc-pause", "del-release", &[Fault::Pause]),
     ("gc-pause", "redlock", &[Fault::Pause]),
     ("gc-pause", "no-ttl", &[Fault::Pause]),

@@ -55,6 +55,8 @@ const KINDS: [((&str, &str), u64); 10] = [
 const UNKNOWN_MOST: u64 = 20;
 /// So many writes may be of a value that perhaps stood there, in a thousand of all that write over one.
 const ON_TRUST_MOST: u64 = 2;
+/// How the key of a second lock ends.
+const SECOND_LOCK: &[u8] = b":other";
 
 /// A key as commands have left it.
 struct KnownKey {
@@ -164,7 +166,7 @@ impl Comparison<'_> {
             let place = (it.server, key);
             if read == Touch::Unknown {
                 let key = String::from_utf8_lossy(&place.1);
-                let of = if place.1 == self.lock_key { self.lock } else { "" };
+                let of = if self.is_of_lock(&place) { self.lock } else { "" };
                 *self.found.unknown.entry(format!("{key} {of}")).or_default() += 1;
             } else {
                 *self.found.kinds.entry((kind(read), kind(seen))).or_default() += 1;
@@ -179,6 +181,10 @@ impl Comparison<'_> {
         }
     }
 
+    fn is_of_lock(&self, place: &Place) -> bool {
+        place.1 == self.lock_key || place.1.ends_with(SECOND_LOCK)
+    }
+
     fn agrees(
         &mut self,
         place: &Place,
@@ -188,7 +194,7 @@ impl Comparison<'_> {
         wall: WallTime,
     ) -> bool {
         let before = self.known.get(place);
-        let of_hold = self.dialect.value == KeyValue::Stamp && place.1 == self.lock_key;
+        let of_hold = self.dialect.value == KeyValue::Stamp && self.is_of_lock(place);
         let life = |life_ns: Option<u64>| life_ns.filter(|_| !of_hold);
         let expires_ms = |life_ns: Option<u64>| expires_ms(life_ns, wall.as_unix_ms());
         let ends_as_before =
@@ -314,6 +320,7 @@ fn what_is_read_from_commands_is_what_they_do() {
     let of_unknown = [
         "picklock:virtual:lock queue",
         "picklock:{virtual}:lock queue",
+        "picklock:{virtual}:other queue",
         "picklock:{virtual}:register ",
         "picklock:{virtual}:register:reader ",
     ];
