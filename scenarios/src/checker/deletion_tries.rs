@@ -13,7 +13,7 @@ use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
 use super::perseverance::passing;
 use super::story;
 use crate::span::rounded;
@@ -115,7 +115,7 @@ impl DeletionTries {
         let of_release = attempt.releasing;
         let it = self.nodes.entry((command.acquisition, command.node)).or_default();
         it.client = command.client;
-        if asks(command.intent.touch) {
+        if makes(command.intent.touch) {
             it.asks += 1;
             it.asked += 1;
             it.last_ns = command.invoke_ns;
@@ -136,7 +136,7 @@ impl DeletionTries {
     fn ends(&mut self, command: &CommandOp, seen: &EventView<'_>) {
         let place = (command.acquisition, command.node);
         let Some(it) = self.nodes.get_mut(&place) else { return };
-        if asks(command.intent.touch) && it.asks > 0 {
+        if makes(command.intent.touch) && it.asks > 0 {
             let what = seen.event.what;
             match what {
                 What::Answered { touch: Touch::None, .. } | What::Refused(_) => {
@@ -234,11 +234,6 @@ impl Deletions {
         let asked_ns = self.asked_ns.filter(|_| is_refused && !self.of_release && !self.mixed)?;
         Some(asked_ns.saturating_add(head.ttl_ns))
     }
-}
-
-/// Whether this asks for the key, and may get it.
-fn asks(touch: Touch) -> bool {
-    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
 }
 
 #[cfg(test)]

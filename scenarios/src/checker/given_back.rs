@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
-use history::{CommandOp, Event, Head, Touch, What};
+use history::{CommandOp, Event, Head, What};
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
 use super::story;
 use crate::span::rounded;
 
@@ -105,7 +105,7 @@ impl GivenBack {
                     self.open.remove(&place);
                 }
             }
-            What::Command { .. } if asks(command.intent.touch) && wants => {
+            What::Command { .. } if makes(command.intent.touch) && wants => {
                 let new = KeptGrant { client: command.client, ..KeptGrant::default() };
                 let it = self.open.entry(place).or_insert(new);
                 it.stood_still = false;
@@ -113,7 +113,7 @@ impl GivenBack {
                     self.asked_anew(place);
                 }
             }
-            What::Answered { touch, .. } if asks(touch) => {
+            What::Answered { touch, .. } if makes(touch) => {
                 let Some(it) = self.open.get_mut(&place).filter(|it| it.ended_ns.is_none()) else {
                     return;
                 };
@@ -174,11 +174,6 @@ impl GivenBack {
 /// When the key of a grant that was asked for at this time may be gone.
 fn due(sent_ns: u64, head: &Head) -> u64 {
     sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
-}
-
-/// Whether this asks for the lock, or grants it.
-fn asks(touch: Touch) -> bool {
-    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
 }
 
 #[cfg(test)]

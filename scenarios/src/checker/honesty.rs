@@ -18,7 +18,7 @@ use history::verdict::{Finding, Level, Witness};
 use history::{Answer, CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
 use crate::recipe::PROTECTED;
 use crate::workload;
@@ -26,12 +26,12 @@ use crate::workload;
 pub(super) const NAME: &str = "honesty";
 
 /// What is said of a release: see `docs/history.md`.
-const RELEASED: &str = "released";
+pub(super) const RELEASED: &str = "released";
 const EXPIRED: &str = "already expired";
 const TAKEN: &str = "taken by another";
 /// How it ends what is said of an acquisition where another has the lock.
 const HELD: &str = "held by another";
-const NOT_ITS_OWN: [&str; 2] = [EXPIRED, TAKEN];
+pub(super) const NOT_ITS_OWN: [&str; 2] = [EXPIRED, TAKEN];
 
 /// What an acquisition has done to the lock's key so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -433,11 +433,6 @@ fn may_make(touch: Touch) -> bool {
 /// Whether this lets the key live longer.
 fn extends(touch: Touch) -> bool {
     matches!(touch, Touch::Extend(1..))
-}
-
-/// Whether this makes the key.
-fn makes(touch: Touch) -> bool {
-    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
 }
 
 /// Whether this puts another value in the place of the key's, or may.

@@ -48,6 +48,11 @@ pub(super) fn keeps_from_sending(fault: Fault) -> bool {
     !matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
 }
 
+/// Whether this makes the key, or would.
+pub(super) fn makes(touch: Touch) -> bool {
+    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
+}
+
 /// One invariant, or a family of them.
 pub(super) trait Checker {
     /// Shows it the next event.

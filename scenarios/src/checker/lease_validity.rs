@@ -15,7 +15,7 @@ use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, frees};
 use super::story;
 use crate::span::rounded;
 
@@ -136,9 +136,7 @@ impl LeaseValidity {
 
     /// A command is sent that may give the key back.
     fn freed(&mut self, event: &Event, command: &CommandOp) {
-        let frees =
-            matches!(command.intent.touch, Touch::Delete | Touch::Unknown | Touch::Extend(0));
-        if !frees || !matches!(event.what, What::Command { .. }) {
+        if !frees(command.intent.touch) || !matches!(event.what, What::Command { .. }) {
             return;
         }
         let answers = self.answers.entry(command.acquisition).or_default();

@@ -8,11 +8,11 @@
 
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
-use history::{Event, Head, Touch, What};
+use history::{Event, Head, What};
 use picklock::env::Phase;
 use rustc_hash::FxHashMap;
 
-use super::interface::{Checker, EventView, HistoryEnd, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
 use crate::span::rounded;
 use crate::workload::DROPPED;
@@ -105,10 +105,7 @@ impl Checker for Perseverance {
                     _ => None,
                 };
                 self.tested |= it.failure.is_some();
-                let made = matches!(
-                    what,
-                    What::Answered { touch: Touch::Create(_) | Touch::Overwrite(_), .. }
-                );
+                let made = matches!(what, What::Answered { touch, .. } if makes(touch));
                 if let Some(command) = seen.command.filter(|it| made && !frees(it.intent.touch))
                     && command.invoke_ns >= it.round_ns
                 {
@@ -167,11 +164,6 @@ impl Perseverance {
         );
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
-}
-
-/// Whether this may give the lock back.
-fn frees(touch: Touch) -> bool {
-    matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
 }
 
 /// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.

@@ -13,17 +13,14 @@ use history::verdict::{Finding, Level, Verdict, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, verdict};
+use super::honesty::{NOT_ITS_OWN, RELEASED};
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
 use crate::span::rounded;
 use crate::workload::DROPPED;
 
 pub(super) const TOLD: &str = "quorum-told";
 pub(super) const AT_ONCE: &str = "release-told-at-once";
-
-/// What is said of a release: see `docs/history.md`.
-const RELEASED: &str = "released";
-const NOT_ITS_OWN: [&str; 2] = ["already expired", "taken by another"];
 
 /// The precision of a timer.
 const GRAIN_NS: u64 = 1_000_000;
@@ -325,11 +322,6 @@ impl NodeKeys {
     fn has_none(&self) -> bool {
         self.none_found > 0 && self.other_tries == 0
     }
-}
-
-/// Whether this makes the key.
-fn makes(touch: Touch) -> bool {
-    matches!(touch, Touch::Create(_) | Touch::Overwrite(_))
 }
 
 #[cfg(test)]

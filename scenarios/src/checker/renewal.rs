@@ -28,7 +28,6 @@ const FIFTHS: u64 = 3;
 const IDLE_PART: u64 = 4;
 /// So many refusals in a row show that a client asks the same connection again.
 const REFUSED_AGAIN: u32 = 2;
-
 /// So many tries in vain, one after the other, are too many for each to have waited for a connection.
 const TRIES: u32 = 4;
 
