@@ -184,6 +184,12 @@ pub trait Held: Send + Sync {
         None
     }
 
+    /// Renews it by hand: whether the recipe says that it may be relied on for as long as when it was acquired. None where
+    /// it cannot be asked for that.
+    fn extend(&self) -> Option<BoxFuture<'_, bool>> {
+        None
+    }
+
     /// Releases the lock.
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
 

@@ -55,7 +55,7 @@ pub trait Observed: Env {
 }
 
 /// No recipe runs more scripts.
-const SCRIPTS: usize = 4;
+const SCRIPTS: usize = 5;
 
 /// What it takes to understand the commands of a recipe.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,7 +75,7 @@ impl Dialect {
     /// Of a recipe with these scripts, and such values of its key.
     ///
     /// # Panics
-    /// Where there are more than four scripts.
+    /// Where there are more than five scripts.
     pub fn new(scripts: impl IntoIterator<Item = &'static Script>, value: KeyValue) -> Self {
         let mut known = [None; SCRIPTS];
         for (place, script) in scripts.into_iter().enumerate() {

@@ -150,6 +150,13 @@ pub struct BonusPoolPart {
 pub struct RegisterPart {
     /// How long a client works between reading the register and writing it.
     pub hold: Span,
+    /// In how many updates it does so, each in its share of that time; it looks at its lock before each write.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub steps: u32,
+    /// Whether it renews its lock by hand before each of them but the first, where the recipe does that, and relies on what
+    /// it is told: it looks before a write only where the renewal has failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extends: bool,
     /// How many acquisitions each task of a client makes, one after the other.
     #[serde(default = "once")]
     pub rounds: u32,

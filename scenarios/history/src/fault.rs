@@ -106,7 +106,7 @@ faults! {
     /// A connection broke.
     Reset "reset" Message                        [No No No No May No No No No],
     /// A server answered a request with an error, and did nothing.
-    Refuse "refuse" Message                      [No No No No No No No Needs No],
+    Refuse "refuse" Message                      [May No No No No No No Needs No],
     /// A client was cut off from a server, one way or both.
     Partition "partition" Client                 [Needs Needs No No May No No No No],
     /// Clocks run apart.

@@ -3,7 +3,7 @@
 //! Sound under its assumptions. See `core/src/fence.rs`.
 
 use picklock::OptionsError;
-use picklock::scripts::{COMPARE_AND_DELETE, TRY_FENCED};
+use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, TRY_FENCED};
 
 use super::shipped::{COMMON, Shipped, WaitStrategy};
 use super::{About, Params};
@@ -16,7 +16,7 @@ pub(super) static ABOUT: About = About {
         "clocks run apart by less than the drift allowance",
         "the server does not forget: no failover, no power loss",
     ],
-    scripts: || vec![&TRY_FENCED, &COMPARE_AND_DELETE],
+    scripts: || vec![&TRY_FENCED, &COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
     ..COMMON
 };
 

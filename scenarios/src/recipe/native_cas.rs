@@ -4,7 +4,6 @@
 //! compare and extend.
 
 use picklock::OptionsError;
-use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
 use super::shipped::{COMMON, Shipped, WaitStrategy, watched};
 use super::{About, Params};
@@ -13,7 +12,6 @@ pub(super) static ABOUT: About = About {
     name: "native-cas",
     how: "as single-watchdog, by SET IFEQ and DELEX or DELIFEQ; by scripts where the server has neither",
     native: true,
-    scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
     renewed: true,
     ..COMMON
 };

@@ -3,7 +3,7 @@
 //! Sound under its assumptions. See `core/src/single.rs`.
 
 use picklock::OptionsError;
-use picklock::scripts::{DELETE_AND_TELL, TRY};
+use picklock::scripts::{COMPARE_AND_EXTEND, DELETE_AND_TELL, TRY};
 
 use super::shipped::{COMMON, Shipped, WaitStrategy};
 use super::{About, Params};
@@ -11,7 +11,7 @@ use super::{About, Params};
 pub(super) static ABOUT: About = About {
     name: "notify",
     how: "as single, and the release publishes; a waiter listens, tries again, then sleeps for the TTL at most",
-    scripts: || vec![&TRY, &DELETE_AND_TELL],
+    scripts: || vec![&TRY, &DELETE_AND_TELL, &COMPARE_AND_EXTEND],
     ..COMMON
 };
 

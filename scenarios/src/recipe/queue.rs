@@ -4,6 +4,7 @@
 
 use picklock::OptionsError;
 use picklock::queue_scripts::{JOIN, LEAVE, LOOK, TAKE, keys_beside};
+use picklock::scripts::COMPARE_AND_EXTEND;
 
 use super::shipped::{COMMON, Shipped, WaitStrategy};
 use super::{About, Params};
@@ -20,7 +21,7 @@ pub(super) static ABOUT: About = About {
     fair: Some(0),
     // A key for which there can be no queue is refused when the lock is made.
     keys_beside: |key| keys_beside(key).map_or_else(|_| Vec::new(), Vec::from),
-    scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE],
+    scripts: || vec![&TAKE, &JOIN, &LOOK, &LEAVE, &COMPARE_AND_EXTEND],
     ..COMMON
 };
 

@@ -3,7 +3,6 @@
 //! Sound under its assumptions. See `core/src/held_lock/all_nodes.rs`.
 
 use picklock::OptionsError;
-use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
 use super::shipped::{Shipped, watched};
 use super::{About, Params, redlock};
@@ -12,7 +11,6 @@ pub(super) static ABOUT: About = About {
     name: "redlock-watchdog",
     how: "as redlock, with compare-and-extend on all nodes at a third of the TTL; a quorum renews it",
     renewed: true,
-    scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
     ..redlock::ABOUT
 };
 

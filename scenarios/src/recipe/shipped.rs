@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use picklock::env::Env;
 use picklock::options::{OptionsBuilder, Renewal};
+use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 use picklock::{
     Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
     Unprotected,
@@ -28,6 +29,7 @@ pub(super) const COMMON: About = About {
         "the server does not forget: no failover, no power loss",
     ],
     validity: Validity::Tracked,
+    scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
     ..article::COMMON
 };
 
@@ -242,6 +244,11 @@ impl<E: Env> Held for HeldGuard<E> {
 
     fn fence(&self) -> Option<u64> {
         self.guard.as_ref().and_then(Guard::fence).map(picklock::Fence::get)
+    }
+
+    fn extend(&self) -> Option<BoxFuture<'_, bool>> {
+        let guard = self.guard.as_ref()?;
+        Some(Box::pin(async move { guard.extend().await.is_ok() }))
     }
 
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome> {

@@ -3,7 +3,6 @@
 //! Sound under its assumptions. See `core/src/watchdog.rs`.
 
 use picklock::OptionsError;
-use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 
 use super::shipped::{COMMON, Shipped, WaitStrategy, watched};
 use super::{About, Params};
@@ -11,7 +10,6 @@ use super::{About, Params};
 pub(super) static ABOUT: About = About {
     name: "single-watchdog",
     how: "as single, with compare-and-extend at a third of the TTL and a notice of loss",
-    scripts: || vec![&COMPARE_AND_DELETE, &COMPARE_AND_EXTEND],
     renewed: true,
     ..COMMON
 };

@@ -199,7 +199,10 @@ impl Check<'_> {
                 let why = "after counts from a phase or a command".to_owned();
                 self.wrong("at.after", why, "leave it away")
             }
-            _ if at.after.is_some() && self.fault.whom() == Whom::Any => {
+            _ if at.after.is_some()
+                && self.fault.whom() == Whom::Any
+                && !self.fault.strikes_all() =>
+            {
                 let why =
                     "by then it is nobody's phase any more, so whom does it strike?".to_owned();
                 self.wrong("at.after", why, "add on = \"client 1\", \"holder\" or \"primary\"")

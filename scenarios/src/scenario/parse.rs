@@ -218,6 +218,10 @@ impl Scenario {
                 let why = "tasks is 0: a client does its work in one task at least".to_owned();
                 wrong("workload.register.tasks", why)
             }
+            WorkloadPart::Register(register) if register.steps == 0 => {
+                let why = "steps is 0: a client does its work in one step at least".to_owned();
+                wrong("workload.register.steps", why)
+            }
             WorkloadPart::Register(RegisterPart { drop: Some(drop), tasks, beside, .. })
                 if drop.ends && (*tasks > 1 || *beside > 0) =>
             {

@@ -10,7 +10,6 @@
 use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use history::{Texts, Update, What};
 use picklock::command::Command;
@@ -35,23 +34,13 @@ pub const REFUSED: &str = "refused: stale token";
 pub const LOST: &str = "lock lost";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
-    let RegisterPart { hold, rounds, think, fenced, stops, protects, spare, drop, .. } = *part;
-    let (key, hold, think) = (format!("{prefix}register"), hold.0, think.0);
-    let spare = spare.map(|spare| spare.0);
-    Register { key, node, hold, rounds, think, fenced, stops, protects, spare, drop }
+    Register { key: format!("{prefix}register"), node, part: part.clone() }
 }
 
 pub(super) struct Register {
     key: String,
     node: Node,
-    hold: Duration,
-    rounds: u32,
-    think: Duration,
-    fenced: bool,
-    stops: bool,
-    protects: bool,
-    spare: Option<Duration>,
-    drop: Option<DropPart>,
+    part: RegisterPart,
 }
 
 /// An update that has begun. Dropped before its end, as work is whose lock is lost, it has written nothing, or nobody knows.
@@ -167,8 +156,8 @@ impl Register {
         };
         if let Some(mut held) = acquired {
             env.mark(Mark::Phase(Phase::Hold));
-            let token = held.fence().filter(|_| self.fenced);
-            if self.protects
+            let token = held.fence().filter(|_| self.part.fenced);
+            if self.part.protects
                 && let Some(is_valid) = held.holding()
             {
                 self.protected(env, held, token, &*is_valid).await;
@@ -178,7 +167,7 @@ impl Register {
             if dropped.is_some_and(|drop| drop.guard) {
                 return drop_guard(env, held);
             }
-            match self.drop {
+            match self.part.drop {
                 Some(DropPart { release: true, .. }) => drop_release(env, held).await,
                 _ => release(env, held).await,
             }
@@ -196,10 +185,7 @@ impl Register {
     ) {
         let release = AtomicU32::new(0);
         let work = async {
-            if let Some((update, read)) = self.begin(env, token).await {
-                env.sleep(self.hold).await;
-                self.finish(env, update, read, token, is_valid()).await;
-            }
+            self.work(env, token, None, is_valid).await;
             release.store(env.invoke(What::Release), Ordering::Relaxed);
         };
         let outcome = held.protect(Box::pin(work)).await;
@@ -217,25 +203,47 @@ impl Register {
         held: &mut dyn Held,
         token: Option<u64>,
     ) {
-        let Some((update, read)) = self.begin(env, token).await else { return };
-        if self.stops && held.holding().is_some() {
+        if self.part.stops && held.holding().is_some() {
             // The lock stops the work, its write included, so the work does not look itself.
-            let work = async {
-                env.sleep(self.hold).await;
-                self.finish(env, update, read, token, true).await;
-            };
-            held.run(Box::pin(work)).await;
+            held.run(Box::pin(self.work(env, token, None, &|| true))).await;
             return;
         }
-        env.sleep(self.hold).await;
-        self.finish(env, update, read, token, self.may_write(held)).await;
+        let held = &*held;
+        self.work(env, token, Some(held), &|| self.may_write(held)).await;
+    }
+
+    /// The work, step by step, until it may not go on.
+    async fn work<W: Observed>(
+        &self,
+        env: &Recorded<W>,
+        token: Option<u64>,
+        held: Option<&dyn Held>,
+        may_write: &(dyn Fn() -> bool + Send + Sync),
+    ) {
+        let mut extended = false;
+        for nth in 1..=self.part.steps {
+            let Some((update, read)) = self.begin(env, token).await else { return };
+            env.sleep(self.part.hold.0 / self.part.steps).await;
+            let written = self.finish(env, update, read, token, extended || may_write()).await;
+            if !written || nth == self.part.steps {
+                return;
+            }
+            extended = match held.filter(|_| self.part.extends).and_then(Held::extend) {
+                Some(extend) => extend.await,
+                None => false,
+            };
+            if !(extended || may_write()) {
+                return;
+            }
+        }
     }
 
     /// The last look before a write: whether the lock is valid, or has as much validity left as the work is to have.
     fn may_write(&self, held: &dyn Held) -> bool {
-        match (self.spare, held.remaining()) {
-            (Some(spare), Some(left)) => left >= spare,
-            _ => held.is_valid(),
+        // A lock that is asked for more may learn more: without need it is asked one thing.
+        match self.part.spare.and_then(|spare| Some((spare.0, held.remaining()?))) {
+            Some((spare, left)) => left >= spare,
+            None => held.is_valid(),
         }
     }
 
@@ -254,6 +262,7 @@ impl Register {
         None
     }
 
+    /// The end of an update; whether the next may follow.
     async fn finish<W: Observed>(
         &self,
         env: &Recorded<W>,
@@ -261,19 +270,23 @@ impl Register {
         read: i64,
         token: Option<u64>,
         is_valid: bool,
-    ) {
+    ) -> bool {
         if !is_valid {
-            return pending.not(LOST);
+            pending.not(LOST);
+            return false;
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
         let update = Update { read, written: read.saturating_add(1), token };
         pending.writing = Some(update);
-        match self.write(env, token, update.written).await {
+        let written = self.write(env, token, update.written).await;
+        let goes_on = matches!(written, Ok(true));
+        match written {
             Ok(true) => pending.done(update),
             Ok(false) => pending.not(REFUSED),
             Err(error) if error.is_indeterminate() => pending.unknown(update, &error.to_string()),
             Err(error) => pending.not(&error.to_string()),
         }
+        goes_on
     }
 }
 
@@ -284,12 +297,12 @@ impl<W: Observed> Workload<W> for Register {
 
     fn task(&self, mut process: Process<W>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            for round in 0..self.rounds {
-                if round > 0 && !self.think.is_zero() {
-                    process.env.sleep(self.think).await;
+            for round in 0..self.part.rounds {
+                if round > 0 && !self.part.think.0.is_zero() {
+                    process.env.sleep(self.part.think.0).await;
                 }
                 let env = process.env.begin_acquisition();
-                let dropped = self.drop.filter(|drop| drop.strikes(round));
+                let dropped = self.part.drop.filter(|drop| drop.strikes(round));
                 let drained = env.during(self.round(&env, &*process.handle, dropped)).await;
                 if dropped.is_some_and(|drop| drop.ends) {
                     drained.await;

@@ -36,6 +36,8 @@ pub enum Recovery<H> {
     Revive(u32),
     /// These messages are delivered.
     Deliver(H),
+    /// The requests of this client (0: of any) are no longer struck by this cue's fault.
+    Disarm(u32, u32),
 }
 
 impl<H> Default for Cues<H> {

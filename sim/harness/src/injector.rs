@@ -47,8 +47,11 @@ pub trait Injector {
     fn cut(&mut self, client: u32, ways: Ways, cue: &Staged);
     /// It reaches them again.
     fn mend(&mut self, client: u32);
-    /// The next request of this client (0: of any), or the reply to it, is struck by this cue's fault.
+    /// The next request of this client (0: of any), or the reply to it, is struck by this cue's fault; where that lasts,
+    /// all its requests are until it is disarmed.
     fn arm(&mut self, client: u32, cue: u32);
+    /// Its requests are no longer struck by this cue's fault.
+    fn disarm(&mut self, client: u32, cue: u32);
     /// What was held back is delivered, in order.
     fn deliver(&mut self, held: Self::Held);
     /// From now on a client's clocks run faster by so many parts per million, or slower.
@@ -268,7 +271,13 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
             lasts(world, staged, client, Recovery::Mend(client));
         }
         Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset | Fault::Refuse => {
-            world.arm(client, cue)
+            // What lasts is not the fate of the one who came to its place.
+            let client =
+                if staged.strikes_all() && staged.whom() == Whom::Any { 0 } else { client };
+            world.arm(client, cue);
+            if staged.strikes_all() {
+                lasts(world, staged, client, Recovery::Disarm(client, cue));
+            }
         }
         Fault::Drift => match staged.ppm.unwrap_or(0) {
             ppm if of_server => world.strike_server(server, ServerFault::Drift(ppm)),
@@ -315,5 +324,6 @@ pub fn end<I: Injector>(world: &mut I, end: Recovery<I::Held>) {
         Recovery::Mend(client) => world.mend(client),
         Recovery::Revive(client) => world.revive(client),
         Recovery::Deliver(held) => world.deliver(held),
+        Recovery::Disarm(client, cue) => world.disarm(client, cue),
     }
 }

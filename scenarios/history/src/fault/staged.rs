@@ -141,6 +141,11 @@ impl Staged {
         self.whom() == Whom::Holder || self.loses_hold
     }
 
+    /// Whether it strikes all requests while it lasts, and not only the next.
+    pub fn strikes_all(&self) -> bool {
+        self.kind == Fault::Refuse && self.lasts.is_some()
+    }
+
     /// Whether it is a server's clock that goes wrong.
     pub fn is_of_server_clock(&self) -> bool {
         self.kind.strikes() == Strikes::Either && self.whom().is_server()

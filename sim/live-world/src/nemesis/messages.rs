@@ -46,8 +46,11 @@ impl Locked<'_> {
         let is_theirs = |(whose, _): &mut (u32, u32)| *whose == client || *whose == 0;
         let armed: Vec<(u32, u32)> = self.state.messages.armed.extract_if(.., is_theirs).collect();
         let cues = self.state.cues.all();
-        for (_, place) in armed {
+        for (whose, place) in armed {
             let Some(cue) = cues.get(place as usize) else { continue };
+            if cue.strikes_all() {
+                self.state.messages.armed.push((whose, place));
+            }
             let write = self.writes_strike(place, client, cue);
             for (nth, action) in self.actions(cue, client).into_iter().enumerate() {
                 let rule = Rule::new(action).client(ClientId(client)).node(node);

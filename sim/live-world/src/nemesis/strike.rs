@@ -95,6 +95,10 @@ impl Injector for Locked<'_> {
         self.state.messages.armed.push((client, cue));
     }
 
+    fn disarm(&mut self, client: u32, cue: u32) {
+        self.state.messages.armed.retain(|armed| *armed != (client, cue));
+    }
+
     fn deliver(&mut self, gate: usize) {
         self.state.messages.gates[gate].open();
     }

@@ -85,6 +85,9 @@ impl Simulation {
                 continue;
             }
             let cue = &cues[place as usize];
+            if cue.strikes_all() {
+                self.nemesis.armed.push((whose, place));
+            }
             if cue.kind == Fault::Delay {
                 delay_ns += self.staged_delay(call, conn, place, cue);
             } else {

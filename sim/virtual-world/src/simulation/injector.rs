@@ -94,6 +94,10 @@ impl Injector for Simulation {
         self.nemesis.armed.push((client, cue));
     }
 
+    fn disarm(&mut self, client: u32, cue: u32) {
+        self.nemesis.armed.retain(|armed| *armed != (client, cue));
+    }
+
     fn deliver(&mut self, StalledDirection { conn, direction }: StalledDirection) {
         for call in self.network.take_stalled(conn, direction) {
             self.send_on(conn, direction, call);

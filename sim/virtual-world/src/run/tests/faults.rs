@@ -153,6 +153,30 @@ fn a_time_is_met_on_time_and_a_holder_is_waited_for() {
 }
 
 #[test]
+fn a_refusal_that_lasts_meets_all_that_is_sent() {
+    let fault = "[[fault]]\nkind = \"refuse\"\nat = { phase = \"hold\" }\nfor = \"200ms\"\nerror = \"loading\"\n";
+    let (_, history) = run(&scenario("single", fault));
+    let all = strikes(&history);
+    let (begin_ns, end_ns) = (all[0].at_ns, phases(&history, Phase::Hold)[0].at_ns + 200_000_000);
+    let refused = |it: &&Event| match it.what {
+        What::Refused(why) => history.texts.get(why).starts_with("LOADING"),
+        _ => false,
+    };
+    let refused: Vec<&Event> = history.events.iter().filter(refused).collect();
+    assert_eq!(refused.len(), all.len());
+    let clients: BTreeMap<u32, ()> = refused.iter().map(|it| (it.client, ())).collect();
+    assert!(clients.len() > 1, "who has come to the place is not the only one: {clients:?}");
+    assert!(all.iter().all(|it| (begin_ns..end_ns + 5_000_000).contains(&it.at_ns)));
+    let answered = |it: &&Event| matches!(it.what, What::Answered { .. });
+    let within = |it: &&Event| (begin_ns + 5_000_000..end_ns).contains(&it.at_ns);
+    assert_eq!(history.events.iter().filter(answered).filter(within).count(), 0);
+    // Of one who is named it meets no other.
+    let (_, history) = run(&scenario("single", &fault.replace("at =", "on = \"holder\"\nat =")));
+    let all = strikes(&history);
+    assert!(all.iter().all(|it| it.client == all[0].client), "{all:?}");
+}
+
+#[test]
 fn a_chance_is_met_as_often_as_it_says() {
     let fault = |chance: &str| {
         format!("[[fault]]\nkind = \"delay\"\nat = {{ chance = {chance} }}\nfor = \"1ms\"\n")
