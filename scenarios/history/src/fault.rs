@@ -126,6 +126,8 @@ faults! {
     ForeignList "foreign-list" Server            [Needs No No No No No No No No],
     /// A server stood still: it answered nobody, and then did all that it had been sent.
     Stall "server-stall" Server                  [Needs No No No No No No No No],
+    /// A server was full: it refused commands that may take memory, and carried out the others.
+    Full "server-full" Server                    [Needs No No No No No No No No],
     /// A replica that had caught up took the primary's place, which follows it from then on: it keeps its connections,
     /// and refuses writes.
     Switchover "switchover" Server               [No No No No No May No No No],
@@ -192,6 +194,7 @@ impl Fault {
             }
             Self::ForeignList => format!("keeps a list under the lock's key{}", lasts("for")),
             Self::Stall => format!("has the server stand still{}", lasts("for")),
+            Self::Full => format!("lets the server have no memory left{}", lasts("for")),
             Self::Switchover => "makes a replica the primary, and the primary a replica".to_owned(),
             Self::SplitBrain => {
                 format!("has a replica take the place of the server, which goes on{}", lasts("for"))

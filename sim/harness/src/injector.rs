@@ -83,6 +83,11 @@ pub enum ServerFault {
         /// For how long.
         for_ns: u64,
     },
+    /// It has no memory left for so many nanoseconds.
+    Fill {
+        /// For how long.
+        for_ns: u64,
+    },
     /// A replica that has caught up takes the place of this server, the primary, which becomes a replica and keeps its
     /// connections.
     Switchover {
@@ -112,6 +117,11 @@ pub enum ServerFault {
         /// When, in nanoseconds from its end.
         for_ns: u64,
     },
+}
+
+/// The command that leaves a server so many bytes for its keys; 0: as many as there are.
+pub const fn memory(bytes: &str) -> [&str; 4] {
+    ["CONFIG", "SET", "maxmemory", bytes]
 }
 
 /// What an operator keeps under a lock's key.
@@ -296,6 +306,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
             world.strike_server(server, ServerFault::Occupy { with, for_ns });
         }
         Fault::Stall => world.strike_server(server, ServerFault::Stall { for_ns }),
+        Fault::Full => world.strike_server(server, ServerFault::Fill { for_ns }),
         Fault::Switchover => world.strike_server(server, ServerFault::Switchover { to }),
         Fault::SplitBrain => {
             // Who has come to its place stays with the old primary; where nobody has, anybody may.

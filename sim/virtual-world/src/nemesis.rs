@@ -34,6 +34,8 @@ pub(super) enum PlannedFault {
     WakeServer(u32),
     /// What is no lock's under the lock's key of a server goes.
     ClearKey(u32),
+    /// A server that was full has room again.
+    MakeRoom(u32),
     /// The old primary that has gone on beside the new one becomes its replica.
     StepDown,
     /// A replica takes the primary's place, which starts again so much later.

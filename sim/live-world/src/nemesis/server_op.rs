@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 
-use harness::injector::ServerFault;
+use harness::injector::{self, ServerFault};
 use history::What;
 use history::fault::Fault;
 use picklock::env::Node;
@@ -36,6 +36,8 @@ pub(super) enum ServerAction {
     Wake { server: usize },
     /// What is no lock's under the lock's key goes.
     ClearKey { server: usize },
+    /// It has memory again.
+    MakeRoom { server: usize },
     /// The old primary that went on for this client becomes the replica of the new one.
     StepDown { keeps: u32 },
     /// A replica takes its place; it is started again so much later.
@@ -80,6 +82,11 @@ impl LiveNemesis {
             ServerAction::ClearKey { server } => {
                 // A server that has ended meanwhile has nothing left of it, or keeps it: then the run says so.
                 return deployment.evict(server).await.map_err(|error| error.to_string());
+            }
+            ServerAction::MakeRoom { server } => {
+                // One that has been started anew meanwhile has it already.
+                let room = deployment.command(server, &injector::memory("0")).await;
+                return room.map(drop).map_err(|error| error.to_string());
             }
             ServerAction::StepDown { keeps } => {
                 let upstream = deployment.upstream(Node(0));
@@ -129,6 +136,14 @@ impl LiveNemesis {
                 }
                 deployment.stall(server).await.map_err(|error| error.to_string())?;
                 self.schedule(ServerAction::Wake { server }, for_ns);
+            }
+            ServerFault::Fill { for_ns } => {
+                if !deployment.serves(server)
+                    || deployment.command(server, &injector::memory("1")).await.is_err()
+                {
+                    return Ok(());
+                }
+                self.schedule(ServerAction::MakeRoom { server }, for_ns);
             }
             ServerFault::Switchover { to } => return self.switch_over(deployment, op, to).await,
             ServerFault::SplitBrain { to, keeps, for_ns } => {

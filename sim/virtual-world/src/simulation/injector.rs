@@ -9,7 +9,7 @@
 //! else when it is back, or by its silence.
 
 use harness::cues::{Cues, Recovery};
-use harness::injector::{ForeignValue, Injector, ServerFault};
+use harness::injector::{self, ForeignValue, Injector, ServerFault};
 use history::fault::{Chance, Fault, Staged, Ways};
 use redis_model::model::Termination;
 use resp::Reply;
@@ -136,6 +136,11 @@ impl Injector for Simulation {
                 self.nemesis.note(0, node, Fault::Stall, for_ns);
                 self.plan_in(for_ns, PlannedFault::WakeServer(server));
             }
+            ServerFault::Fill { for_ns } if it.serves() => {
+                it.execute_at_once(now_ns, &injector::memory("1").map(str::as_bytes));
+                self.nemesis.note(0, node, Fault::Full, for_ns);
+                self.plan_in(for_ns, PlannedFault::MakeRoom(server));
+            }
             ServerFault::Switchover { to } if it.serves() => self.switch_over(to),
             ServerFault::SplitBrain { to, keeps, for_ns } if it.is_up() => {
                 self.split(to, keeps, for_ns);
@@ -157,6 +162,7 @@ impl Injector for Simulation {
             | ServerFault::Flush
             | ServerFault::Occupy { .. }
             | ServerFault::Stall { .. }
+            | ServerFault::Fill { .. }
             | ServerFault::Switchover { .. }
             | ServerFault::SplitBrain { .. }
             | ServerFault::End { .. } => {}
@@ -283,6 +289,14 @@ impl Simulation {
             let now_ns = self.time.now_ns();
             self.servers[server].execute_at_once(now_ns, &[b"DEL", &key]);
             self.servers.after_command(server, &mut self.time, &mut self.choices);
+        }
+    }
+
+    /// A server that was full has room again. One that has been started anew meanwhile has it already.
+    pub(crate) fn make_room(&mut self, server: u32) {
+        if self.servers[server].is_up() {
+            let now_ns = self.time.now_ns();
+            self.servers[server].execute_at_once(now_ns, &injector::memory("0").map(str::as_bytes));
         }
     }
 

@@ -83,6 +83,7 @@ impl Simulation {
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::WakeServer(server) => self.wake_server(server),
             PlannedFault::ClearKey(server) => self.clear_key(server),
+            PlannedFault::MakeRoom(server) => self.make_room(server),
             PlannedFault::StepDown => self.step_down(),
             PlannedFault::Promote { to, for_ns } => {
                 let old = self.servers.primary;
@@ -99,6 +100,7 @@ impl Simulation {
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::WakeServer(server) => self.wake_server(server),
             PlannedFault::ClearKey(server) => self.clear_key(server),
+            PlannedFault::MakeRoom(server) => self.make_room(server),
             PlannedFault::StepDown => self.step_down(),
             PlannedFault::Promote { to, .. } => {
                 let old = self.servers.primary;

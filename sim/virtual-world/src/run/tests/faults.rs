@@ -196,6 +196,7 @@ fn takes(fault: Fault) -> &'static str {
     match fault {
         Fault::Pause
         | Fault::Stall
+        | Fault::Full
         | Fault::Failover
         | Fault::SplitBrain
         | Fault::PowerLoss
@@ -229,7 +230,10 @@ fn every_kind_strikes_once_meets_a_hold_and_is_put_right() {
             assert_eq!(kind, fault);
             assert!(in_hold(struck), "{fault:?}");
             let of_server = fault.loses_keys()
-                || matches!(fault, Fault::ClockStep | Fault::Stall | Fault::Switchover);
+                || matches!(
+                    fault,
+                    Fault::ClockStep | Fault::Stall | Fault::Full | Fault::Switchover
+                );
             assert_eq!(node, of_server.then_some(0), "{fault:?}");
             assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{fault:?}");
             assert!(
