@@ -38,6 +38,7 @@ mod renewal;
 pub mod story;
 mod vacuity;
 mod wake_up;
+mod work_told;
 
 use history::verdict::{Finding, Level, Verdict};
 use history::{Event, Head, History, Texts};
@@ -62,11 +63,12 @@ const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
-static ALL: [(MakeChecker, Kinds); 24] = [
+static ALL: [(MakeChecker, Kinds); 25] = [
     (ownership::checker, LOCK_COMMANDS | OTHERS),
     (mutual_exclusion::checker, OTHERS),
-    (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | OTHERS),
+    (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | at(RenewBeforeSend) | OTHERS),
     (honesty::checker, LOCK_COMMANDS | at(Wait) | OTHERS),
+    (work_told::checker, OTHERS),
     (quorum_told::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),
     (register::checker, at(HoldBeforeWrite) | OTHERS),

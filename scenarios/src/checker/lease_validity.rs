@@ -3,8 +3,8 @@
 //! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
 //! validity's end as then known to it, and before it has learnt of the loss or begun the release. It learns of a
 //! loss before that end only where no quorum of the servers, by the last answer of each, has its key. Who has
-//! renewed a lock on one server in time knows that it has it for half of the TTL from when it asked, whatever end it has
-//! noted. And nobody relies on a lock to the very end of its key, by the requests that have made or extended
+//! renewed a lock in time, and of several servers more than half of which have said so at once, knows that it has it for half
+//! of the TTL from when it asked, whatever end it has noted. Nor is its work told before that end that the lock is lost. And nobody relies on a lock to the very end of its key, by the requests that have made or extended
 //! it: it subtracts what clocks may run apart, unless one of them has run off by then. All that can be said only
 //! where nothing comes between a decision and its stamp.
 
@@ -18,6 +18,10 @@ use picklock::env::Phase;
 use super::interface::{Checker, EventView, HistoryEnd, frees};
 use super::story;
 use crate::span::rounded;
+use crate::workload::LOST;
+
+/// An answer within this part of a TTL comes at once.
+const AT_ONCE: u64 = 20;
 
 /// Until when an acquisition may be relied on, and whether that is over.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +30,9 @@ struct LeaseEnd {
     /// By the renewals that were answered in time it surely has the lock until then.
     renewed_until_ns: u64,
     ended_by: Option<&'static str>,
+    /// When its last renewal began, and which servers have granted that at once.
+    round_ns: u64,
+    granted: u64,
 }
 
 /// Whether a server has an acquisition's key, by its last answer.
@@ -64,14 +71,20 @@ impl Checker for LeaseValidity {
         let Event { at_ns, acquisition, .. } = *event;
         if let Some(command) = &seen.command {
             self.freed(event, command);
-            self.renewed(event, command);
+            self.renewed(event, command, seen.head);
             return self.answered(event, command);
         }
         match event.what {
             What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
             What::ValidUntil(until_ns) => {
                 self.relies(event, until_ns, seen.head);
-                let none = LeaseEnd { until_ns, renewed_until_ns: 0, ended_by: None };
+                let none = LeaseEnd {
+                    until_ns,
+                    renewed_until_ns: 0,
+                    ended_by: None,
+                    round_ns: u64::MAX,
+                    granted: 0,
+                };
                 let lease = self.leases.entry(acquisition).or_insert(none);
                 // What became known too late does not bring it back.
                 if at_ns < lease.until_ns {
@@ -90,6 +103,10 @@ impl Checker for LeaseValidity {
             What::Acquired => self.acts(event, "took the lock for its own"),
             What::Take | What::Update => self.acts(event, "began to use the resource"),
             What::Phase(Phase::HoldBeforeWrite) => self.acts(event, "decided to write"),
+            What::Phase(Phase::RenewBeforeSend) => self.renews(acquisition, at_ns),
+            What::NotUpdated(why) | What::NotTaken(why) if seen.texts.get(why) == LOST => {
+                self.told_lost(event);
+            }
             _ => {}
         }
     }
@@ -170,25 +187,44 @@ impl LeaseValidity {
         }
     }
 
+    /// A renewal begins.
+    fn renews(&mut self, acquisition: u32, at_ns: u64) {
+        if let Some(lease) = self.leases.get_mut(&acquisition) {
+            (lease.round_ns, lease.granted) = (at_ns, 0);
+        }
+    }
+
     /// A renewal is answered with yes. The other half of the TTL is for clocks that run off, and for the drift allowance.
-    fn renewed(&mut self, event: &Event, command: &CommandOp) {
+    fn renewed(&mut self, event: &Event, command: &CommandOp, head: &Head) {
         let What::Answered { touch: Touch::Extend(ttl_ns), .. } = event.what else { return };
         let Some(lease) = self.leases.get_mut(&command.acquisition) else { return };
         // An answer that comes when the validity is over comes too late.
-        if event.at_ns < lease.until_ns.max(lease.renewed_until_ns) {
-            let until_ns = command.invoke_ns.saturating_add(ttl_ns / 2);
-            lease.renewed_until_ns = lease.renewed_until_ns.max(until_ns);
+        if event.at_ns >= lease.until_ns.max(lease.renewed_until_ns) {
+            return;
         }
+        let mut from_ns = command.invoke_ns;
+        if head.resource != Some(1) {
+            // Of several servers, more than half have to say so in one round, and as soon as they are asked: nobody has to
+            // wait for the others.
+            let at_once = event.at_ns - command.invoke_ns <= head.ttl_ns / AT_ONCE;
+            if command.invoke_ns < lease.round_ns || !at_once {
+                return;
+            }
+            lease.granted |= 1 << command.node.min(63);
+            if head.resource.is_none_or(|servers| 2 * lease.granted.count_ones() <= servers.into())
+            {
+                return;
+            }
+            from_ns = lease.round_ns;
+        }
+        lease.renewed_until_ns = lease.renewed_until_ns.max(from_ns.saturating_add(ttl_ns / 2));
     }
 
     /// A client has learnt that the lock is lost.
     fn gave_up(&mut self, event: &Event, head: &Head) {
         let Event { at_ns, client, acquisition, .. } = *event;
-        let one_server = head.resource == Some(1);
-        let is_valid = |it: &LeaseEnd| {
-            let renewed = one_server && at_ns < it.renewed_until_ns;
-            it.ended_by.is_none() && (at_ns < it.until_ns || renewed)
-        };
+        let is_valid =
+            |it: &LeaseEnd| it.ended_by.is_none() && at_ns < it.until_ns.max(it.renewed_until_ns);
         // The servers of the lock come before that of the resource. Without one their number is not known.
         let (Some(servers), true) =
             (head.resource, self.leases.get(&acquisition).is_some_and(is_valid))
@@ -209,6 +245,20 @@ impl LeaseValidity {
             );
             story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
+    }
+
+    /// Its work is told that the lock is lost.
+    fn told_lost(&mut self, event: &Event) {
+        let Event { at_ns, client, acquisition, .. } = *event;
+        let Some(lease) = self.leases.get(&acquisition) else { return };
+        if lease.ended_by.is_some() || at_ns >= lease.until_ns || self.drifting {
+            return;
+        }
+        let summary = format!(
+            "the work of client {client} was told that its lock was lost, though it may rely on it for another {}",
+            rounded(lease.until_ns - at_ns)
+        );
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
     fn acts(&mut self, event: &Event, did: &str) {

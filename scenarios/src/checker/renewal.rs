@@ -1,7 +1,7 @@
 //! Renewal: a hold that is to be renewed does not end because nobody tried.
 //!
-//! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had neither
-//! tried nor waited for an answer in the last three fifths of a TTL; where nothing kept its messages from the server, to try
+//! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had not
+//! tried in the last three fifths of a TTL, be it that it waited for an answer; where nothing kept its messages from the server, to try
 //! is to send something, and who has tried in vain tries again before the last quarter. Other renewals that were tried in
 //! vain say nothing of the lock, unless the server refused all of them, time and again, and served others meanwhile: who
 //! asks the same connection again gets the same answer. Nor is a hold renewed for longer than the longest that the recipe is
@@ -241,7 +241,10 @@ impl Renewals {
         let Some(until_ns) = it.until_ns.filter(|until_ns| *until_ns <= at_ns) else { return };
         let idle_ns = until_ns.saturating_sub(moved_ns);
         let refused = refusals.filter(|it| it.count >= REFUSED_AGAIN && it.others_served);
-        if it.excused || it.open > 0 {
+        let most_ns = head.ttl_ns / 5 * FIFTHS;
+        // Who waits for an answer is blamed only where that takes longer than any call may.
+        let waits = it.open > 0 && (idle_ns <= most_ns || it.hindered_ns.is_some());
+        if it.excused || waits {
             return;
         }
         // A hold that has a longest is not renewed beyond it.
@@ -256,11 +259,13 @@ impl Renewals {
             );
             return story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
-        let most_ns = head.ttl_ns / 5 * FIFTHS;
         // What it did not send before, no fault had kept it from sending.
         let free_until_ns = it.hindered_ns.unwrap_or(u64::MAX).min(until_ns);
         let silent_ns = free_until_ns.saturating_sub(it.heard_ns);
-        let (at_ns, what, text, for_ns) = if idle_ns > most_ns {
+        let (at_ns, what, text, for_ns) = if it.open > 0 {
+            let text = "waits for an answer, and does nothing more to renew its lock";
+            (moved_ns, "had waited for one answer", text, idle_ns)
+        } else if idle_ns > most_ns {
             (moved_ns, "had not tried to renew it", "does nothing to renew its lock", idle_ns)
         } else if silent_ns > head.ttl_ns / 2 && it.tries >= TRIES {
             let text = "sends nothing to renew its lock";
@@ -340,8 +345,14 @@ mod tests {
 
     #[test]
     fn who_waits_for_an_answer_tries() {
-        let open = held().phase(1, 400, Phase::RenewBeforeSend).sends(1, 401, EXTEND);
-        assert_eq!(outcome(open.lost(1, 1_100)), Held);
+        let open = |at_ns| {
+            let tape = held().phase(1, 400, Phase::RenewBeforeSend).sends(1, at_ns, EXTEND);
+            tape.lost(1, 1_100)
+        };
+        assert_eq!(outcome(open(500)), Held);
+        assert_eq!(outcome(open(499)), Violated, "no call may take so long");
+        let stalled = open(499).struck_for(Fault::Stall, 0, 450..460);
+        assert_eq!(outcome(stalled), Held, "it may not reach the server");
         let unanswered = |end_ns| {
             let tape = held().phase(1, 400, Phase::RenewBeforeSend);
             tape.command(1, 401..end_ns, EXTEND, None).lost(1, 1_100)

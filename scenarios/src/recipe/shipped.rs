@@ -16,7 +16,7 @@ use picklock::{
 
 use super::{
     About, Acquired, BoxFuture, Drained, Handle, Held, NotHeld, PROTECTED, Params, Recipe,
-    ReleaseOutcome, Validity, article,
+    ReleaseOutcome, STOPPED, UNPROTECTED, Validity, article,
 };
 use crate::call::within;
 
@@ -38,8 +38,8 @@ pub(super) fn watched(params: &Params) -> Renewal {
     Renewal { every: params.ttl / 3, max_hold: params.max_hold }
 }
 
-/// Longer than any run: the retries end the wait.
-const NO_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+/// As users say that they want to wait for ever: the retries end the wait.
+const NO_DEADLINE: Duration = Duration::MAX;
 
 /// How to come to the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,14 +126,12 @@ impl Shipped {
         as_long: Duration,
         wait: impl Fn(Duration) -> W,
     ) -> Result<Guard<E>, NotAcquired> {
+        let Some(give_up) = self.params.give_up else { return wait(as_long).await };
         let end = env.now().after(as_long);
         loop {
-            let left = end.since(env.now());
-            let once = self.params.give_up.unwrap_or(left).min(left);
-            let waited = wait(once).await;
+            let waited = wait(end.since(env.now()).min(give_up)).await;
             let gave_up = matches!(waited, Err(NotAcquired::Deadline { .. }));
-            let asks_anew = gave_up && self.params.give_up.is_some();
-            if !asks_anew || end.since(env.now()).is_zero() {
+            if !gave_up || end.since(env.now()).is_zero() {
                 return waited;
             }
         }
@@ -230,7 +228,7 @@ fn told(released: Released) -> ReleaseOutcome {
 
 /// The work was stopped, and its lock dropped with it.
 fn lost() -> ReleaseOutcome {
-    ReleaseOutcome::Unknown("dropped when it was lost".to_owned())
+    ReleaseOutcome::Unknown(STOPPED.to_owned())
 }
 
 impl<E: Env> Held for HeldGuard<E> {
@@ -271,6 +269,9 @@ impl<E: Env> Held for HeldGuard<E> {
             let Some(guard) = self.guard else { return lost() };
             match guard.protect(|_| work).await {
                 Ok(()) => ReleaseOutcome::Answered(PROTECTED),
+                Err(Unprotected::Done { released: Released::Unknown(error), .. }) => {
+                    ReleaseOutcome::Unknown(format!("{UNPROTECTED}{error}"))
+                }
                 Err(Unprotected::Done { released, .. }) => told(released),
                 Err(Unprotected::Stopped(_)) => lost(),
             }

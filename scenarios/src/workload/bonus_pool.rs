@@ -11,7 +11,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::reply::Reply;
 
-use super::{Process, Workload, acquire, call, number, release};
+use super::{LOST, Process, Workload, acquire, call, number, release};
 use crate::recipe::{BoxFuture, Held};
 use crate::record::{Observed, Recorded};
 use crate::scenario::BonusPoolPart;
@@ -48,7 +48,7 @@ impl BonusPool {
         }
         env.sleep(self.hold).await;
         if !held.is_valid() {
-            return not("lock lost");
+            return not(LOST);
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
         let answer = call(env, NODE, Command::new("DECR").arg(&self.key)).await;

@@ -32,6 +32,8 @@ pub const INITIAL: i64 = 0;
 pub const REFUSED: &str = "refused: stale token";
 /// What an update says whose lock was lost before it wrote.
 pub const LOST: &str = "lock lost";
+/// What it says where less validity was left than it was to have.
+const SCANT: &str = "too little validity left";
 
 pub(super) fn workload(part: &RegisterPart, prefix: &str, node: Node) -> Register {
     Register { key: format!("{prefix}register"), node, part: part.clone() }
@@ -272,7 +274,7 @@ impl Register {
         is_valid: bool,
     ) -> bool {
         if !is_valid {
-            pending.not(LOST);
+            pending.not(if self.part.spare.is_some() { SCANT } else { LOST });
             return false;
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
