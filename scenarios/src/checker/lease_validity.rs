@@ -1,12 +1,12 @@
 //! Lease validity: no client acts on a lock that it knows to be over, and none gives up one that it knows to have.
 //!
 //! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
-//! validity's end as then known to it, and before it has learnt of the loss or begun the release. It learns of a
-//! loss before that end only where no quorum of the servers, by the last answer of each, has its key. Who has
-//! renewed a lock in time, and of several servers more than half of which have said so at once, knows that it has it for half
-//! of the TTL from when it asked, whatever end it has noted. Nor is its work told before that end that the lock is lost. And nobody relies on a lock to the very end of its key, by the requests that have made or extended
-//! it: it subtracts what clocks may run apart, unless one of them has run off by then. All that can be said only
-//! where nothing comes between a decision and its stamp.
+//! validity's end as then known to it, and before it has learnt of the loss or begun the release; nor is its work told before
+//! that end that the lock is lost. It learns of a loss before that end only where no quorum of the servers, by the last answer
+//! of each, has its key. Who has renewed a lock in time, and of several servers on more than half of them at once, knows
+//! that it has it for half of the TTL from when it asked, whatever end it has noted. And nobody relies on a lock to
+//! the very end of its key, by the requests that have made or extended it: it subtracts what clocks may run apart, unless
+//! one of them has run off by then. All that can be said only where nothing comes between a decision and its stamp.
 
 use rustc_hash::FxHashMap;
 
@@ -296,6 +296,7 @@ impl LeaseValidity {
 #[cfg(test)]
 mod tests {
     use crate::checker::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
+    use crate::workload::LOST;
     use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
     use history::{Intent, Touch};
@@ -413,6 +414,44 @@ mod tests {
         let another = held().resource(1).did(1, 90..95, CREATE);
         let another = another.command(2, 150..160, extend, Some(extend.touch));
         assert_eq!(outcome(another.lost(1, 240)), Held, "another's renewal");
+    }
+
+    #[test]
+    fn so_does_who_was_renewed_by_a_quorum_at_once() {
+        let extend = Intent { touch: Touch::Extend(200), compares: true };
+        // Two have renewed it in the round that begins at 150; of the third it depends.
+        let third = |sent: std::ops::Range<u64>, lost_ns| {
+            let tape = on_five(3).phase(1, 150, Phase::RenewBeforeSend);
+            let tape = (0..2).fold(tape, |tape, node| tape.to(node, LOCK).did(1, 151..160, extend));
+            outcome(tape.to(2, LOCK).did(1, sent, extend).lost(1, lost_ns))
+        };
+        assert_eq!(third(150..160, 249), Violated);
+        assert_eq!(third(150..160, 250), Held, "it may not know any more");
+        assert_eq!(third(150..200, 249), Held, "its validity was over by then");
+        assert_eq!(third(149..160, 249), Held, "it was asked before");
+        let slow = |answered| {
+            let tape = held().valid(1, 110, 240).resource(5).phase(1, 150, Phase::RenewBeforeSend);
+            let did = |tape: Tape, node| tape.to(node, LOCK).did(1, 151..answered, extend);
+            outcome((0..3).fold(tape, did).lost(1, 245))
+        };
+        assert_eq!(slow(151 + TTL_NS / 20), Violated);
+        assert_eq!(slow(152 + TTL_NS / 20), Held, "it need not have waited so long");
+        let two = on_five(3).phase(1, 150, Phase::RenewBeforeSend);
+        let two = (0..2).fold(two, |tape, node| tape.to(node, LOCK).did(1, 151..160, extend));
+        assert_eq!(outcome(two.clone().lost(1, 249)), Held, "two of five");
+        let next = two.phase(1, 170, Phase::RenewBeforeSend).to(2, LOCK).did(1, 171..180, extend);
+        assert_eq!(outcome(next.lost(1, 249)), Held, "in two rounds");
+    }
+
+    #[test]
+    fn work_is_not_told_before_that_its_lock_is_lost() {
+        let told = |tape: Tape, at_ns, why| outcome(tape.update_fails(1, 110..at_ns, why));
+        assert_eq!(told(held(), 199, LOST), Violated);
+        assert_eq!(told(held(), 200, LOST), Held);
+        assert_eq!(told(held(), 199, "too little validity left"), Held);
+        assert_eq!(told(held().lost(1, 150), 160, LOST), Held, "it had learnt of the loss");
+        assert_eq!(told(held().valid(1, 150, 300), 250, LOST), Violated, "it was renewed");
+        assert_eq!(told(held().struck(Fault::Drift, 1, 120), 199, LOST), Held);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Renewal: a hold that is to be renewed does not end because nobody tried.
 //!
 //! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had not
-//! tried in the last three fifths of a TTL, be it that it waited for an answer; where nothing kept its messages from the server, to try
-//! is to send something, and who has tried in vain tries again before the last quarter. Other renewals that were tried in
+//! tried in the last three fifths of a TTL, be it that it waited for an answer; where nothing kept its messages from the
+//! server, to try is to send something, and who has tried in vain tries again before the last quarter. Other renewals that were tried in
 //! vain say nothing of the lock, unless the server refused all of them, time and again, and served others meanwhile: who
 //! asks the same connection again gets the same answer. Nor is a hold renewed for longer than the longest that the recipe is
 //! set to. A client that stood still or whose clock ran off may not have known that it was time. That can be said only
