@@ -4,10 +4,10 @@
 use std::hint::black_box;
 
 use benches::synthetic;
+use checkers::check;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use history::verdict::Outcome;
 use history::{read, write};
-use scenarios::checker::check;
 
 const COMMANDS: u32 = 10_000;
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use checkers::{Needs, needs};
 use harness::world::{RunRequest, World};
 use history::verdict::{Level, Outcome};
-use scenarios::checker::{Needs, needs};
 use scenarios::matrix::locks;
 use scenarios::scenario::{Overrides, RecipeLimits, Scenario, ScenarioError};
 use scenarios::span::Span;

@@ -281,9 +281,9 @@ impl Does {
 
 #[cfg(test)]
 mod tests {
+    use checkers::check;
     use history::verdict::{Outcome, Verdict};
     use history::{History, Stage, Timeline, read, write};
-    use scenarios::checker::check;
 
     use super::*;
 

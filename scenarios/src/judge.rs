@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use history::verdict::{Finding, Level, Verdict, Witness, worst};
 use history::{Head, History};
 
-use crate::checker;
 use crate::recipe::Validity;
 use crate::recipe::about;
 use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
@@ -44,7 +43,7 @@ pub struct Circumstances {
 
 /// Judges a history.
 pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
-    let findings = checker::check(history, circumstances.complete);
+    let findings = checkers::check(history, circumstances.complete);
     let mut counts = HistoryCounts::new(&history.head);
     history.events.iter().for_each(|event| counts.see(event, &history.texts));
     sum_up(&history.head, findings, counts, circumstances)

@@ -4,7 +4,6 @@ pub use durations::{distribution, span};
 
 mod call;
 pub mod catalog;
-pub mod checker;
 pub mod format;
 pub mod judge;
 pub mod matrix;

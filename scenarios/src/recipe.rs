@@ -234,14 +234,6 @@ pub struct NotHeld {
     pub why: String,
 }
 
-/// What is said of work whose lock has lasted until it was done.
-pub(crate) const PROTECTED: &str = "protected";
-/// What is said of work that was stopped, its lock being lost.
-pub(crate) const STOPPED: &str = "dropped when it was lost";
-/// How it begins what is said of work that was done, but may not have been protected, since nobody knows what became of
-/// the release.
-pub(crate) const UNPROTECTED: &str = "perhaps not protected: ";
-
 /// What came of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleaseOutcome {

@@ -12,8 +12,6 @@ use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 use history::{History, What};
 use serde::{Deserialize, Serialize};
 
-use crate::checker;
-
 /// The name under which tasks that wait or go on for ever are found, at level progress.
 pub const STUCK: &str = "nobody-stuck";
 
@@ -214,7 +212,7 @@ impl Sweep {
         for (fault, it) in struck {
             self.coverage.entry(fault).or_default().add(it);
         }
-        let findings = checker::judge(history, !facts.livelock);
+        let findings = checkers::judge(history, !facts.livelock);
         let stuck = match facts.stuck > 0 || facts.livelock {
             true => Verdict::Violated(Witness::default()),
             false => Verdict::Held,

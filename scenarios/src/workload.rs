@@ -24,10 +24,7 @@ use crate::record::{Observed, Recorded};
 use crate::scenario::WorkloadPart;
 
 pub(crate) use beside::OtherLock;
-pub use register::{INITIAL, LOST, REFUSED};
-
-/// What is said of an acquisition or a release begins so whose caller has dropped it.
-pub(crate) const DROPPED: &str = "dropped ";
+pub use register::INITIAL;
 
 /// What clients do under the lock.
 pub trait Workload<W: Observed>: Send + Sync {

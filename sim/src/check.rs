@@ -6,9 +6,9 @@
 mod ahead;
 mod source;
 
+use checkers::Checkers;
+use checkers::story::StoryWriter;
 use history::{ReadError, Reader};
-use scenarios::checker::Checkers;
-use scenarios::checker::story::StoryWriter;
 use scenarios::judge::{Circumstances, HistoryCounts, sum_up};
 use scenarios::result::RunResult;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bare_world::BareEnv;
+use history::words::STALE;
 use history::{FORMAT, Head, History, Journal, Timeline, Update, UpdateEnd};
 use picklock::env::{Env, Node};
 use scenarios::recipe::{
@@ -14,7 +15,7 @@ use scenarios::recipe::{
 };
 use scenarios::record::{Dialect, Recorded};
 use scenarios::scenario::{Overrides, Scenario};
-use scenarios::workload::{self, Process, REFUSED};
+use scenarios::workload::{self, Process};
 
 /// Grants to everybody at once, with the next of these tokens.
 struct Granting {
@@ -115,7 +116,7 @@ const NOW: Duration = Duration::ZERO;
 fn a_token_is_refused_below_the_highest_and_not_at_it() {
     let tokens = [Some(2), Some(1), Some(2), Some(10), Some(9), None];
     let history = run(true, vec![(NOW, tokens.to_vec())]);
-    let refused = || Err(REFUSED.to_owned());
+    let refused = || Err(STALE.to_owned());
     let expected = [
         Ok((0, 1, Some(2))),
         refused(),
@@ -137,7 +138,7 @@ fn a_read_raises_the_mark_against_a_late_write() {
         vec![(NOW, vec![Some(1)]), (behind, vec![Some(2)])]
     };
     let history = run(true, late());
-    assert_eq!(ends(&history), [Err(REFUSED.to_owned()), Ok((0, 1, Some(2)))]);
+    assert_eq!(ends(&history), [Err(STALE.to_owned()), Ok((0, 1, Some(2)))]);
     assert_eq!(left(&history), 1);
     // One that does not ask for tokens is not told any, and loses an update.
     let history = run(false, late());

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use history::verdict::{Finding, Level, Outcome, Verdict};
-use scenarios::checker;
 use scenarios::recipe;
 use scenarios::scenario::{Overrides, Scenario, ScenarioError};
 use scenarios::sweep::Sweep;
@@ -39,7 +38,7 @@ fn sweep(runner: &mut Runner, seeds: u64) -> (Sweep, Vec<Finding>) {
         let facts = runner.run(seed, Choices::seeded(seed)).facts;
         runner.journal().look(|history| {
             sweep.add(seed, history, facts, 1);
-            findings.extend(checker::judge(history, true));
+            findings.extend(checkers::judge(history, true));
         });
     }
     (sweep, findings)

@@ -7,7 +7,6 @@ use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness};
 use history::{Event, History, What};
 use scenarios::catalog;
-use scenarios::checker;
 use scenarios::matrix::{Pair, locks};
 use virtual_world::{Choices, Runner};
 
@@ -23,7 +22,7 @@ fn violations(
     let mut runner = Runner::new(&Pair::scenario(scenario, lock).unwrap()).unwrap();
     runner.run(seed, Choices::seeded(seed));
     let history = runner.journal().history();
-    let violated = checker::check(&history, true).into_iter();
+    let violated = checkers::check(&history, true).into_iter();
     let violated = violated.filter_map(|Finding { name, level, verdict }| match verdict {
         Verdict::Violated(witness) => Some((name, (level, witness))),
         _ => None,

@@ -10,21 +10,22 @@ use super::Diagnostic;
 use crate::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
-const PACKAGES: [(&str, &str, Runtime); 18] = [
+const PACKAGES: [(&str, &str, Runtime); 19] = [
     ("picklock", "test-server", Runtime::Optional),
     ("test-server", "", Runtime::Never),
     ("durations", "picklock", Runtime::Never),
     ("history", "picklock durations", Runtime::Never),
-    ("scenarios", "picklock durations history", Runtime::Never),
+    ("checkers", "picklock durations history", Runtime::Never),
+    ("scenarios", "picklock durations history checkers", Runtime::Never),
     ("ttl-model", "picklock scenarios", Runtime::Never),
     ("reports", "history scenarios ttl-model", Runtime::Never),
-    ("harness", "picklock history scenarios", Runtime::Never),
+    ("harness", "picklock history checkers scenarios", Runtime::Never),
     ("resp", "picklock", Runtime::Never),
     ("redis-lua", "resp", Runtime::Never),
     ("redis-model", "picklock history scenarios resp redis-lua test-server", Runtime::Never),
     (
         "virtual-world",
-        "picklock history scenarios harness resp redis-model ttl-model",
+        "picklock history checkers scenarios harness resp redis-model ttl-model",
         Runtime::Never,
     ),
     ("fault-proxy", "picklock history scenarios resp redis-model", Runtime::Free),
@@ -35,18 +36,18 @@ const PACKAGES: [(&str, &str, Runtime); 18] = [
     ),
     (
         "attack",
-        "picklock history scenarios reports live-world fault-proxy redis-model resp",
+        "picklock history checkers scenarios reports live-world fault-proxy redis-model resp",
         Runtime::Free,
     ),
     (
         "sim",
-        "picklock attack history scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
+        "picklock attack history checkers scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
          test-server",
         Runtime::Free,
     ),
     (
         "benches",
-        "picklock history scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world",
+        "picklock history checkers scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world",
         Runtime::Free,
     ),
     ("ci", "", Runtime::Never),

@@ -19,6 +19,7 @@ mod text;
 mod timeline;
 mod values;
 pub mod verdict;
+pub mod words;
 
 pub use event::{Answer, Event, FOR_EVER, GONE, Intent, Stage, Touch, Update, What};
 pub use flaw::ReadError;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use history::{Event, Head, Texts, What};
 
 use super::bypass::Bypass;
-use crate::checker::efficiency::Efficiency;
 use crate::result::{Stats, Tally};
+use checkers::efficiency::Efficiency;
 
 /// More names of commands are not told apart: Redis has not half as many.
 const NAMES_MOST: usize = 1_000;

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::words::{EXPIRED, PROTECTED, RELEASED, STOPPED, TAKEN, UNPROTECTED};
 use picklock::env::Env;
 use picklock::options::{OptionsBuilder, Renewal};
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
@@ -15,8 +16,8 @@ use picklock::{
 };
 
 use super::{
-    About, Acquired, BoxFuture, Drained, Handle, Held, NotHeld, PROTECTED, Params, Recipe,
-    ReleaseOutcome, STOPPED, UNPROTECTED, Validity, article,
+    About, Acquired, BoxFuture, Drained, Handle, Held, NotHeld, Params, Recipe, ReleaseOutcome,
+    Validity, article,
 };
 use crate::call::within;
 
@@ -219,9 +220,9 @@ struct HeldGuard<E: Env> {
 /// What a release says.
 fn told(released: Released) -> ReleaseOutcome {
     match released {
-        Released::Released => ReleaseOutcome::Answered("released"),
-        Released::AlreadyExpired => ReleaseOutcome::Answered("already expired"),
-        Released::TakenByOther => ReleaseOutcome::Answered("taken by another"),
+        Released::Released => ReleaseOutcome::Answered(RELEASED),
+        Released::AlreadyExpired => ReleaseOutcome::Answered(EXPIRED),
+        Released::TakenByOther => ReleaseOutcome::Answered(TAKEN),
         Released::Unknown(error) => ReleaseOutcome::Unknown(error.to_string()),
     }
 }

@@ -7,11 +7,12 @@
 use std::time::Duration;
 
 use history::What;
+use history::words::LOST;
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
 use picklock::reply::Reply;
 
-use super::{LOST, Process, Workload, acquire, call, number, release};
+use super::{Process, Workload, acquire, call, number, release};
 use crate::recipe::{BoxFuture, Held};
 use crate::record::{Observed, Recorded};
 use crate::scenario::BonusPoolPart;

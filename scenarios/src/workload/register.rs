@@ -11,6 +11,7 @@ use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use history::words::{LOST, STALE};
 use history::{Texts, Update, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Mark, Node, Phase};
@@ -28,10 +29,6 @@ use crate::scenario::{DropPart, RegisterPart};
 
 /// What the register holds in the beginning.
 pub const INITIAL: i64 = 0;
-/// What an update says that the register has refused.
-pub const REFUSED: &str = "refused: stale token";
-/// What an update says whose lock was lost before it wrote.
-pub const LOST: &str = "lock lost";
 /// What it says where less validity was left than it was to have.
 const SCANT: &str = "too little validity left";
 
@@ -258,7 +255,7 @@ impl Register {
         let pending = PendingUpdate::begin(env);
         match self.read(env, token).await {
             Ok(Some(read)) => return Some((pending, read)),
-            Ok(None) => pending.not(REFUSED),
+            Ok(None) => pending.not(STALE),
             Err(error) => pending.not(&format!("register not read: {error}")),
         }
         None
@@ -284,7 +281,7 @@ impl Register {
         let goes_on = matches!(written, Ok(true));
         match written {
             Ok(true) => pending.done(update),
-            Ok(false) => pending.not(REFUSED),
+            Ok(false) => pending.not(STALE),
             Err(error) if error.is_indeterminate() => pending.unknown(update, &error.to_string()),
             Err(error) => pending.not(&error.to_string()),
         }

@@ -10,7 +10,6 @@ use history::verdict::{Level, Outcome, Verdict, WitnessStep};
 use history::{History, Text, Touch};
 use picklock::time::span_ns;
 use redis_model::witness::KeyChange;
-use scenarios::checker;
 use scenarios::span::rounded;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -105,7 +104,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     let harms_itself = tenures.iter().any(is_harmful);
     let fault = shown.plan.map(|plan| plan.fault);
     let assumed = fault.is_some_and(AttackFault::is_assumed_away);
-    for found in checker::check(shown.history, true) {
+    for found in checkers::check(shown.history, true) {
         levels.push((found.level, found.verdict.outcome()));
         match found.verdict {
             Verdict::Violated(witness) => {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use history::History;
 use history::verdict::{Level, Outcome, Vacuous, Verdict, WitnessStep};
 use picklock::time::span_ns;
-use scenarios::checker;
 use scenarios::span::rounded;
 
 use crate::board::VICTIM;
@@ -70,7 +69,7 @@ pub(crate) fn judge(
 impl ProgramVerdict {
     fn look_at_key(&mut self, trace: &ProgramTrace) {
         let mut outcomes = Vec::new();
-        let found = checker::check(&trace.history, true);
+        let found = checkers::check(&trace.history, true);
         for found in found.into_iter().filter(|it| matches!(it.level, Level::Key | Level::Progress))
         {
             let outcome = match &found.verdict {

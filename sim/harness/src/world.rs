@@ -10,7 +10,6 @@ use std::sync::atomic::AtomicU32;
 
 use history::History;
 use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
-use scenarios::checker;
 use scenarios::judge::Circumstances;
 use scenarios::recipe::BuildError;
 use scenarios::result::{LatencyFigures, ServerFacts};
@@ -90,7 +89,7 @@ impl Run {
     pub fn findings(&self) -> Vec<Finding> {
         let stuck = self.stuck.clone().map(Verdict::Violated);
         let stuck = stuck.map(|verdict| Finding::new(STUCK, Level::Progress, verdict));
-        let findings = checker::judge(&self.history, self.cut_short.is_none());
+        let findings = checkers::judge(&self.history, self.cut_short.is_none());
         let findings = findings.into_iter().chain(stuck);
         match &self.disturbed {
             Some(why) => findings.map(|it| it.doubted(why)).collect(),

@@ -8,7 +8,6 @@ use history::verdict::{Level, Outcome, worst};
 use history::{History, What};
 use live_world::LiveWorld;
 use live_world::endpoint::Choice;
-use scenarios::checker;
 use scenarios::matrix::Pair;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
@@ -61,7 +60,7 @@ pub(crate) fn struck(history: &History) -> Vec<(Fault, bool, Option<u16>)> {
 /// progress only what is surely broken is compared.
 #[track_caller]
 fn shows_what_is_claimed(scenario: &str, lock: &str, history: &History) {
-    let findings = checker::judge(history, true);
+    let findings = checkers::judge(history, true);
     let pair = Pair::scenario(scenario, lock).unwrap();
     for level in Level::ALL {
         let of_level = findings.iter().filter(|it| it.level == level);

@@ -3,7 +3,6 @@
 use history::fault::Fault;
 use history::verdict::{Level, Outcome, worst};
 use history::{Event, History, What};
-use scenarios::checker;
 use scenarios::scenario::Overrides;
 
 use super::*;
@@ -60,7 +59,7 @@ fn bytes(history: &History) -> Vec<u8> {
 }
 
 fn outcome(history: &History, level: Level) -> Outcome {
-    let findings = checker::check(history, true);
+    let findings = checkers::check(history, true);
     worst(findings.iter().filter(|it| it.level == level).map(|it| it.verdict.outcome()))
 }
 
@@ -94,7 +93,7 @@ fn sound_locks_hold_under_the_swarm_and_no_lock_does_not() {
             assert_eq!(schedule.facts.stuck, 0, "{lock} with seed {seed}");
             runner.journal().look(|history| {
                 for level in [Level::Belief, Level::Effect] {
-                    let found = checker::check(history, true);
+                    let found = checkers::check(history, true);
                     assert_eq!(outcome(history, level), expected, "{lock} {seed}: {found:#?}");
                 }
             });
@@ -134,7 +133,7 @@ fn harm_is_what_the_updates_and_the_end_say() {
                 assert_eq!(schedule.facts.stuck, 0, "{name} {lock} {seed}");
                 runner.journal().look(|history| {
                     // Tokens that go back do no harm by themselves.
-                    let harmed = checker::judge(history, true).iter().any(|it| {
+                    let harmed = checkers::judge(history, true).iter().any(|it| {
                         it.level == Level::Effect
                             && it.name != "rising-tokens"
                             && it.verdict.outcome() == Outcome::Violated

@@ -188,7 +188,7 @@ fn table(lock: &str, role: Role, server: &str) -> String {
             let place = format!("{lock}, {}, {fault}", boundary.name);
             assert_eq!(strikes(&history).len(), 1, "{place}: struck once");
             for level in Level::ALL {
-                let findings = checker::check(&history, true);
+                let findings = checkers::check(&history, true);
                 assert_eq!(outcome(&history, level), Outcome::Held, "{place}: {findings:#?}");
             }
             let (timeline, begun_ns) = (Timeline::of(&history), begun_ns(&history));

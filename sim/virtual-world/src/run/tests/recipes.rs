@@ -63,7 +63,7 @@ fn the_articles_watchdog_renews_five_times_and_asks_for_more_each_time() {
 
 /// Whether anybody slept through a release.
 fn wake_up(history: &History) -> Verdict {
-    let findings = checker::judge(history, true);
+    let findings = checkers::judge(history, true);
     findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict
 }
 
@@ -215,7 +215,7 @@ fn a_late_release_ends_the_same_clients_next_hold() {
             clients[0] == 1 && clients[1] != 1,
             "{lock}: others have it in between: {clients:?}"
         );
-        checker::check(&history, true).remove(0).verdict
+        checkers::check(&history, true).remove(0).verdict
     };
     let Verdict::Violated(witness) = ownership("client-token") else { panic!("not violated") };
     let summary = "client 1 deleted the lock's key with EVALSHA while client 1 held it";

@@ -1,0 +1,176 @@
+//! Deadlock-freedom: when every client has done, the lock can be acquired within its TTL, and whatever else it
+//! has left on the server goes by itself.
+//!
+//! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
+//! is no evidence either way. Beside the lock's own key, one that never expires stays; and where nothing has gone
+//! wrong, so that everybody has given back what it had, any that is still there: it would grow with each acquisition.
+
+use std::collections::BTreeMap;
+
+use durations::span::rounded;
+use history::verdict::{Finding, Level, Verdict};
+use history::{Answer, Event, FOR_EVER, GONE, Head, Text, Texts, What};
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
+
+pub(super) const NAME: &str = "deadlock-freedom";
+/// The command with which the run looks at a key.
+const LOOK: &str = "PTTL";
+
+/// What the looks at the lock's key showed after the last client had done.
+#[derive(Default)]
+struct DeadlockFreedom {
+    first_ns: Option<u64>,
+    last: Option<(u64, i64)>,
+    /// The run's looks at other keys of the lock, by operation, and the first that will stay.
+    looks: BTreeMap<u32, Text>,
+    stays: Option<(u64, Text)>,
+    /// The first that is there at all.
+    is_left: Option<(u64, Text, i64)>,
+    /// A fault has struck, or something was not answered.
+    disturbed: bool,
+}
+
+pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
+    Some(Box::new(DeadlockFreedom::default()))
+}
+
+impl Checker for DeadlockFreedom {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let Event { at_ns, client, op, what, .. } = *seen.event;
+        match what {
+            What::Probe(pttl_ms) => {
+                self.first_ns.get_or_insert(at_ns);
+                self.last = Some((at_ns, pttl_ms));
+            }
+            What::Command { node, name, key, .. } if client == 0 && self.last.is_some() => {
+                let looks = seen.texts.get(name) == LOOK && !seen.head.is_resource(node);
+                if looks && seen.texts.get(key) != seen.head.lock_key {
+                    self.looks.insert(op, key);
+                }
+            }
+            What::Answered { answer: Answer::Int(pttl_ms), .. } if client == 0 => {
+                let looked = self.looks.remove(&op).map(|key| (at_ns, key));
+                self.stays = self.stays.or(looked.filter(|_| pttl_ms == FOR_EVER));
+                let left = looked.filter(|_| pttl_ms != GONE);
+                self.is_left = self.is_left.or(left.map(|(at_ns, key)| (at_ns, key, pttl_ms)));
+            }
+            What::Fault { .. } | What::AcquireUnknown(_) | What::ReleaseUnknown(_) => {
+                self.disturbed = true;
+            }
+            What::Unanswered(_) => self.disturbed = true,
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head, end.texts))]
+    }
+}
+
+impl DeadlockFreedom {
+    fn verdict(&self, head: &Head, texts: &Texts) -> Verdict {
+        if !head.locks {
+            return Verdict::NotApplicable("this recipe keeps no key".to_owned());
+        }
+        let (Some(first_ns), Some((last_ns, pttl_ms))) = (self.first_ns, self.last) else {
+            return Verdict::Inconclusive("the lock's key was not looked at in the end".to_owned());
+        };
+        let waited_ns = last_ns - first_ns;
+        let summary = match pttl_ms {
+            GONE => return self.beside(texts),
+            FOR_EVER => "nobody holds the lock, and its key never expires".to_owned(),
+            _ if waited_ns <= head.ttl_ns => {
+                return Verdict::Inconclusive(
+                    "the lock's key was not waited for to the end".to_owned(),
+                );
+            }
+            _ => format!(
+                "nobody holds the lock, and its key is still there {} after the last client had \
+                 done, though its TTL is {}",
+                rounded(waited_ns),
+                rounded(head.ttl_ns)
+            ),
+        };
+        let text = format!("PTTL of the lock's key answers {pttl_ms}");
+        story::seen_by_run(last_ns, summary, text)
+    }
+
+    /// What there is to say of the lock's other keys.
+    fn beside(&self, texts: &Texts) -> Verdict {
+        let (at_ns, key, pttl_ms) = match (self.stays, self.is_left) {
+            (Some((at_ns, key)), _) => (at_ns, key, FOR_EVER),
+            (None, Some(left)) if !self.disturbed => left,
+            _ => return Verdict::Held,
+        };
+        let key = texts.get(key);
+        let what = if pttl_ms == FOR_EVER {
+            "never expires"
+        } else {
+            "is still there, though nothing has gone wrong"
+        };
+        let summary = format!("every client has done, and {key}, which is the lock's, {what}");
+        story::seen_by_run(at_ns, summary, format!("PTTL of {key} answers {pttl_ms}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{CREATE, LOCK, TTL_NS, Tape};
+    use history::fault::Fault;
+    use history::verdict::Outcome;
+
+    #[test]
+    fn a_key_that_goes_is_fine_and_one_that_stays_is_not() {
+        let outcome = |tape: Tape| tape.outcome("deadlock-freedom");
+        assert_eq!(outcome(Tape::new()), Outcome::Inconclusive);
+        assert_eq!(outcome(Tape::new().probe(10, -2)), Outcome::Held);
+        assert_eq!(outcome(Tape::new().probe(10, 5).probe(20, -2)), Outcome::Held);
+        assert_eq!(outcome(Tape::new().probe(10, -1)), Outcome::Violated);
+        assert_eq!(outcome(Tape::new().probe(10, 5)), Outcome::Inconclusive);
+        let stays = |span_ns| Tape::new().probe(10, 900).probe(10 + span_ns, 300);
+        assert_eq!(outcome(stays(TTL_NS)), Outcome::Inconclusive);
+        assert_eq!(outcome(stays(TTL_NS + 1)), Outcome::Violated);
+        assert_eq!(outcome(Tape::new().with(|it| it.locks = false)), Outcome::NotApplicable);
+    }
+
+    #[test]
+    fn what_else_the_lock_leaves_has_to_go_by_itself() {
+        let looked = |client: u32, key, pttl_ms| {
+            let tape = Tape::new().probe(10, -2).to(0, key);
+            tape.looks_at_key(client, 20..25, pttl_ms).outcome("deadlock-freedom")
+        };
+        assert_eq!(looked(0, "line", -2), Outcome::Held);
+        assert_eq!(looked(0, "line", 5_000), Outcome::Violated);
+        assert_eq!(looked(0, "line", -1), Outcome::Violated);
+        assert_eq!(looked(3, "line", -1), Outcome::Held, "a client's own look");
+        assert_eq!(looked(0, LOCK, -1), Outcome::Held, "the lock's key is probed");
+        let elsewhere = Tape::new().resource(1).probe(10, -2).to(1, "register");
+        let elsewhere = elsewhere.looks_at_key(0, 20..25, -1).outcome("deadlock-freedom");
+        assert_eq!(elsewhere, Outcome::Held);
+    }
+
+    #[test]
+    fn what_was_left_behind_by_a_mishap_may_take_its_time() {
+        let left = |tape: Tape| {
+            let tape = tape.probe(910, -2).to(0, "line");
+            tape.looks_at_key(0, 920..925, 5_000).outcome("deadlock-freedom")
+        };
+        assert_eq!(left(Tape::new()), Outcome::Violated);
+        assert_eq!(left(Tape::new().struck(Fault::Pause, 1, 5)), Outcome::Held);
+        assert_eq!(left(Tape::new().unknown(1, 1, 1..5)), Outcome::Held);
+        assert_eq!(left(Tape::new().command(1, 1..5, CREATE, None)), Outcome::Held);
+        assert_eq!(left(Tape::new().did(1, 1..5, CREATE)), Outcome::Violated);
+    }
+
+    #[test]
+    fn the_witness_says_what_was_seen_last_and_when() {
+        let tape = Tape::new().probe(10, 900).probe(3_010, 300);
+        let witness = tape.witness("deadlock-freedom");
+        assert!(witness.summary.contains("still there 3 µs after"), "{}", witness.summary);
+        let step = &witness.steps[0];
+        assert_eq!((step.at_ns, step.text.as_str()), (3_010, "PTTL of the lock's key answers 300"));
+        assert_eq!((witness.steps.len(), witness.occurrences), (1, 1));
+    }
+}

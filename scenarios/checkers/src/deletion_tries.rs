@@ -1,0 +1,356 @@
+//! Deletion tries: who is refused the deletion of its key tries again, and not at once.
+//!
+//! Invariant: a client is blamed only where the last command by which it was to delete its key from a server was
+//! refused with an error that passes, and it sent no other there: before half of the TTL was over of a key that it had
+//! asked for and not got, or after the tries of its release, two at least, had lasted for hardly any time. A release counts
+//! only where nothing else of the acquisition can be cleaned up on that server. A client that could not send is
+//! excused, and so are all by what happens to a server.
+
+use std::collections::BTreeMap;
+
+use durations::span::rounded;
+use history::fault::{ErrorAnswer, Fault};
+use history::verdict::{Finding, Level, Witness};
+use history::{CommandOp, Event, Head, Touch, What};
+use picklock::env::Phase;
+
+use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
+use super::perseverance::passing;
+use super::story;
+
+pub(super) const NAME: &str = "deletion-tries";
+
+/// The tries of a release last for this part of a TTL at least, and need not last for longer than so long.
+const RELEASE_PART: u64 = 20;
+const RELEASE_NS: u64 = 250_000_000;
+
+/// What an acquisition has sent to a server to have its key deleted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Deletions {
+    client: u32,
+    /// How often it has asked for the key, and was not told no; and when first.
+    asks: u32,
+    /// The same, also of keys that were deleted since.
+    asked: u32,
+    asked_ns: Option<u64>,
+    /// When it last asked.
+    last_ns: u64,
+    /// When the first deletion was sent, and whether that was one of a release.
+    first_ns: u64,
+    of_release: bool,
+    sent: u32,
+    /// Those that have not been answered, or never were.
+    open: u32,
+    /// Which of them are those of a release cannot be told.
+    mixed: bool,
+    /// It may have been unable to send.
+    excused: bool,
+    /// The error that the last one was answered with, and when.
+    refused: Option<(u64, ErrorAnswer)>,
+}
+
+/// The last attempt of an acquisition, and whether it is being released.
+#[derive(Clone, Copy, Debug, Default)]
+struct LastAttempt {
+    began_ns: u64,
+    releasing: bool,
+}
+
+/// Who was refused what, and tries again.
+#[derive(Default)]
+struct DeletionTries {
+    /// By acquisition and server.
+    nodes: BTreeMap<(u32, u16), Deletions>,
+    /// By acquisition.
+    last_attempts: BTreeMap<u32, LastAttempt>,
+    /// When the first key is gone whose clean-up was refused last.
+    due_ns: Option<u64>,
+    tested: bool,
+    first: Option<Witness>,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    head.honest.then(|| Box::new(DeletionTries::default()) as Box<dyn Checker>)
+}
+
+impl Checker for DeletionTries {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let Event { at_ns, client, acquisition, what, .. } = *seen.event;
+        if self.due_ns.is_some_and(|due_ns| at_ns > due_ns) {
+            self.look(at_ns, seen.head);
+        }
+        if let Some(command) = seen.command {
+            return match what {
+                What::Command { .. } => self.sends(&command),
+                _ => self.ends(&command, seen),
+            };
+        }
+        match what {
+            What::Phase(Phase::AcquireBeforeSend) => {
+                self.last_attempts.entry(acquisition).or_default().began_ns = at_ns;
+            }
+            What::Release => self.last_attempts.entry(acquisition).or_default().releasing = true,
+            What::Fault { fault: Fault::ScriptFlush, .. } => {}
+            What::Fault { fault, .. } if client == 0 || keeps_from_sending(fault) => {
+                let theirs = |it: &&mut Deletions| client == 0 || it.client == client;
+                self.nodes.values_mut().filter(theirs).for_each(|it| it.excused = true);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        for ((acquisition, _), it) in std::mem::take(&mut self.nodes) {
+            self.gave_up(acquisition, &it, end.head);
+        }
+        let vacuous = "no deletion was refused with an error that passes";
+        let verdict = verdict(self.first.take(), self.tested, vacuous);
+        vec![Finding::new(NAME, Level::Progress, verdict)]
+    }
+}
+
+impl DeletionTries {
+    fn sends(&mut self, command: &CommandOp) {
+        let attempt = self.last_attempts.get(&command.acquisition).copied().unwrap_or_default();
+        let of_release = attempt.releasing;
+        let it = self.nodes.entry((command.acquisition, command.node)).or_default();
+        it.client = command.client;
+        if makes(command.intent.touch) {
+            it.asks += 1;
+            it.asked += 1;
+            it.last_ns = command.invoke_ns;
+        }
+        if !frees(command.intent.touch) {
+            return;
+        }
+        if it.sent == 0 {
+            (it.first_ns, it.of_release) = (command.invoke_ns, of_release);
+        }
+        // The clean-up of an attempt before may go on behind the release, or begin there.
+        let before = it.asks > 1 || it.last_ns < attempt.began_ns;
+        it.mixed |= it.of_release != of_release || of_release && before;
+        it.sent += 1;
+        it.open += 1;
+    }
+
+    fn ends(&mut self, command: &CommandOp, seen: &EventView<'_>) {
+        let place = (command.acquisition, command.node);
+        let Some(it) = self.nodes.get_mut(&place) else { return };
+        if makes(command.intent.touch) && it.asks > 0 {
+            let what = seen.event.what;
+            match what {
+                What::Answered { touch: Touch::None, .. } | What::Refused(_) => {
+                    it.asks -= 1;
+                    it.asked -= 1;
+                }
+                _ => {
+                    let first_ns = it.asked_ns.unwrap_or(command.invoke_ns);
+                    it.asked_ns = Some(first_ns.min(command.invoke_ns));
+                }
+            }
+        }
+        if frees(command.intent.touch) && it.open > 0 {
+            match seen.event.what {
+                What::Answered { touch, .. } => {
+                    (it.open, it.refused) = (it.open - 1, None);
+                    if touch == Touch::Delete && command.intent.compares && it.asks == 1 {
+                        (it.asks, it.asked_ns) = (0, None);
+                    }
+                }
+                What::Refused(why) => {
+                    it.open -= 1;
+                    let at_ns = seen.event.at_ns;
+                    it.refused = passing(seen.texts.get(why)).map(|error| (at_ns, error));
+                    self.tested |= it.refused.is_some();
+                    if let Some(due_ns) = it.due(seen.head) {
+                        let first_ns = self.due_ns.unwrap_or(due_ns);
+                        self.due_ns = Some(first_ns.min(due_ns));
+                    }
+                }
+                // One without an answer stays open: it may have deleted the key.
+                _ => {}
+            }
+        }
+        let is_done = it.of_release && !it.mixed && it.sent > 0 && it.refused.is_none();
+        if it.open == 0 && (is_done || it.asks == 0 && it.sent == 0) {
+            self.nodes.remove(&place);
+        }
+    }
+
+    /// Whose keys are gone by now, and nobody has tried again.
+    fn look(&mut self, now_ns: u64, head: &Head) {
+        let is_due = |it: &Deletions| it.due(head).is_some_and(|due_ns| now_ns > due_ns);
+        let due: Vec<(u32, u16)> =
+            self.nodes.iter().filter(|(_, it)| is_due(it)).map(|(place, _)| *place).collect();
+        for place in due {
+            if let Some(it) = self.nodes.get_mut(&place) {
+                let known = *it;
+                (it.refused, it.asked_ns) = (None, None);
+                self.gave_up(place.0, &known, head);
+            }
+        }
+        self.due_ns = self.nodes.values().filter_map(|it| it.due(head)).min();
+    }
+
+    /// It sends no more there.
+    fn gave_up(&mut self, acquisition: u32, it: &Deletions, head: &Head) {
+        let certain = it.open == 0 && !it.mixed && !it.excused;
+        let Some((refused_ns, error)) = it.refused.filter(|_| certain) else { return };
+        let Deletions { client, first_ns, sent, .. } = *it;
+        let error = error.name().to_uppercase();
+        let tried_ns = refused_ns.saturating_sub(first_ns);
+        let summary = if it.of_release {
+            let least_ns = (head.ttl_ns / RELEASE_PART).min(RELEASE_NS);
+            if sent < 2 || tried_ns >= least_ns {
+                return;
+            }
+            format!(
+                "client {client} tried {sent} times within {} to release its lock, and was answered {error} each time: a \
+                 server that refuses for a moment has refused all of them, and the key stays",
+                rounded(tried_ns)
+            )
+        } else {
+            // The clean-up of an attempt before may end in time, and the one that follows it goes on.
+            let Some(asked_ns) = it.asked_ns.filter(|_| it.asked == 1) else { return };
+            let after_ns = refused_ns.saturating_sub(asked_ns);
+            if after_ns >= head.ttl_ns / 2 {
+                return;
+            }
+            format!(
+                "client {client} had asked for the lock and did not get it; a server answered {error} when it was to delete \
+                 the key, {} after that, and nobody tried again: that passes, and the key may stay for the TTL of {}",
+                rounded(after_ns),
+                rounded(head.ttl_ns)
+            )
+        };
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
+    }
+}
+
+impl Deletions {
+    /// When the key is gone whose clean-up was refused last; none where no clean-up was.
+    fn due(&self, head: &Head) -> Option<u64> {
+        let is_refused = self.refused.is_some() && self.open == 0;
+        let asked_ns = self.asked_ns.filter(|_| is_refused && !self.of_release && !self.mixed)?;
+        Some(asked_ns.saturating_add(head.ttl_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
+    use history::fault::Fault;
+    use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use history::{Touch, What};
+    use picklock::env::Phase;
+
+    /// Client 1 asks at 100, has no answer, and is refused the deletion by the end of this span.
+    fn refused(end_ns: u64) -> Tape {
+        let tape = Tape::new().with(|it| it.honest = true).command(1, 100..150, CREATE, None);
+        tape.refused_command(1, 160..end_ns, DELETE)
+    }
+
+    /// Client 1 begins to release at 100.
+    fn releases() -> Tape {
+        Tape::new().with(|it| it.honest = true).opens(1, 100, What::Release)
+    }
+
+    fn outcome(tape: Tape) -> Outcome {
+        tape.outcome("deletion-tries")
+    }
+
+    #[test]
+    fn who_is_refused_a_clean_up_tries_again_for_half_a_ttl() {
+        assert_eq!(outcome(refused(99 + TTL_NS / 2)), Violated);
+        assert_eq!(outcome(refused(100 + TTL_NS / 2)), Held);
+        assert_eq!(outcome(refused(200).did(1, 210..220, DELETE)), Held);
+        let nothing = refused(200).command(1, 210..220, DELETE, Some(Touch::None));
+        assert_eq!(
+            outcome(nothing.refused_command(1, 590..599, DELETE)),
+            Violated,
+            "not found yet"
+        );
+        assert_eq!(outcome(refused(200).sends(1, 210, DELETE)), Held, "it may have been done");
+        assert_eq!(outcome(refused(200).command(1, 210..220, DELETE, None)), Held);
+        assert_eq!(outcome(refused(200).refused_command(1, 210..220, DELETE)), Violated);
+        assert_eq!(outcome(refused(200).refused_command(1, 590..600, DELETE)), Held);
+        assert_eq!(outcome(refused(200).did(2, 210..220, DELETE)), Violated, "another's");
+        let elsewhere = refused(200).to(1, "lock").did(1, 210..220, DELETE);
+        assert_eq!(outcome(elsewhere), Violated, "on another server");
+        let never_asked = Tape::new().with(|it| it.honest = true);
+        assert_eq!(outcome(never_asked.refused_command(1, 160..170, DELETE)), Held);
+        let late = || refused(200).refused_command(1, 101 + TTL_NS..110 + TTL_NS, DELETE);
+        assert_eq!(outcome(late()), Violated, "the key has gone meanwhile");
+        assert_eq!(outcome(late().sends(1, 100 + TTL_NS, DELETE)), Held);
+        let told_no = Tape::new().with(|it| it.honest = true);
+        let told_no = told_no.command(1, 100..110, CREATE, Some(Touch::None));
+        assert_eq!(outcome(told_no.refused_command(1, 160..170, DELETE)), Held);
+        let again = |tape: Tape| tape.did(1, 210..220, CREATE).refused_command(1, 230..240, DELETE);
+        assert_eq!(outcome(again(refused(200))), Held, "it may be the end of the first clean-up");
+        assert_eq!(outcome(again(refused(200).struck(Fault::Reset, 1, 205))), Held);
+    }
+
+    #[test]
+    fn only_errors_that_pass_are_worth_another_try() {
+        let with = |error| {
+            let tape = Tape::new().with(|it| it.honest = true).command(1, 100..150, CREATE, None);
+            outcome(tape.refused_with(1, 160..170, DELETE, error))
+        };
+        assert_eq!(with("BUSY"), Violated);
+        assert_eq!(with("NOPERM this user has no permissions"), NotApplicable);
+        assert_eq!(with("not sent: no connection"), NotApplicable);
+    }
+
+    #[test]
+    fn the_tries_of_a_release_do_not_follow_each_other_at_once() {
+        let least = TTL_NS / 20;
+        let twice = |second_ns: u64| {
+            let tape = releases().refused_command(1, 100..102, DELETE);
+            tape.refused_command(1, 110..second_ns, DELETE)
+        };
+        assert_eq!(outcome(twice(99 + least)), Violated);
+        assert_eq!(outcome(twice(100 + least)), Held);
+        assert_eq!(outcome(twice(120).did(1, 125..130, DELETE)), Held, "the third was done");
+        assert_eq!(outcome(twice(120).sends(1, 125, DELETE)), Held);
+        assert_eq!(outcome(releases().refused_command(1, 100..102, DELETE)), Held, "only one");
+        let mixed = Tape::new().with(|it| it.honest = true).refused_command(1, 90..95, DELETE);
+        let mixed = mixed.opens(1, 100, What::Release).refused_command(1, 101..102, DELETE);
+        assert_eq!(outcome(mixed), Held, "one of them is no release");
+        // The clean-up of an attempt before may go on, and ends when it likes.
+        let before = Tape::new().with(|it| it.honest = true).command(1, 10..20, CREATE, None);
+        let before = before.did(1, 80..90, CREATE).opens(1, 100, What::Release);
+        let before = before.refused_command(1, 100..102, DELETE);
+        assert_eq!(outcome(before.refused_command(1, 110..112, DELETE)), Held);
+        let late = Tape::new().with(|it| it.honest = true).command(1, 10..20, CREATE, None);
+        let late = late.phase(1, 50, Phase::AcquireBeforeSend).opens(1, 100, What::Release);
+        let late = late.refused_command(1, 100..102, DELETE);
+        assert_eq!(outcome(late.refused_command(1, 110..112, DELETE)), Held, "not of the hold");
+        let no = Tape::new().with(|it| it.honest = true);
+        let no = no.command(1, 10..20, CREATE, Some(Touch::None)).did(1, 80..90, CREATE);
+        let no = no.opens(1, 100, What::Release).refused_command(1, 100..102, DELETE);
+        assert_eq!(outcome(no.refused_command(1, 110..112, DELETE)), Violated);
+    }
+
+    #[test]
+    fn who_could_not_send_is_excused() {
+        for fault in [Fault::Crash, Fault::Pause, Fault::Partition, Fault::Reset] {
+            assert_ne!(outcome(refused(200).struck(fault, 1, 300)), Violated, "{fault:?}");
+            assert_eq!(outcome(refused(200).struck(fault, 2, 300)), Violated, "{fault:?}");
+        }
+        assert_eq!(outcome(refused(200).struck(Fault::Refuse, 1, 300)), Violated);
+        assert_eq!(outcome(refused(200).struck(Fault::ScriptFlush, 0, 300)), Violated);
+        assert_ne!(outcome(refused(200).struck(Fault::ServerCrash, 0, 300)), Violated);
+    }
+
+    #[test]
+    fn the_witness_says_what_was_refused() {
+        let says = "client 1 had asked for the lock and did not get it; a server answered OOM when it was to delete the \
+                    key, 100 ns after that, and nobody tried again: that passes, and the key may stay for the TTL of 1 µs";
+        assert_eq!(refused(200).witness("deletion-tries").summary, says);
+        let tape = releases().refused_command(1, 100..102, DELETE);
+        let witness = tape.refused_command(1, 103..105, DELETE).witness("deletion-tries");
+        assert!(witness.summary.starts_with("client 1 tried 2 times within 5 ns to release"));
+        let tape = refused(200).with(|it| it.honest = false);
+        assert!(tape.findings().iter().all(|it| it.name != "deletion-tries"));
+    }
+}

@@ -1,0 +1,291 @@
+//! Given back: who is told that it has not got the lock does not keep its key.
+//!
+//! Invariant: an acquisition is blamed only where a server had answered that it has the lock, and either it ended
+//! without it while at least half of the key's TTL was left, and until that was over it had sent nothing there that could
+//! give the key back; or it asked the same server for the lock anew while its own key might still be there, and had sent
+//! nothing of that kind before. A client that was dead, stood still after it had asked or was cut off meanwhile is excused, though
+//! who stood still is not for asking anew, and all are by what happens to a server. Each of several servers counts for
+//! itself: what a few of them have granted is in everybody's way, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use durations::span::rounded;
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Witness};
+use history::{CommandOp, Event, Head, What};
+
+use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
+use super::story;
+
+pub(super) const NAME: &str = "given-back";
+
+/// What an acquisition has of the lock on a server, as far as it was told.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeptGrant {
+    client: u32,
+    /// When it sent what the server answered with yes, if nothing was sent since that could give it back.
+    granted_ns: Option<u64>,
+    /// When its key surely is gone that is in the way of what it asks next.
+    gone_ns: u64,
+    /// It stood still after it had asked, so what it ends with may come late.
+    stood_still: bool,
+    /// When it ended without the lock.
+    ended_ns: Option<u64>,
+}
+
+/// Who was granted the lock, and does not have it.
+#[derive(Default)]
+struct GivenBack {
+    /// By acquisition and server.
+    open: BTreeMap<(u32, u16), KeptGrant>,
+    /// Acquisitions that have not ended.
+    wanting: BTreeSet<u32>,
+    /// When the first of those that have ended is to have given its key back.
+    due_ns: Option<u64>,
+    tested: bool,
+    first: Option<Witness>,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    head.honest.then(|| Box::new(GivenBack::default()) as Box<dyn Checker>)
+}
+
+impl Checker for GivenBack {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, .. } = *seen;
+        let Event { at_ns, client, acquisition, what, .. } = *event;
+        if self.due_ns.is_some_and(|due_ns| at_ns > due_ns) {
+            self.look(at_ns, head);
+        }
+        if let Some(command) = seen.command {
+            return self.command(&command, event, head);
+        }
+        match what {
+            What::Acquire => _ = self.wanting.insert(acquisition),
+            What::Acquired => {
+                self.wanting.remove(&acquisition);
+                self.open.retain(|(of, _), _| *of != acquisition);
+            }
+            What::NotAcquired(_) | What::AcquireUnknown(_) => {
+                self.wanting.remove(&acquisition);
+                self.ended(acquisition, at_ns, head);
+            }
+            What::Fault { fault: Fault::Pause, .. } => {
+                let theirs = |it: &KeptGrant| client == 0 || it.client == client;
+                self.open.retain(|_, it| !theirs(it) || it.ended_ns.is_none());
+                let theirs = self.open.values_mut().filter(|it| theirs(it));
+                theirs.for_each(|it| it.stood_still = true);
+            }
+            What::Fault { fault, .. } if keeps_from_sending(fault) || client == 0 => {
+                self.open.retain(|_, it| client != 0 && it.client != client);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+        let verdict = verdict(
+            self.first.take(),
+            self.tested,
+            "nobody was granted the lock and ended without it",
+        );
+        vec![Finding::new(NAME, Level::Progress, verdict)]
+    }
+}
+
+impl GivenBack {
+    fn command(&mut self, command: &CommandOp, event: &Event, head: &Head) {
+        let place = (command.acquisition, command.node);
+        let wants = self.wanting.contains(&command.acquisition);
+        match event.what {
+            What::Command { .. } if frees(command.intent.touch) => {
+                let Some(it) = self.open.get_mut(&place) else { return };
+                it.granted_ns = None;
+                if it.ended_ns.is_some() {
+                    self.open.remove(&place);
+                }
+            }
+            What::Command { .. } if makes(command.intent.touch) && wants => {
+                let new = KeptGrant { client: command.client, ..KeptGrant::default() };
+                let it = self.open.entry(place).or_insert(new);
+                it.stood_still = false;
+                if it.granted_ns.is_some() && event.at_ns < it.gone_ns {
+                    self.asked_anew(place);
+                }
+            }
+            What::Answered { touch, .. } if makes(touch) => {
+                let Some(it) = self.open.get_mut(&place).filter(|it| it.ended_ns.is_none()) else {
+                    return;
+                };
+                it.granted_ns = Some(command.invoke_ns);
+                it.gone_ns = event.at_ns.saturating_add(head.ttl_ns);
+            }
+            _ => {}
+        }
+    }
+
+    /// It asks again for what it has been granted, and has not given back.
+    fn asked_anew(&mut self, place: (u32, u16)) {
+        let Some(KeptGrant { client, .. }) = self.open.remove(&place) else { return };
+        let summary = format!(
+            "client {client} asked for the lock anew, though a server had granted it and nobody had given that back: its \
+             own key was in everybody's way"
+        );
+        story::note(&mut self.first, summary, &[(place.0, client)]);
+    }
+
+    fn ended(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
+        let early = |sent_ns: u64| at_ns <= sent_ns.saturating_add(head.ttl_ns / 2);
+        let is_kept = |it: &KeptGrant| it.granted_ns.is_some_and(early) && !it.stood_still;
+        self.open.retain(|(of, _), it| *of != acquisition || is_kept(it));
+        for ((_, _), it) in self.open.range_mut((acquisition, 0)..=(acquisition, u16::MAX)) {
+            it.ended_ns = Some(at_ns);
+            let due_ns = it.granted_ns.map_or(u64::MAX, |sent_ns| due(sent_ns, head));
+            self.due_ns = Some(self.due_ns.map_or(due_ns, |first_ns| first_ns.min(due_ns)));
+            self.tested = true;
+        }
+    }
+
+    /// Who should have given its key back by now.
+    fn look(&mut self, now_ns: u64, head: &Head) {
+        let ended =
+            |it: &KeptGrant| it.ended_ns.and(it.granted_ns).map(|sent_ns| due(sent_ns, head));
+        let is_due = |it: &KeptGrant| ended(it).is_some_and(|due_ns| now_ns > due_ns);
+        let kept: Vec<((u32, u16), u32)> = self
+            .open
+            .iter()
+            .filter(|(_, it)| is_due(it))
+            .map(|(place, it)| (*place, it.client))
+            .collect();
+        for (place, client) in kept {
+            self.open.remove(&place);
+            let acquisition = place.0;
+            let summary = format!(
+                "client {client} was told that it had not got the lock, though a server had granted it, and nobody \
+                 gave it back: its key was in everybody's way for the TTL of {}",
+                rounded(head.ttl_ns)
+            );
+            story::note(&mut self.first, summary, &[(acquisition, client)]);
+        }
+        self.due_ns = self.open.values().filter_map(ended).min();
+    }
+}
+
+/// When the key of a grant that was asked for at this time may be gone.
+fn due(sent_ns: u64, head: &Head) -> u64 {
+    sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
+    use history::fault::Fault;
+    use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use history::{Intent, Touch};
+
+    fn asked() -> Tape {
+        Tape::new().with(|it| it.honest = true)
+    }
+
+    /// Client 1 is granted the lock, by a request of 100, and told that it has not got it.
+    fn told_no() -> Tape {
+        asked().did(1, 100..110, CREATE).refused(1, 1, 90..200)
+    }
+
+    fn outcome(tape: Tape) -> Outcome {
+        tape.outcome("given-back")
+    }
+
+    /// Time goes on.
+    fn later(tape: Tape) -> Outcome {
+        outcome(tape.probe(100 + TTL_NS + 1, -2))
+    }
+
+    #[test]
+    fn who_does_not_get_what_it_was_granted_gives_it_back() {
+        assert_eq!(later(told_no()), Violated);
+        assert_eq!(later(told_no().sends(1, 100 + TTL_NS, DELETE)), Held);
+        assert_eq!(later(told_no().sends(1, 150, DELETE)), NotApplicable, "before it was told");
+        assert_eq!(later(told_no().sends(2, 300, DELETE)), Violated, "another's");
+        assert_eq!(outcome(told_no().probe(100 + TTL_NS, -2)), Held, "there is time yet");
+        let unknown = asked().did(1, 100..110, CREATE).unknown(1, 1, 90..200);
+        assert_eq!(later(unknown), Violated);
+        let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+        assert_eq!(later(told_no().did(1, 300..310, extend)), Violated, "and it is renewed");
+    }
+
+    #[test]
+    fn only_a_certain_grant_of_the_last_request_counts() {
+        let refused = asked().command(1, 100..110, CREATE, Some(Touch::None));
+        assert_eq!(later(refused.refused(1, 1, 90..200)), NotApplicable);
+        let unanswered = asked().command(1, 100..110, CREATE, None).refused(1, 1, 90..200);
+        assert_eq!(later(unanswered), NotApplicable);
+        let got = asked().did(1, 100..110, CREATE).waited(1, 1, 90..200);
+        assert_eq!(later(got), NotApplicable);
+        let late = asked().did(1, 100..110, CREATE).refused(1, 1, 90..101 + TTL_NS / 2);
+        assert_eq!(later(late), NotApplicable, "hardly anything was left of it");
+        let again = asked().did(1, 100..110, CREATE).did(1, 120..130, DELETE);
+        let again = again.did(1, 140..150, CREATE).refused(1, 1, 90..200);
+        assert_eq!(outcome(again.probe(141 + TTL_NS, -2)), Violated, "another attempt");
+    }
+
+    #[test]
+    fn each_of_several_servers_has_its_key_back() {
+        let several = || {
+            let tape = asked().acquires(1, 90).did(1, 100..110, CREATE).to(1, "lock");
+            tape.did(1, 100..110, CREATE)
+        };
+        let no = |tape: Tape| later(tape.refused(1, 1, 95..200));
+        assert_eq!(no(several()), Violated);
+        assert_eq!(no(several().sends(1, 300, DELETE)), Violated, "the other has not");
+        let both = several().sends(1, 300, DELETE).to(0, "lock").sends(1, 300, DELETE);
+        assert_eq!(no(both), Held);
+        let other = several().to(2, "lock").sends(1, 150, CREATE);
+        assert_eq!(outcome(other), NotApplicable, "another server is asked");
+        assert_eq!(outcome(several().sends(1, 150, CREATE)), Violated, "the same one");
+    }
+
+    #[test]
+    fn who_stood_still_before_it_asked_has_its_time() {
+        let stood = |at_ns| {
+            let tape = asked().acquires(1, 10).struck(Fault::Pause, 1, at_ns);
+            later(tape.did(1, 100..110, CREATE).refused(1, 1, 11..200))
+        };
+        assert_eq!(stood(50), Violated);
+        assert_eq!(stood(105), NotApplicable);
+    }
+
+    #[test]
+    fn who_cannot_send_anything_is_excused() {
+        for fault in [Fault::Crash, Fault::Pause, Fault::Partition, Fault::Reset] {
+            assert_ne!(later(told_no().struck(fault, 1, 150)), Violated, "{fault:?}");
+            assert_eq!(later(told_no().struck(fault, 2, 150)), Violated, "{fault:?}");
+        }
+        assert_eq!(later(told_no().struck(Fault::LoseReply, 1, 150)), Violated);
+        assert_ne!(later(told_no().struck(Fault::ServerCrash, 0, 150)), Violated);
+        assert_ne!(later(told_no().struck(Fault::Pause, 1, 300)), Violated, "afterwards");
+    }
+
+    #[test]
+    fn who_asks_anew_has_given_back_what_it_was_granted() {
+        let again = |tape: Tape, at_ns| outcome(tape.sends(1, at_ns, CREATE));
+        let granted = || asked().acquires(1, 90).did(1, 100..110, CREATE);
+        assert_eq!(again(granted(), 109 + TTL_NS), Violated);
+        assert_eq!(again(granted(), 110 + TTL_NS), NotApplicable, "the key is gone");
+        assert_eq!(again(granted().sends(1, 150, DELETE), 200), NotApplicable);
+        let refused = asked().acquires(1, 90).command(1, 100..110, CREATE, Some(Touch::None));
+        assert_eq!(again(refused, 200), NotApplicable);
+        assert_eq!(outcome(granted().sends(2, 200, CREATE)), NotApplicable, "another");
+        assert_eq!(again(granted().struck(Fault::Pause, 1, 150), 200), Violated);
+        assert_eq!(again(granted().struck(Fault::Partition, 1, 150), 200), NotApplicable);
+    }
+
+    #[test]
+    fn the_witness_says_who_was_told_so() {
+        let witness = told_no().probe(100 + TTL_NS + 1, -2).witness("given-back");
+        assert!(witness.summary.starts_with("client 1 was told that it had not got the lock"));
+        assert_eq!((witness.acquisitions, witness.occurrences), (vec![1], 1));
+        let tape = told_no().with(|it| it.honest = false);
+        assert!(tape.findings().iter().all(|it| it.name != "given-back"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Judging a history: every checker is shown every event of the kinds it looks at.
+//!
+//! Invariant: what is found does not depend on how a history is come by, be it read, recorded or seen as it happens.
+
+use history::verdict::{Finding, Level, Verdict};
+use history::{Event, Head, History, Texts};
+use picklock::env::Phase::{
+    AcquireBeforeSend, AcquireBetween, Hold, HoldBeforeWrite, RenewBeforeSend, Wait,
+};
+
+use super::contention::Contention;
+use super::interface::{
+    Checker, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES, at,
+};
+use super::story::StoryWriter;
+use super::vacuity::Vacuity;
+use super::{
+    attempts, availability, deadline, deadlock_freedom, deletion_tries, efficiency, fail_fast,
+    fairness, fence_gate, fencing, foreign_key, given_back, honesty, lease_validity,
+    mutual_exclusion, one_slot, overstay, ownership, perseverance, pool, quorum_told, register,
+    renewal, wake_up, work_told,
+};
+
+/// Makes a checker of a history that begins with this head; none where the head asks for none.
+type MakeChecker = fn(&Head) -> Option<Box<dyn Checker>>;
+
+/// All of them.
+const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
+
+/// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
+/// are commands and phases: not to show these to everybody is what makes many checkers cheap.
+static ALL: [(MakeChecker, Kinds); 25] = [
+    (ownership::checker, LOCK_COMMANDS | OTHERS),
+    (mutual_exclusion::checker, OTHERS),
+    (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | at(RenewBeforeSend) | OTHERS),
+    (honesty::checker, LOCK_COMMANDS | at(Wait) | OTHERS),
+    (work_told::checker, OTHERS),
+    (quorum_told::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
+    (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),
+    (register::checker, at(HoldBeforeWrite) | OTHERS),
+    (fence_gate::checker, OTHERS),
+    (fencing::checker, LOCK_COMMANDS | OTHERS),
+    (foreign_key::checker, LOCK_COMMANDS | OTHERS),
+    (deadlock_freedom::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
+    (given_back::checker, LOCK_COMMANDS | OTHERS),
+    (deletion_tries::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
+    (availability::checker, OTHERS),
+    (deadline::checker, ANY),
+    (wake_up::checker, ANY),
+    (fairness::checker, ANY),
+    (perseverance::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | at(AcquireBetween) | OTHERS),
+    (fail_fast::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
+    (attempts::checker, at(AcquireBeforeSend) | OTHERS),
+    (one_slot::checker, LOCK_COMMANDS | OTHERS_ENDED),
+    (renewal::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | at(RenewBeforeSend) | OTHERS),
+    (overstay::checker, OTHERS_ENDED | at(Hold) | OTHERS),
+    (efficiency::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS),
+];
+
+/// The checkers of one history, which is shown to them event by event.
+pub struct Checkers<'a> {
+    head: &'a Head,
+    commands: LockCommands<'a>,
+    checkers: Vec<(Box<dyn Checker>, Kinds)>,
+    contention: Contention,
+    vacuity: Vacuity,
+}
+
+impl<'a> Checkers<'a> {
+    /// The checkers of a history that begins with this head.
+    pub fn new(head: &'a Head) -> Self {
+        Self {
+            head,
+            commands: LockCommands::new(head),
+            checkers: ALL.iter().filter_map(|(make, kinds)| Some((make(head)?, *kinds))).collect(),
+            contention: Contention::default(),
+            vacuity: Vacuity::new(head),
+        }
+    }
+
+    /// Shows them the next event.
+    pub fn see(&mut self, event: &Event, texts: &Texts) {
+        self.contention.see(event);
+        self.vacuity.see(event, self.head, texts);
+        let seen = self.commands.next(event, texts);
+        let kind = seen.kind();
+        let looking = self.checkers.iter_mut().filter(|(_, kinds)| kinds & kind != 0);
+        looking.for_each(|(checker, _)| checker.see(&seen));
+    }
+
+    /// What they have found, the steps of witnesses left to a [`StoryWriter`]. Where the run was cut short
+    /// (`complete` is false), nothing counts as held, and nothing that has not happened yet is missed.
+    pub fn finish(self, texts: &Texts, complete: bool) -> Vec<Finding> {
+        let doubt = if complete {
+            let missing = self.contention.missing().or_else(|| self.vacuity.missing(self.head));
+            missing.map(Verdict::Vacuous)
+        } else {
+            Some(Verdict::Inconclusive("the run did not come to its end".to_owned()))
+        };
+        let unharmed = self.vacuity.unharmed(self.head).filter(|_| complete);
+        let mut findings = self.verdicts(texts);
+        if let Some(unharmed) = unharmed {
+            for it in findings.iter_mut().filter(|it| it.level == Level::Effect) {
+                if it.verdict == Verdict::Held {
+                    it.verdict = Verdict::Vacuous(unharmed);
+                }
+            }
+        }
+        if let Some(doubt) = doubt {
+            for finding in &mut findings {
+                let is_missed = !complete
+                    && finding.level == Level::Progress
+                    && matches!(finding.verdict, Verdict::Violated(_));
+                if finding.verdict == Verdict::Held || is_missed {
+                    finding.verdict = doubt.clone();
+                }
+            }
+        }
+        findings
+    }
+
+    /// What each of them has found by itself.
+    pub(super) fn verdicts(mut self, texts: &Texts) -> Vec<Finding> {
+        let end = self.commands.end(texts);
+        let mut findings: Vec<Finding> =
+            self.checkers.iter_mut().flat_map(|(checker, _)| checker.finish(&end)).collect();
+        self.checkers.iter().for_each(|(checker, _)| checker.explain(&mut findings));
+        findings
+    }
+}
+
+/// Judges a history, without the steps of witnesses.
+pub fn judge(history: &History, complete: bool) -> Vec<Finding> {
+    let mut checkers = Checkers::new(&history.head);
+    for event in &history.events {
+        checkers.see(event, &history.texts);
+    }
+    checkers.finish(&history.texts, complete)
+}
+
+/// Judges a history, and tells the story of every violation.
+pub fn check(history: &History, complete: bool) -> Vec<Finding> {
+    let mut findings = judge(history, complete);
+    let mut stories = StoryWriter::new(&history.head, &findings);
+    if !stories.is_idle() {
+        history.events.iter().for_each(|event| stories.see(event, &history.texts));
+        stories.write(&mut findings);
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests;

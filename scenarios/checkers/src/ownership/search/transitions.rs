@@ -1,0 +1,332 @@
+//! What may come of carrying a command out, in one reading.
+//!
+//! Invariant: every way is given in which the command can have met what the reading holds, the ones that harm
+//! nobody first; an effect that nobody knows leaves the key nobody's, which can only excuse.
+
+use history::Touch;
+use smallvec::SmallVec;
+
+use super::Search;
+use super::reading::{Harmed, Reading, ReadingKey, ValueWriter};
+use crate::ownership::Op;
+
+impl Search<'_> {
+    /// What may come of carrying this command out.
+    pub(super) fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
+        let op = self.op(place);
+        let reading = reading.not_before(op.sent_ns);
+        let Some(writer) = self.found(op) else {
+            return self.carry_out_on(&reading, place, now_ns);
+        };
+        let shown = self.showing(&reading, writer, now_ns);
+        shown.iter().flat_map(|it| self.carry_out_on(it, place, now_ns)).collect()
+    }
+
+    /// Which command had written what this one found, where that is known.
+    fn found(&self, op: &Op) -> Option<u32> {
+        match self.writers.get(&op.found) {
+            Some(ValueWriter::Command(writer)) => Some(*writer),
+            _ => None,
+        }
+    }
+
+    /// The readings in which the key has the value that this command has written.
+    fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> Vec<Reading> {
+        let since_ns = match reading.state {
+            ReadingKey::Nobodys => return vec![reading.clone()],
+            ReadingKey::Held { by, .. }
+                if [ValueWriter::Command(writer), ValueWriter::Unknown].contains(&by) =>
+            {
+                return vec![reading.clone()];
+            }
+            ReadingKey::Held { since_ns, .. } => since_ns,
+            ReadingKey::Free => 0,
+        };
+        if self.is_lost(since_ns, now_ns) {
+            // A server has come back with it.
+            return vec![reading.is(ReadingKey::Nobodys)];
+        }
+        if self.op(writer).is_open() && self.is_unused(writer, reading) {
+            return self.carry_out(&self.using(reading, writer), writer, now_ns);
+        }
+        let unknown = self.unknown_one(reading);
+        unknown.into_iter().map(|it| self.using(reading, it).is(ReadingKey::Nobodys)).collect()
+    }
+
+    fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
+        let op = self.op(place);
+        // What is carried out later lives longer: the earliest moment leaves the most to the others.
+        let held = |before: &Reading, ttl_ns: Option<u64>| {
+            let owner = (op.acquisition, op.client);
+            let stamped = self.known.stamped;
+            let lives_from_ns = if stamped { op.sent_ns } else { before.at_ns };
+            let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
+            let from_ns = before.at_ns;
+            let since_ns = op.sent_ns;
+            before.is(ReadingKey::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
+        };
+        match op.touch {
+            Touch::None => vec![reading.clone()],
+            Touch::Create(ttl_ns) => {
+                self.vacated(reading, now_ns).iter().map(|it| held(it, ttl_ns)).collect()
+            }
+            Touch::Overwrite(ttl_ns) => {
+                let before = match reading.state {
+                    ReadingKey::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
+                        let over = self.over(reading, op, now_ns);
+                        let harm = self.harm(owner, since_ns, place);
+                        let harmed = match over[..] {
+                            [] => reading.harmed(harm),
+                            _ => reading.perhaps_harmed(harm),
+                        };
+                        let mut before = over;
+                        if self.found(op).is_none() {
+                            // Another may have deleted it before, or this one have overwritten it before.
+                            before = self.vacated(reading, now_ns);
+                            let overwrote = self.open_of(op.acquisition, reading);
+                            let overwrote = overwrote
+                                .filter(|&it| matches!(self.op(it).touch, Touch::Overwrite(_)));
+                            before.extend(overwrote.map(|it| {
+                                self.using(reading, it).harmed(self.harm(owner, since_ns, it))
+                            }));
+                        }
+                        before.push(harmed);
+                        before
+                    }
+                    _ => vec![reading.clone()],
+                };
+                before.iter().map(|it| held(it, ttl_ns)).collect()
+            }
+            Touch::Delete => self
+                .found_key(reading, place, now_ns)
+                .into_iter()
+                .map(|it| it.is(ReadingKey::Free))
+                .collect(),
+            Touch::Extend(ttl_ns) => {
+                let extended = |it: Reading| {
+                    let end_ns = self.lives(it.at_ns, ttl_ns);
+                    it.lives(end_ns)
+                };
+                self.found_key(reading, place, now_ns).into_iter().map(extended).collect()
+            }
+            // It may have left the key as it was, or free, or to anybody: where it is nobody's, whatever
+            // can follow each of these can follow, and harms nobody.
+            Touch::Unknown => vec![reading.is(ReadingKey::Nobodys)],
+        }
+    }
+
+    /// Who has written the value, where this command has made the key.
+    fn by(&self, op: &Op) -> ValueWriter {
+        match op.touch {
+            Touch::Unknown => ValueWriter::Unknown,
+            _ => self.writers.get(&op.number).copied().unwrap_or(ValueWriter::Another),
+        }
+    }
+
+    /// This command has harmed the hold of this acquisition, which was made by what was sent then.
+    fn harm(&self, victim: (u32, u32), since_ns: u64, culprit: u32) -> Harmed {
+        let at_ns = self.op(culprit).sent_ns.max(since_ns);
+        Harmed { doubtful: false, at_ns, victim, culprit }
+    }
+
+    /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
+    /// has not expired; but where it says itself when the hold is over, that time may have passed.
+    fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> Vec<Reading> {
+        let ReadingKey::Held { since_ns, may_end_ns, .. } = reading.state else {
+            return Vec::new();
+        };
+        if self.found(op).is_none() {
+            return self.gone(reading, now_ns);
+        }
+        if self.is_lost(since_ns, now_ns) {
+            return vec![reading.is(ReadingKey::Nobodys)];
+        }
+        let passed = self.known.stamped && now_ns >= may_end_ns;
+        let passed = passed.then(|| reading.not_before(may_end_ns).is(ReadingKey::Nobodys));
+        passed.into_iter().collect()
+    }
+
+    fn lives(&self, from_ns: u64, ttl_ns: u64) -> u64 {
+        from_ns.saturating_add(ttl_ns).saturating_sub(self.known.margin_ns)
+    }
+
+    /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
+    /// which takes no command and has its time, or have been ended by one, perhaps earlier.
+    fn gone(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
+        let ReadingKey::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
+            return vec![reading.is(ReadingKey::Free)];
+        };
+        let jumped = || self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
+        if self.is_lost(since_ns, now_ns) || jumped() {
+            return vec![reading.is(ReadingKey::Free)];
+        }
+        let expired = (now_ns >= may_end_ns).then(|| reading.not_before(may_end_ns));
+        if expired.as_ref().is_some_and(|it| it.at_ns == reading.at_ns) {
+            return vec![reading.is(ReadingKey::Free)];
+        }
+        let mut own = self.open_of(owner.0, reading);
+        let ends = own.find(|&it| matches!(self.op(it).touch, Touch::Delete | Touch::Unknown));
+        // A shorter life, too, ends it.
+        let mut own = self.open_of(owner.0, reading);
+        let shortens = |&it: &u32| match self.op(it).touch {
+            Touch::Extend(ttl_ns) => now_ns >= self.lives(from_ns.max(self.op(it).sent_ns), ttl_ns),
+            _ => false,
+        };
+        let used = ends.or_else(|| own.find(shortens)).or_else(|| self.unknown_one(reading));
+        let ended = used.map(|used| self.using(reading, used));
+        expired.into_iter().chain(ended).map(|it| it.is(ReadingKey::Free)).collect()
+    }
+
+    /// The same, the key being gone, at the cost of its holder if need be.
+    fn vacated(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
+        let mut all = self.gone(reading, now_ns);
+        let ReadingKey::Held { owner, since_ns, .. } = reading.state else { return all };
+        let harm = |culprit| self.harm(owner, since_ns, culprit);
+        let foreign =
+            |it: &&u32| self.op(**it).acquisition != owner.0 && self.is_unused(**it, reading);
+        let mut deletes = self.deletes.iter().rev().filter(foreign);
+        if let Some(&culprit) = deletes.next() {
+            // One of them was, and nobody knows which.
+            let mut deleted =
+                self.using(reading, culprit).harmed(harm(culprit)).is(ReadingKey::Free);
+            if !reading.is_harmful() {
+                deletes.for_each(|&other| deleted.may_be(harm(other)));
+            }
+            all.push(deleted);
+        }
+        // Or it was overwritten, and who did that has deleted its own.
+        let deleted = |culprit: &u32| {
+            let it = self.op(*culprit);
+            let mut own = self.open_of(it.acquisition, reading);
+            let delete = own.find(|&it| self.op(it).touch == Touch::Delete);
+            delete.filter(|_| matches!(it.touch, Touch::Overwrite(_)))
+        };
+        let overwrites = self.creates.iter().filter(foreign).filter(|it| deleted(it).is_some());
+        for culprit in self.any_of(overwrites.copied()) {
+            let both = deleted(&culprit).map(|it| self.using(&self.using(reading, culprit), it));
+            all.extend(both.map(|it| it.harmed(harm(culprit)).is(ReadingKey::Free)));
+        }
+        all
+    }
+
+    /// Of commands of which any will do, one; and each whose value somebody has found, for it matters which of
+    /// these was carried out.
+    fn any_of(&self, all: impl Iterator<Item = u32>) -> SmallVec<[u32; 2]> {
+        let mut any = SmallVec::new();
+        let mut plain = false;
+        for place in all {
+            let is_found = self.writers.contains_key(&self.op(place).number);
+            if is_found || !plain {
+                any.push(place);
+            }
+            plain |= !is_found;
+        }
+        any
+    }
+
+    /// A command has found a key and changed it: the readings before the change.
+    fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
+        let op = self.op(place);
+        let own = |reading: &Reading| -> Vec<Reading> {
+            let makes = |it: &u32| {
+                let touch = self.op(*it).touch;
+                matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
+            };
+            let mut own = self.any_of(self.open_of(op.acquisition, reading).filter(makes));
+            if own.is_empty() {
+                own.extend(self.unknown_one(reading));
+            }
+            let held = |&used: &u32| {
+                let owner = (op.acquisition, op.client);
+                let by = self.by(self.op(used));
+                self.using(reading, used).is(ReadingKey::of(owner, by, op.sent_ns, 0, 0))
+            };
+            own.iter().map(held).collect()
+        };
+        match reading.state {
+            ReadingKey::Nobodys => vec![reading.clone()],
+            ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => vec![reading.clone()],
+            ReadingKey::Held { owner, since_ns, .. } => {
+                if self.is_lost(since_ns, now_ns) {
+                    // What has come back in its place is nobody's rightful hold.
+                    return vec![reading.is(ReadingKey::Nobodys)];
+                }
+                let over = self.over(reading, op, now_ns);
+                if self.known.stamped && !over.is_empty() {
+                    // A hold that is over by its own word leaves its key behind, which is nobody's.
+                    return over.iter().map(|over| over.is(ReadingKey::Nobodys)).collect();
+                }
+                let its_own = over.iter().flat_map(own);
+                // What ended that hold may have handed the key to this one at once.
+                let handed_over = self
+                    .unknown_one(reading)
+                    .map(|it| self.using(reading, it).is(ReadingKey::Nobodys));
+                // Who compares has found its own value: an overwrite of its own did the harm.
+                let overwrote = self
+                    .open_of(op.acquisition, reading)
+                    .find(|&it| op.compares && matches!(self.op(it).touch, Touch::Overwrite(_)));
+                let harm = self.harm(owner, since_ns, overwrote.unwrap_or(place));
+                its_own.chain(handed_over).chain([reading.harmed(harm)]).collect()
+            }
+            ReadingKey::Free => {
+                let own = own(reading);
+                if !own.is_empty() {
+                    return own;
+                }
+                if self.is_lost(0, now_ns) {
+                    return vec![reading.is(ReadingKey::Nobodys)];
+                }
+                self.anothers(reading, place)
+            }
+        }
+    }
+
+    /// The same, the key that this command has found having been made by another's without an answer.
+    fn anothers(&self, reading: &Reading, place: u32) -> Vec<Reading> {
+        let whose = |it: u32| self.op(it).acquisition;
+        let foreign = |&&it: &&u32| {
+            ![0, self.op(place).acquisition].contains(&whose(it)) && self.is_unused(it, reading)
+        };
+        let harm = |creator: u32| {
+            let it = self.op(creator);
+            self.harm((it.acquisition, it.client), it.sent_ns, place)
+        };
+        let creators = || self.creates.iter().filter(foreign).copied();
+        let harmed = |creator: &u32| {
+            let mut harmed = self.using(reading, *creator).harmed(harm(*creator));
+            if !reading.is_harmful() {
+                creators().for_each(|other| harmed.may_be(harm(other)));
+            }
+            harmed
+        };
+        self.any_of(creators()).iter().map(harmed).collect()
+    }
+
+    /// Whether a server has lost what it had at some time since then.
+    fn is_lost(&self, since_ns: u64, now_ns: u64) -> bool {
+        self.known.losses.iter().any(|loss| loss.from_ns <= now_ns && loss.until_ns >= since_ns)
+    }
+
+    /// The same, a command without an answer having been carried out.
+    fn using(&self, reading: &Reading, place: u32) -> Reading {
+        reading.uses(place).not_before(self.op(place).sent_ns)
+    }
+
+    fn is_unused(&self, place: u32, reading: &Reading) -> bool {
+        !self.spent.contains(&place) && !reading.used.contains(&place)
+    }
+
+    /// Commands of an acquisition that may yet be carried out, in the order of their sending.
+    fn open_of<'b>(
+        &'b self,
+        acquisition: u32,
+        reading: &'b Reading,
+    ) -> impl Iterator<Item = u32> + 'b {
+        let all = self.open.get(&acquisition).into_iter().flatten().copied();
+        all.filter(|&it| self.is_unused(it, reading))
+    }
+
+    fn unknown_one(&self, reading: &Reading) -> Option<u32> {
+        self.unknown.iter().copied().find(|&it| self.is_unused(it, reading))
+    }
+}

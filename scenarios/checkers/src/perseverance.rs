@@ -1,0 +1,286 @@
+//! Perseverance: who may try again does, after an error that passes and after a request without an answer.
+//!
+//! Invariant: a client is blamed only where a server had answered its last request for the lock with an error that
+//! passes, or the last had no answer, and it ended without the lock before its retries can have been used up; or where a
+//! quorum of the servers had granted the lock in its last round, and it ended without it within half a TTL from when that
+//! began. Whom its caller has stopped, and what it is refused for good, is no reason; nor is, where clocks run off or
+//! replicas are asked as well, a grant.
+
+use durations::span::rounded;
+use history::fault::{ErrorAnswer, Fault};
+use history::verdict::{Finding, Level, Witness};
+use history::words::DROPPED;
+use history::{Event, Head, What};
+use picklock::env::Phase;
+use rustc_hash::FxHashMap;
+
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
+use super::story;
+
+pub(super) const NAME: &str = "perseverance";
+
+/// What became of a request for the lock that may be repeated.
+#[derive(Clone, Copy, Debug)]
+enum RequestFailure {
+    Refused(ErrorAnswer),
+    Unanswered,
+}
+
+/// An acquisition that wants the lock.
+#[derive(Clone, Debug)]
+struct Tries {
+    began_ns: u64,
+    /// When its last round began.
+    round_ns: u64,
+    /// The servers that have granted it the lock in this round, and that it has sent nothing to give it back.
+    granted: Vec<u16>,
+    /// It needs more than a grant.
+    needs_more: bool,
+    /// What became of its last request, where that passes.
+    failure: Option<RequestFailure>,
+}
+
+/// Who wants the lock, and how long a client tries.
+#[derive(Default)]
+struct Perseverance {
+    tries_for_ns: u64,
+    /// By acquisition.
+    wanting: FxHashMap<u32, Tries>,
+    /// A clock may have run off.
+    drifting: bool,
+    tested: bool,
+    first: Option<Witness>,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let tries_for_ns = head.tries_for_ns?;
+    Some(Box::new(Perseverance { tries_for_ns, ..Perseverance::default() }))
+}
+
+impl Checker for Perseverance {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let Event { at_ns, client, acquisition, what, .. } = *seen.event;
+        match what {
+            What::Acquire => {
+                let it = Tries {
+                    began_ns: at_ns,
+                    round_ns: at_ns,
+                    granted: Vec::new(),
+                    needs_more: false,
+                    failure: None,
+                };
+                self.wanting.insert(acquisition, it);
+            }
+            What::Phase(Phase::AcquireBeforeSend) => {
+                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                it.round_ns = at_ns;
+                it.granted.clear();
+            }
+            What::Phase(Phase::AcquireBetween) => {
+                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                it.needs_more = true;
+            }
+            What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
+            What::Command { .. } => {
+                let Some(command) = seen.command.filter(|it| frees(it.intent.touch)) else {
+                    return;
+                };
+                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                it.granted.retain(|node| *node != command.node);
+            }
+            What::Acquired => _ = self.wanting.remove(&acquisition),
+            What::AcquireUnknown(why) if seen.texts.get(why).starts_with(DROPPED) => {
+                self.wanting.remove(&acquisition);
+            }
+            What::NotAcquired(_) | What::AcquireUnknown(_) => {
+                self.gives_up(acquisition, client, at_ns, seen.head);
+            }
+            What::Refused(_) | What::Answered { .. } | What::Unanswered(_)
+                if seen.command.is_some() =>
+            {
+                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                it.failure = match what {
+                    What::Refused(why) => passing(seen.texts.get(why)).map(RequestFailure::Refused),
+                    What::Unanswered(_) => Some(RequestFailure::Unanswered),
+                    _ => None,
+                };
+                self.tested |= it.failure.is_some();
+                let made = matches!(what, What::Answered { touch, .. } if makes(touch));
+                if let Some(command) = seen.command.filter(|it| made && !frees(it.intent.touch))
+                    && command.invoke_ns >= it.round_ns
+                {
+                    it.granted.push(command.node);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+        let vacuous = "every request was answered, and with no error that passes";
+        let verdict = verdict(self.first.take(), self.tested, vacuous);
+        vec![Finding::new(NAME, Level::Progress, verdict)]
+    }
+}
+
+impl Perseverance {
+    /// Whether it knows that it has the lock, and for long enough.
+    fn has_it(&self, it: &Tries, at_ns: u64, head: &Head) -> bool {
+        // The servers of the lock come before that of the resource. Without one their number is not known.
+        let quorum =
+            head.resource.is_some_and(|servers| 2 * it.granted.len() > usize::from(servers));
+        let early = at_ns <= it.round_ns.saturating_add(head.ttl_ns / 2);
+        quorum && early && !it.needs_more && !self.drifting
+    }
+
+    fn gives_up(&mut self, acquisition: u32, client: u32, at_ns: u64, head: &Head) {
+        let Some(it) = self.wanting.remove(&acquisition) else { return };
+        if self.has_it(&it, at_ns, head) {
+            let summary = format!(
+                "client {client} ended without the lock, though it had been granted {} before, for {}",
+                rounded(at_ns.saturating_sub(it.round_ns)),
+                rounded(head.ttl_ns)
+            );
+            return story::note(&mut self.first, summary, &[(acquisition, client)]);
+        }
+        let Tries { began_ns, failure: Some(failure), .. } = it else { return };
+        let tried_ns = at_ns.saturating_sub(began_ns);
+        if tried_ns >= self.tries_for_ns {
+            return;
+        }
+        let because = match failure {
+            RequestFailure::Refused(error) => {
+                format!("a server answered {}: that passes", error.name().to_uppercase())
+            }
+            RequestFailure::Unanswered => {
+                "a request had no answer: another may have one".to_owned()
+            }
+        };
+        let summary = format!(
+            "client {client} gave up {} after it had asked for the lock, because {because}, and its retries take {} \
+             at least",
+            rounded(tried_ns),
+            rounded(self.tries_for_ns)
+        );
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
+    }
+}
+
+/// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.
+pub(super) fn passing(answer: &str) -> Option<ErrorAnswer> {
+    ErrorAnswer::of(answer).filter(|it| *it != ErrorAnswer::Noscript && !it.is_final())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
+    use history::fault::Fault;
+    use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use picklock::env::Phase;
+
+    fn asked(tape: Tape) -> Tape {
+        tape.with(|it| it.tries_for_ns = Some(500))
+    }
+
+    fn outcome(tape: Tape) -> Outcome {
+        asked(tape).outcome("perseverance")
+    }
+
+    /// It asks at 100, and is refused with OOM at 110.
+    fn refused() -> Tape {
+        Tape::new().refused_command(1, 105..110, CREATE)
+    }
+
+    #[test]
+    fn who_gives_up_before_its_retries_can_be_used_up_is_blamed() {
+        assert_eq!(outcome(refused().refused(1, 1, 100..599)), Violated);
+        assert_eq!(outcome(refused().refused(1, 1, 100..600)), Held);
+        assert_eq!(outcome(refused().waited(1, 1, 100..200)), Held, "it got the lock");
+        assert_eq!(outcome(refused().unknown(1, 1, 100..200)), Violated, "whatever it may have");
+        assert_eq!(outcome(refused().acquires(1, 100)), Held, "it goes on");
+        let answered = refused().did(1, 120..130, CREATE).refused(1, 1, 100..200);
+        assert_eq!(outcome(answered), Held, "another request was not refused");
+        let other = refused().refused(1, 1, 100..800).refused(2, 2, 100..200);
+        assert_eq!(outcome(other), Held, "another acquisition");
+    }
+
+    #[test]
+    fn a_request_without_an_answer_is_no_reason() {
+        let unanswered = || Tape::new().command(1, 105..110, CREATE, None);
+        assert_eq!(outcome(unanswered().refused(1, 1, 100..599)), Violated);
+        assert_eq!(outcome(unanswered().refused(1, 1, 100..600)), Held);
+        assert_eq!(outcome(unanswered().unknown(1, 1, 100..200)), Violated);
+        assert_eq!(outcome(unanswered().waited(1, 1, 100..200)), Held, "it got the lock");
+        let again = unanswered().did(1, 120..130, CREATE).refused(1, 1, 100..200);
+        assert_eq!(outcome(again), Held, "another request was answered");
+        let told = asked(unanswered().refused(1, 1, 100..200)).witness("perseverance").summary;
+        let says = "client 1 gave up 100 ns after it had asked for the lock, because a request had no answer: another \
+                    may have one, and its retries take 500 ns at least";
+        assert_eq!(told, says);
+    }
+
+    #[test]
+    fn whom_its_caller_has_stopped_did_not_give_up() {
+        assert_eq!(
+            outcome(refused().unknown_because(1, 1, 100..200, "dropped before it had ended")),
+            Held
+        );
+    }
+
+    #[test]
+    fn only_errors_that_pass_are_no_reason() {
+        let answers = |why: &'static str| {
+            let tape = Tape::new().refused_with(1, 105..110, CREATE, why).refused(1, 1, 100..200);
+            outcome(tape)
+        };
+        assert_eq!(answers("LOADING Redis is loading the dataset in memory"), Violated);
+        assert_eq!(answers("BUSY"), Violated);
+        assert_eq!(answers("BUSYKEY Target key name already exists."), NotApplicable);
+        assert_eq!(answers("NOSCRIPT No matching script."), NotApplicable);
+        assert_eq!(answers("NOPERM this user has no permissions"), NotApplicable);
+        assert_eq!(answers("not sent: no connection"), NotApplicable);
+    }
+
+    #[test]
+    fn who_is_granted_the_lock_takes_it() {
+        let round = |servers: u16, granted: u16, end_ns| {
+            let tape = Tape::new().resource(servers).phase(1, 100, Phase::AcquireBeforeSend);
+            let tape =
+                (0..granted).fold(tape, |tape, node| tape.to(node, LOCK).did(1, 101..110, CREATE));
+            tape.refused(1, 1, 10..end_ns)
+        };
+        assert_eq!(outcome(round(5, 3, 120)), Violated);
+        assert_eq!(outcome(round(1, 1, 120)), Violated);
+        assert_eq!(outcome(round(5, 2, 120)), NotApplicable, "no quorum");
+        assert_eq!(outcome(round(5, 3, 100 + TTL_NS / 2)), Violated);
+        assert_eq!(outcome(round(5, 3, 101 + TTL_NS / 2)), NotApplicable, "it may be too late");
+        let returned = round(5, 3, 120).to(1, LOCK).sends(1, 115, DELETE);
+        assert_eq!(outcome(returned), NotApplicable, "one was given back");
+        let again = round(5, 3, 150).phase(1, 130, Phase::AcquireBeforeSend);
+        assert_eq!(outcome(again), NotApplicable, "another round");
+        let replicas = round(1, 1, 120).phase(1, 112, Phase::AcquireBetween);
+        assert_eq!(outcome(replicas), NotApplicable, "replicas do not know of it");
+        let drifts = round(1, 1, 120).struck(Fault::Drift, 1, 5);
+        assert_eq!(outcome(drifts), NotApplicable, "its clock may have run ahead");
+        let told = asked(round(1, 1, 120)).witness("perseverance").summary;
+        let says =
+            "client 1 ended without the lock, though it had been granted 20 ns before, for 1 µs";
+        assert_eq!(told, says);
+    }
+
+    #[test]
+    fn it_is_asked_of_recipes_that_claim_it() {
+        let tape = refused().refused(1, 1, 100..200);
+        assert!(tape.findings().iter().all(|it| it.name != "perseverance"));
+        assert_eq!(outcome(Tape::new().refused(1, 1, 100..200)), NotApplicable);
+    }
+
+    #[test]
+    fn the_witness_says_how_soon_it_gave_up() {
+        let tape = asked(refused().refused(1, 1, 100..200).refused(2, 2, 100..110));
+        let witness = tape.witness("perseverance");
+        let says = "client 1 gave up 100 ns after it had asked for the lock, because a server answered OOM: that \
+                    passes, and its retries take 500 ns at least";
+        assert_eq!((witness.summary.as_str(), witness.occurrences), (says, 1));
+    }
+}

@@ -1,0 +1,329 @@
+//! Quorum told: what a lock on several servers tells its caller is what most of them have answered, and it tells at once.
+//!
+//! Invariant: a client is blamed only for what is false in every reading. *Already expired*, *taken by another* and
+//! *unknown* are false of a release that has deleted the key on a quorum; *released*, where so many servers have
+//! answered that they had no key of this client that the others are no quorum; and that the lock was surely not taken,
+//! where a quorum had granted the last round of it. A release is told too late that a quorum has carried out before,
+//! by times that are exact. Only those keys count of which it is certain which round of the acquisition has made them.
+
+use std::collections::BTreeMap;
+
+use durations::span::rounded;
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness};
+use history::words::DROPPED;
+use history::words::RELEASED;
+use history::{CommandOp, Event, Head, Touch, What};
+use picklock::env::Phase;
+
+use super::honesty::NOT_ITS_OWN;
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
+use super::story;
+
+pub(super) const TOLD: &str = "quorum-told";
+pub(super) const AT_ONCE: &str = "release-told-at-once";
+
+/// The precision of a timer.
+const GRAIN_NS: u64 = 1_000_000;
+
+/// The keys of an acquisition on a server.
+#[derive(Clone, Copy, Debug, Default)]
+struct NodeKeys {
+    /// Requests to make one that have no answer, or never had.
+    unknown: u32,
+    made: u32,
+    /// Deletions without an answer, and how many have deleted one.
+    deleting: u32,
+    deleted: u32,
+    /// How many the rounds before this one had made.
+    made_before: u32,
+    /// Its release is to delete one key, and has.
+    has_one: bool,
+    freed: bool,
+    /// Deletions of the release: those that were answered with no, and all others.
+    none_found: u32,
+    other_tries: u32,
+}
+
+/// What an acquisition was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// That it surely has not got the lock.
+    NotAcquired,
+    /// That its key was no longer its own when it was released.
+    NotItsOwn,
+}
+
+/// An acquisition, from its begin.
+#[derive(Clone, Debug, Default)]
+struct QuorumOp {
+    client: u32,
+    nodes: BTreeMap<u16, NodeKeys>,
+    /// A round before this one may have made keys of which nothing is known.
+    obscure: bool,
+    /// When its release began, and when a quorum had carried it out.
+    release_ns: Option<u64>,
+    freed_ns: Option<u64>,
+    stood_still: bool,
+    told: Option<Told>,
+}
+
+/// What locks on several servers say.
+struct QuorumTold {
+    quorum: usize,
+    nodes: usize,
+    /// By acquisition.
+    open: BTreeMap<u32, QuorumOp>,
+    /// A fault may have taken a key away, or clocks run apart.
+    taken: bool,
+    judged: bool,
+    released: bool,
+    lie: Option<Witness>,
+    late: Option<Witness>,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let nodes = head.nodes.filter(|nodes| head.honest && *nodes > 1)?;
+    let nodes = usize::from(nodes);
+    Some(Box::new(QuorumTold {
+        quorum: nodes / 2 + 1,
+        nodes,
+        open: BTreeMap::new(),
+        taken: false,
+        judged: false,
+        released: false,
+        lie: None,
+        late: None,
+    }))
+}
+
+impl Checker for QuorumTold {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let Event { at_ns, client, acquisition, what, .. } = *seen.event;
+        if let Some(command) = seen.command {
+            return match what {
+                What::Command { .. } => self.sends(&command),
+                _ => self.ends(&command, seen.event),
+            };
+        }
+        match what {
+            What::Acquire => {
+                self.open.insert(acquisition, QuorumOp { client, ..QuorumOp::default() });
+            }
+            What::Phase(Phase::AcquireBeforeSend) => self.with(acquisition, QuorumOp::next_round),
+            What::NotAcquired(_) => self.not_acquired(acquisition),
+            What::AcquireUnknown(_) => _ = self.open.remove(&acquisition),
+            What::Release => self.with(acquisition, |it| it.begin_release(at_ns)),
+            What::Released(told) => self.ended(acquisition, at_ns, seen.texts.get(told), seen.head),
+            What::ReleaseUnknown(why) => self.unknown(acquisition, at_ns, seen.texts.get(why)),
+            What::Fault { fault, .. } => {
+                self.taken |=
+                    fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
+                if matches!(fault, Fault::Pause | Fault::Crash) {
+                    let theirs = self.open.values_mut();
+                    let struck = theirs.filter(|it| client == 0 || it.client == client);
+                    struck.for_each(|it| it.stood_still = true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        let nothing = "nobody said what had become of the lock";
+        let told = verdict(self.lie.take(), self.judged, nothing);
+        let late = match end.head.exact {
+            true => verdict(self.late.take(), self.released, "no quorum carried a release out"),
+            false => Verdict::NotApplicable(
+                "in real time a client may be stopped by its machine, and be told late".to_owned(),
+            ),
+        };
+        vec![Finding::new(TOLD, Level::Belief, told), Finding::new(AT_ONCE, Level::Progress, late)]
+    }
+}
+
+impl QuorumTold {
+    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut QuorumOp)) {
+        if let Some(it) = self.open.get_mut(&acquisition) {
+            change(it);
+        }
+    }
+
+    fn sends(&mut self, command: &CommandOp) {
+        self.with(command.acquisition, |it| {
+            let of_release = it.release_ns.is_some() && frees(command.intent.touch);
+            let node = it.nodes.entry(command.node).or_default();
+            node.unknown += u32::from(makes(command.intent.touch));
+            node.deleting += u32::from(frees(command.intent.touch));
+            node.other_tries += u32::from(of_release);
+        });
+    }
+
+    fn ends(&mut self, command: &CommandOp, event: &Event) {
+        let (touch, refused) = match event.what {
+            What::Answered { touch, .. } => (touch, false),
+            What::Refused(_) => (Touch::None, true),
+            // It stays unknown what it has done.
+            _ => return,
+        };
+        let quorum = self.quorum;
+        let Some(it) = self.open.get_mut(&command.acquisition) else { return };
+        let of_release = it.release_ns.is_some_and(|begun_ns| begun_ns <= command.invoke_ns);
+        let Some(node) = it.nodes.get_mut(&command.node) else { return };
+        let intent = command.intent;
+        if makes(intent.touch) {
+            node.unknown -= 1;
+            node.made += u32::from(makes(touch));
+        }
+        if frees(intent.touch) {
+            let deleted = intent.compares && touch == Touch::Delete;
+            node.deleting -= 1;
+            node.deleted += u32::from(deleted);
+            node.freed |= deleted && of_release && node.has_one;
+            if of_release && node.other_tries > 0 && touch == Touch::None && !refused {
+                node.other_tries -= 1;
+                node.none_found += 1;
+            }
+        }
+        if it.freed_ns.is_none() && it.freed() >= quorum {
+            it.freed_ns = Some(event.at_ns);
+            self.released = true;
+        }
+        let is_lie = match it.told {
+            None => false,
+            Some(Told::NotAcquired) => it.granted() >= quorum,
+            Some(Told::NotItsOwn) => it.freed_ns.is_some(),
+        };
+        if is_lie {
+            self.lied(command.acquisition);
+        }
+    }
+
+    /// It was told that it surely has not got the lock.
+    fn not_acquired(&mut self, acquisition: u32) {
+        self.judged = true;
+        let quorum = self.quorum;
+        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        // What was granted and came too late, it has not got.
+        if it.obscure || it.granted() >= quorum {
+            self.open.remove(&acquisition);
+        } else {
+            it.told = Some(Told::NotAcquired);
+        }
+    }
+
+    /// Its release was answered in these words.
+    fn ended(&mut self, acquisition: u32, at_ns: u64, told: &str, head: &Head) {
+        self.judged = true;
+        self.told_late(acquisition, at_ns);
+        let (nodes, quorum) = (self.nodes, self.quorum);
+        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        if NOT_ITS_OWN.contains(&told) {
+            it.told = Some(Told::NotItsOwn);
+            if it.freed_ns.is_some() {
+                self.lied(acquisition);
+            }
+            return;
+        }
+        let without = it.nodes.values().filter(|node| node.has_none()).count();
+        let client = it.client;
+        self.open.remove(&acquisition);
+        if told == RELEASED && head.exact && !self.taken && nodes.saturating_sub(without) < quorum {
+            let summary = format!(
+                "client {client} was told \"{told}\" of its release, though {without} of {nodes} servers had answered that \
+                 they had no key of it"
+            );
+            story::note(&mut self.lie, summary, &[(acquisition, client)]);
+        }
+    }
+
+    /// It was told that nobody knows what has become of its release.
+    fn unknown(&mut self, acquisition: u32, at_ns: u64, why: &str) {
+        self.told_late(acquisition, at_ns);
+        let Some(it) = self.open.remove(&acquisition) else { return };
+        // Its caller did not wait for what it would have been told.
+        if it.freed_ns.is_none() || why.starts_with(DROPPED) {
+            return;
+        }
+        let client = it.client;
+        let summary = format!(
+            "client {client} was told that nobody knows what has become of its release, though {} of {} servers had \
+             answered that they had carried it out",
+            it.freed(),
+            self.nodes
+        );
+        story::note(&mut self.lie, summary, &[(acquisition, client)]);
+    }
+
+    /// It is told of its release only now.
+    fn told_late(&mut self, acquisition: u32, at_ns: u64) {
+        let Some(it) = self.open.get(&acquisition).filter(|it| !it.stood_still) else { return };
+        let Some(freed_ns) = it.freed_ns else { return };
+        let late_ns = at_ns.saturating_sub(freed_ns);
+        if late_ns <= GRAIN_NS {
+            return;
+        }
+        let client = it.client;
+        let summary = format!(
+            "client {client} waited for its release {} longer than until a quorum of the servers had carried it out",
+            rounded(late_ns)
+        );
+        story::note(&mut self.late, summary, &[(acquisition, client)]);
+    }
+
+    /// What it was told was not true.
+    fn lied(&mut self, acquisition: u32) {
+        let Some(it) = self.open.remove(&acquisition) else { return };
+        let (client, nodes) = (it.client, self.nodes);
+        let summary = match it.told {
+            Some(Told::NotAcquired) => format!(
+                "client {client} was told that it surely had not got the lock, though {} of {nodes} servers had granted it: \
+                 not all had answered yet",
+                it.granted()
+            ),
+            _ => format!(
+                "client {client} was told of its release that its hold had ended before, though {} of {nodes} servers \
+                 still had its key then, and have deleted it",
+                it.freed()
+            ),
+        };
+        story::note(&mut self.lie, summary, &[(acquisition, client)]);
+    }
+}
+
+impl QuorumOp {
+    fn next_round(&mut self) {
+        self.obscure |= self.nodes.values().any(|it| it.unknown > 0);
+        self.nodes.values_mut().for_each(|it| it.made_before = it.made);
+    }
+
+    fn begin_release(&mut self, at_ns: u64) {
+        self.release_ns = Some(at_ns);
+        for it in self.nodes.values_mut() {
+            let known = it.unknown == 0 && it.deleting == 0;
+            it.has_one = known && it.made > it.made_before && it.made == it.deleted + 1;
+        }
+    }
+
+    /// How many servers have surely granted its last round: they have said so, or have deleted more than all
+    /// others had made.
+    fn granted(&self) -> usize {
+        let granted = |it: &&NodeKeys| it.made.max(it.deleted) > it.made_before;
+        self.nodes.values().filter(granted).count()
+    }
+
+    /// On how many servers its release has deleted its key.
+    fn freed(&self) -> usize {
+        self.nodes.values().filter(|it| it.freed).count()
+    }
+}
+
+impl NodeKeys {
+    /// Whether the release has surely found no key of its own here.
+    fn has_none(&self) -> bool {
+        self.none_found > 0 && self.other_tries == 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

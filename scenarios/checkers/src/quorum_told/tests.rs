@@ -1,0 +1,139 @@
+//! What locks on several servers may say, and what they may not: both sides of each boundary.
+
+use history::Touch;
+use history::fault::Fault;
+use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+use picklock::env::Phase;
+
+use crate::testing::{CREATE, DELETE, LOCK, Tape};
+
+const MS: u64 = 1_000_000;
+
+/// A lock on three servers.
+fn three() -> Tape {
+    Tape::new().with(|it| (it.honest, it.exact, it.nodes) = (true, true, Some(3)))
+}
+
+/// Client 1 has the lock on servers 0 and 1, and is told so; server 2 has refused it.
+fn has_it() -> Tape {
+    let tape = three().waited(1, 1, 90..200).did(1, 100..110, CREATE);
+    let tape = tape.to(1, LOCK).did(1, 100..110, CREATE);
+    tape.to(2, LOCK).command(1, 100..110, CREATE, Some(Touch::None))
+}
+
+/// It deletes from 301 on, and these servers find its key, the others none.
+fn deletes(tape: Tape, found: [bool; 3]) -> Tape {
+    found.into_iter().zip(0..).fold(tape, |tape, (found, node)| {
+        let did = if found { Touch::Delete } else { Touch::None };
+        tape.to(node, LOCK).command(1, 301..310, DELETE, Some(did))
+    })
+}
+
+fn told(tape: Tape) -> Outcome {
+    tape.outcome("quorum-told")
+}
+
+fn at_once(tape: Tape) -> Outcome {
+    tape.outcome("release-told-at-once")
+}
+
+#[test]
+fn what_a_quorum_has_carried_out_is_told() {
+    let freed = || deletes(has_it(), [true, true, false]);
+    assert_eq!(told(freed().releases(1, 300..311)), Held);
+    assert_eq!(told(freed().releases_told(1, 300..311, "already expired")), Violated);
+    assert_eq!(told(freed().releases_told(1, 300..305, "taken by another")), Violated, "too soon");
+    assert_eq!(told(freed().release_unknown(1, 300..311, "no answer")), Violated);
+    assert_eq!(told(freed().release_unknown(1, 300..305, "no answer")), NotApplicable);
+    assert_eq!(told(freed().release_unknown(1, 300..311, "dropped half-way")), NotApplicable);
+    let one = || deletes(has_it(), [false, true, false]);
+    assert_eq!(told(one().releases_told(1, 300..311, "already expired")), Held);
+}
+
+#[test]
+fn nothing_is_released_that_too_few_servers_had() {
+    let one = || deletes(has_it(), [false, true, false]);
+    assert_eq!(told(one().releases(1, 300..311)), Violated);
+    assert_eq!(told(one().struck(Fault::Evict, 0, 250).releases(1, 300..311)), Held);
+    assert_eq!(told(one().with(|it| it.exact = false).releases(1, 300..311)), Held);
+    // One that had no answer may have found it.
+    let unanswered = has_it().to(0, LOCK).command(1, 301..305, DELETE, None);
+    assert_eq!(told(deletes(unanswered, [false, true, false]).releases(1, 300..311)), Held);
+    let refused = has_it().to(0, LOCK).refused_command(1, 301..305, DELETE);
+    assert_eq!(told(deletes(refused, [false, true, false]).releases(1, 300..311)), Held);
+}
+
+#[test]
+fn only_keys_count_whose_round_is_known() {
+    // A request of a round before had no answer.
+    let tape = three().waited(1, 1, 50..200).command(1, 60..70, CREATE, None);
+    let tape = tape.did(1, 100..110, CREATE).to(1, LOCK).did(1, 100..110, CREATE);
+    let tape = deletes(tape, [true, true, false]);
+    assert_eq!(told(tape.releases_told(1, 300..311, "already expired")), Held);
+    // The key of a round before may be that which is deleted: nobody knows whether it has been before.
+    let tape = three().did(1, 60..70, CREATE).command(1, 71..75, DELETE, None);
+    let tape = tape.waited(1, 1, 50..200).phase(1, 95, Phase::AcquireBeforeSend).to(1, LOCK);
+    let tape = tape.did(1, 100..110, CREATE).to(2, LOCK).did(1, 100..110, CREATE);
+    let tape = deletes(tape, [true, true, false]);
+    assert_eq!(told(tape.releases_told(1, 300..311, "already expired")), Held);
+    // Of two keys on server 0 one is not of this hold.
+    let tape = has_it().to(0, LOCK).did(1, 91..92, CREATE);
+    let tape = deletes(tape, [true, true, false]);
+    assert_eq!(told(tape.releases_told(1, 300..311, "already expired")), Held);
+}
+
+#[test]
+fn who_has_released_on_a_quorum_is_told_at_once() {
+    let freed = || deletes(has_it(), [true, true, false]);
+    assert_eq!(at_once(freed().releases(1, 300..310 + MS)), Held);
+    assert_eq!(at_once(freed().releases(1, 300..311 + MS)), Violated);
+    assert_eq!(at_once(freed().release_unknown(1, 300..311 + MS, "no answer")), Violated);
+    assert_eq!(at_once(freed().struck(Fault::Pause, 1, 305).releases(1, 300..311 + MS)), Held);
+    assert_eq!(at_once(freed().struck(Fault::Pause, 2, 305).releases(1, 300..311 + MS)), Violated);
+    let real = freed().with(|it| it.exact = false).releases(1, 300..311 + MS);
+    assert_eq!(at_once(real), NotApplicable);
+    let one = deletes(has_it(), [true, false, false]);
+    assert_eq!(at_once(one.releases(1, 300..311 + MS)), NotApplicable);
+}
+
+/// Client 1 asks all three; server 0 grants it, server 1 does not answer, and server 2 says no.
+fn round() -> Tape {
+    let tape = three().phase(1, 95, Phase::AcquireBeforeSend).did(1, 100..110, CREATE);
+    let tape = tape.to(1, LOCK).command(1, 100..150, CREATE, None);
+    tape.to(2, LOCK).command(1, 100..110, CREATE, Some(Touch::None))
+}
+
+#[test]
+fn a_round_whose_missing_answers_might_be_a_quorum_is_no_certain_no() {
+    let found = |tape: Tape| told(tape.to(1, LOCK).did(1, 210..220, DELETE));
+    assert_eq!(found(round().refused(1, 1, 90..200)), Violated);
+    assert_eq!(found(round().unknown(1, 1, 90..200)), NotApplicable);
+    assert_eq!(told(round().refused(1, 1, 90..200)), Held, "nobody knows whether it had it");
+    let late = round().did(1, 100..210, CREATE).refused(1, 1, 90..200);
+    assert_eq!(told(late), Violated, "an answer comes later");
+    let known = round().to(2, LOCK).did(1, 120..130, CREATE).refused(1, 1, 90..200);
+    assert_eq!(found(known), Held, "all of it was known, and came too late");
+    let before = round().phase(1, 160, Phase::AcquireBeforeSend).refused(1, 1, 90..200);
+    assert_eq!(found(before), Held, "it is of the round before");
+}
+
+#[test]
+fn it_is_asked_of_sound_locks_on_several_servers() {
+    let said = |tape: Tape| tape.findings().iter().any(|it| it.name == "quorum-told");
+    assert!(said(three()));
+    assert!(!said(three().with(|it| it.nodes = Some(1))));
+    assert!(!said(three().with(|it| it.nodes = None)));
+    assert!(!said(three().with(|it| it.honest = false)));
+}
+
+#[test]
+fn the_witness_says_what_was_told() {
+    let tape = deletes(has_it(), [true, true, false]);
+    let says = "client 1 was told of its release that its hold had ended before, though 2 of 3 servers still had its \
+                key then, and have deleted it";
+    let expired = tape.clone().releases_told(1, 300..311, "already expired");
+    assert_eq!(expired.witness("quorum-told").summary, says);
+    let says = "client 1 waited for its release 2 ms longer than until a quorum of the servers had carried it out";
+    let late = tape.releases(1, 300..310 + 2 * MS);
+    assert_eq!(late.witness("release-told-at-once").summary, says);
+}

@@ -1,0 +1,322 @@
+//! The story of a violation: what the clients concerned did, step by step.
+//!
+//! Invariant: every step is an event of the history, in its words and at its time.
+
+mod short;
+
+use durations::span::rounded;
+use history::fault::Fault;
+use history::verdict::{Finding, Verdict, Witness, WitnessStep};
+use history::{Answer, Event, Head, Intent, Texts, Touch, What};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use short::{SUBSCRIBE, StepKind, StoryStep};
+
+/// Longer stories are cut: a client that polls for hours says nothing new.
+const STEPS_MOST: usize = 2_000;
+
+/// A witness of these acquisitions and their clients, without its steps yet.
+pub(super) fn witness(summary: String, of: &[(u32, u32)]) -> Witness {
+    let mut acquisitions = Vec::new();
+    let mut clients = Vec::new();
+    for (acquisition, client) in of {
+        if !acquisitions.contains(acquisition) {
+            acquisitions.push(*acquisition);
+            clients.push(*client);
+        }
+    }
+    Witness { summary, clients, acquisitions, occurrences: 1, ..Witness::default() }
+}
+
+/// Notes a violation by these: the first is told, all are counted.
+pub(super) fn note(first: &mut Option<Witness>, summary: String, of: &[(u32, u32)]) {
+    match first {
+        Some(witness) => witness.occurrences += 1,
+        None => *first = Some(witness(summary, of)),
+    }
+}
+
+/// A violation that one look by the run itself has shown.
+pub(super) fn seen_by_run(at_ns: u64, summary: String, text: String) -> Verdict {
+    let steps = vec![WitnessStep { at_ns, client: 0, text }];
+    Verdict::Violated(Witness { summary, steps, occurrences: 1, ..Witness::default() })
+}
+
+/// Collects the steps of witnesses from the events, which it is shown once more.
+pub struct StoryWriter<'a> {
+    head: &'a Head,
+    /// What each acquisition did, as far as it concerns a witness.
+    steps: FxHashMap<u32, Vec<(Moment, StoryStep)>>,
+    is_idle: bool,
+    /// The faults that struck, and until when they last.
+    faults: Vec<(Moment, u64, StoryStep)>,
+    /// Commands that are to blame, and those of them of which nothing has been heard yet.
+    accused: FxHashSet<u32>,
+    unheard: FxHashMap<u32, (Moment, StoryStep)>,
+    /// Acquisitions that have tried in vain.
+    tried: FxHashSet<u32>,
+    /// Whether the lock's key is kept on several servers.
+    several: bool,
+    sent: FxHashMap<u32, Event>,
+    seen: u64,
+}
+
+/// When, and as which event of the history; what a checker itself has said stands behind them.
+type Moment = (u64, u64);
+
+impl<'a> StoryWriter<'a> {
+    /// Tells the stories of the violations among these findings.
+    pub fn new(head: &'a Head, findings: &[Finding]) -> Self {
+        let violations = || findings.iter().filter_map(|it| violation(&it.verdict));
+        let acquisitions = violations().flat_map(|witness| &witness.acquisitions);
+        let steps = acquisitions.map(|acquisition| (*acquisition, Vec::new())).collect();
+        let accused = violations().flat_map(|witness| &witness.accused).copied().collect();
+        Self {
+            head,
+            steps,
+            is_idle: !violations().any(has_story),
+            faults: Vec::new(),
+            accused,
+            unheard: FxHashMap::default(),
+            tried: FxHashSet::default(),
+            several: false,
+            sent: FxHashMap::default(),
+            seen: 0,
+        }
+    }
+
+    /// Whether there is nothing to tell.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
+    }
+
+    /// Shows it the next event.
+    pub fn see(&mut self, event: &Event, texts: &Texts) {
+        self.seen += 1;
+        if let What::Fault { fault, for_ns, node: server, .. } = event.what {
+            if let Some(text) = fault.story(event.client, for_ns) {
+                let part = if fault == Fault::Crash { StepKind::Death } else { StepKind::Fault };
+                let until_ns = event.at_ns.saturating_add(for_ns);
+                let step = StoryStep { server, ..step(event, text, part) };
+                self.faults.push(((event.at_ns, self.seen), until_ns, step));
+            }
+            return;
+        }
+        let Some(steps) = self.steps.get_mut(&event.acquisition) else { return };
+        let invoked = match event.what {
+            What::Command { name, .. } => {
+                if self.accused.contains(&event.op) {
+                    let text = format!("{} is sent and never heard of again", texts.get(name));
+                    let told = step(event, text, StepKind::Unheard);
+                    self.unheard.insert(event.op, ((event.at_ns, self.seen), told));
+                }
+                self.sent.insert(event.op, *event);
+                return;
+            }
+            _ if event.op != 0 => {
+                self.unheard.remove(&event.op);
+                self.sent.remove(&event.op)
+            }
+            _ => None,
+        };
+        if steps.len() >= STEPS_MOST && !(event.op != 0 && self.accused.contains(&event.op)) {
+            return;
+        }
+        let invoked = invoked.as_ref();
+        let told = describe(self.head, texts, event, invoked).map(|text| {
+            let part = StepKind::of(self.head, texts, event.what, invoked.map(|it| it.what));
+            (text, part)
+        });
+        // Only the first try in vain tells anything: why its client began to wait.
+        let failed_try = || failed_try(self.head, texts, event, invoked?);
+        let failed_try = || failed_try().filter(|_| self.tried.insert(event.acquisition));
+        if let Some((text, part)) = told.or_else(failed_try) {
+            let server = invoked.and_then(|it| server_of_lock(self.head, texts, it.what));
+            self.several |= server.is_some_and(|server| server > 0);
+            let step = StoryStep { server, ..step(event, text, part) };
+            steps.push(((event.at_ns, self.seen), step));
+        }
+    }
+
+    /// Writes the steps into the witnesses.
+    pub fn write(&self, findings: &mut [Finding]) {
+        for finding in findings {
+            let Verdict::Violated(witness) = &mut finding.verdict else { continue };
+            if !has_story(witness) {
+                continue;
+            }
+            let of = witness.acquisitions.iter().filter_map(|it| self.steps.get(it));
+            let mut steps: Vec<(Moment, StoryStep)> = of.flatten().cloned().collect();
+            let unheard = witness.accused.iter().filter_map(|op| self.unheard.get(op));
+            steps.extend(unheard.cloned());
+            let own = witness.steps.drain(..);
+            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), StoryStep::of_checker(it))));
+            steps.sort_by_key(|(at, _)| *at);
+            let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
+            let begins_ns = first.map_or(0, |it| it.0);
+            let concerns = |(at, until_ns, it): &&(Moment, u64, StoryStep)| {
+                let client = it.step.client;
+                let is_within = (first..=last).contains(&Some(*at));
+                // A server that had ended before may be why nothing happens.
+                let still_lasts = client == 0 && at.0 < begins_ns && begins_ns < *until_ns;
+                (is_within && (client == 0 || witness.clients.contains(&client))) || still_lasts
+            };
+            let concern = self.faults.iter().filter(concerns);
+            steps.extend(concern.map(|(at, _, step)| (*at, step.clone())));
+            steps.sort_by_key(|(at, _)| *at);
+            let told = |(_, step): (Moment, StoryStep)| {
+                let server = step.server.filter(|_| self.several);
+                let text = step.step.text + &short::at(server);
+                StoryStep { server, step: WitnessStep { text, ..step.step }, ..step }
+            };
+            let steps: Vec<StoryStep> = steps.into_iter().map(told).collect();
+            witness.story = short::shorten(finding.level, witness, &steps);
+            witness.steps = steps.into_iter().map(|it| it.step).collect();
+        }
+    }
+}
+
+/// Whether something of the history belongs to a witness: what acquisitions did, or what struck clients.
+fn has_story(witness: &Witness) -> bool {
+    !witness.acquisitions.is_empty() || !witness.clients.is_empty()
+}
+
+fn step(event: &Event, text: String, part: StepKind) -> StoryStep {
+    let Event { at_ns, client, acquisition, op, .. } = *event;
+    let step = WitnessStep { at_ns, client, text };
+    StoryStep { step, part, acquisition, op, server: None }
+}
+
+/// The server that a command on the lock's key was sent to.
+fn server_of_lock(head: &Head, texts: &Texts, invoked: What) -> Option<u16> {
+    match invoked {
+        What::Command { node, key, .. } if texts.get(key) == head.lock_key => Some(node),
+        _ => None,
+    }
+}
+
+/// A try of the lock that did not succeed, in words.
+fn failed_try(
+    head: &Head,
+    texts: &Texts,
+    event: &Event,
+    invoked: &Event,
+) -> Option<(String, StepKind)> {
+    let (What::Answered { touch: Touch::None, .. }, What::Command { name, key, intent, .. }) =
+        (event.what, invoked.what)
+    else {
+        return None;
+    };
+    let tries = matches!(intent.touch, Touch::Create(_)) && texts.get(key) == head.lock_key;
+    let text = format!("{} on the lock is answered: another has it", texts.get(name));
+    tries.then_some((text, StepKind::Waits))
+}
+
+fn violation(verdict: &Verdict) -> Option<&Witness> {
+    match verdict {
+        Verdict::Violated(witness) => Some(witness),
+        _ => None,
+    }
+}
+
+/// A list as people say it.
+pub(super) fn and(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// An event in words, where it belongs into a story.
+fn describe(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> Option<String> {
+    let text = |text| texts.get(text);
+    Some(match event.what {
+        What::Acquire if head.locks => "asks for the lock".to_owned(),
+        What::Acquired if head.locks => "has the lock".to_owned(),
+        What::Acquired => "goes ahead".to_owned(),
+        What::NotAcquired(why) => format!("does not get the lock: {}", text(why)),
+        What::AcquireUnknown(why) => {
+            format!("does not know whether it has the lock: {}", text(why))
+        }
+        What::Release if head.locks => "begins to release".to_owned(),
+        What::Release => "has done".to_owned(),
+        What::Released(outcome) if head.locks => format!("is told: {}", text(outcome)),
+        What::ReleaseUnknown(why) => {
+            format!("does not know what came of its release: {}", text(why))
+        }
+        What::Fence(token) => format!("is given fencing token {token}"),
+        What::Lost => "learns that its lock is lost".to_owned(),
+        What::Taken { prize, left } => format!("wins prize {prize}; {left} are left"),
+        What::TakeUnknown { prize, why } => {
+            format!("does not know whether it won prize {prize}: {}", text(why))
+        }
+        What::NotTaken(why) => format!("takes no prize: {}", text(why)),
+        What::Updated(update) => {
+            format!("writes {} to the register, in which it read {}", update.written, update.read)
+        }
+        What::UpdateUnknown { update, why } => format!(
+            "does not know whether it wrote {} to the register, in which it read {}: {}",
+            update.written,
+            update.read,
+            text(why)
+        ),
+        What::NotUpdated(why) => format!("writes nothing to the register: {}", text(why)),
+        What::ValidUntil(until_ns) => {
+            format!("may rely on its lock for {}", rounded(until_ns.saturating_sub(event.at_ns)))
+        }
+        What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
+            let What::Command { name, intent, key, .. } = invoked?.what else { return None };
+            let on_lock = text(key) == head.lock_key;
+            answered(head, texts, event, text(name), intent, on_lock)?
+        }
+        _ => return None,
+    })
+}
+
+fn answered(
+    head: &Head,
+    texts: &Texts,
+    event: &Event,
+    name: &str,
+    intent: Intent,
+    on_lock: bool,
+) -> Option<String> {
+    Some(match event.what {
+        What::Answered { touch, answer, .. } => {
+            let did = match touch {
+                Touch::Create(Some(ttl_ns)) => {
+                    format!("the key is its own for {}", rounded(ttl_ns))
+                }
+                Touch::Create(None) => "the key is its own for ever".to_owned(),
+                Touch::Overwrite(_) => "the key is overwritten".to_owned(),
+                Touch::Delete => "the key is deleted".to_owned(),
+                Touch::Extend(ttl_ns) => format!("the key lives {} from now", rounded(ttl_ns)),
+                // A try that did not succeed tells nothing of the one that did.
+                Touch::None if matches!(intent.touch, Touch::Create(_)) => return None,
+                Touch::None | Touch::Unknown => match answer {
+                    Answer::Nil => "nothing".to_owned(),
+                    Answer::Ok => "OK".to_owned(),
+                    Answer::Int(value) => value.to_string(),
+                    Answer::Text(it) => texts.get(it).to_owned(),
+                    Answer::List => "a list".to_owned(),
+                },
+            };
+            if name == SUBSCRIBE {
+                return Some("listens for the release from now on".to_owned());
+            }
+            let on = match () {
+                () if on_lock => "the lock",
+                () if head.register.is_some() => "the register",
+                () => "the pool",
+            };
+            format!("{name} on {on} is answered: {did}")
+        }
+        What::Refused(why) => format!("{name} is refused: {}", texts.get(why)),
+        What::Unanswered(why) => format!("{name} is never answered: {}", texts.get(why)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

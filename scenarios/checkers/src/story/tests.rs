@@ -1,0 +1,219 @@
+//! Stories: every event in words, and of every violation the steps of those concerned.
+
+use history::verdict::Level;
+use history::{History, Update};
+
+use super::*;
+use crate::testing::{CREATE, LOCK, Tape};
+
+#[test]
+fn lists_are_told_as_people_do() {
+    let words = |words: &[&str]| and(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+    assert_eq!(words(&["3"]), "3");
+    assert_eq!(words(&["3", "9"]), "3 and 9");
+    assert_eq!(words(&["3", "9", "12"]), "3, 9 and 12");
+}
+
+/// What is told of one event, in a run whose pool and lock are known by their keys.
+fn told(head: &Head, texts: &Texts, what: What, invoked: Option<What>) -> Option<String> {
+    let event = |what| Event { at_ns: 500, client: 1, acquisition: 1, op: 1, what };
+    describe(head, texts, &event(what), invoked.map(event).as_ref())
+}
+
+fn head() -> Head {
+    Head { locks: true, lock_key: LOCK.to_owned(), ..Head::default() }
+}
+
+#[test]
+fn what_clients_do_is_told_in_words() {
+    let mut texts = Texts::default();
+    let why = texts.intern("a reason");
+    let update = Update { read: 3, written: 4, token: None };
+    for (what, text, lockless) in [
+        (What::Acquire, Some("asks for the lock"), None),
+        (What::Acquired, Some("has the lock"), Some("goes ahead")),
+        (What::Release, Some("begins to release"), Some("has done")),
+        (What::Released(why), Some("is told: a reason"), None),
+    ] {
+        let locks = head();
+        assert_eq!(told(&locks, &texts, what, None).as_deref(), text);
+        let none = Head { locks: false, ..head() };
+        assert_eq!(told(&none, &texts, what, None).as_deref(), lockless);
+    }
+    for (what, text) in [
+        (What::NotAcquired(why), "does not get the lock: a reason"),
+        (What::AcquireUnknown(why), "does not know whether it has the lock: a reason"),
+        (What::ReleaseUnknown(why), "does not know what came of its release: a reason"),
+        (What::Lost, "learns that its lock is lost"),
+        (What::Taken { prize: 7, left: 6 }, "wins prize 7; 6 are left"),
+        (What::TakeUnknown { prize: 7, why }, "does not know whether it won prize 7: a reason"),
+        (What::NotTaken(why), "takes no prize: a reason"),
+        (What::Updated(update), "writes 4 to the register, in which it read 3"),
+        (
+            What::UpdateUnknown { update, why },
+            "does not know whether it wrote 4 to the register, in which it read 3: a reason",
+        ),
+        (What::NotUpdated(why), "writes nothing to the register: a reason"),
+        (What::ValidUntil(2_500), "may rely on its lock for 2 µs"),
+    ] {
+        assert_eq!(told(&head(), &texts, what, None).as_deref(), Some(text));
+    }
+    assert_eq!(told(&head(), &texts, What::Probe(-2), None), None);
+}
+
+#[test]
+fn what_came_of_a_command_is_told_with_what_it_was_sent_to() {
+    let mut texts = Texts::default();
+    let (name, lock, other) = (texts.intern("CMD"), texts.intern(LOCK), texts.intern("other"));
+    let why = texts.intern("a reason");
+    let none = Touch::None;
+    let command = |key, touch| What::Command {
+        node: 0,
+        name,
+        key,
+        intent: Intent { touch, compares: false },
+    };
+    let answered = |touch, answer| What::Answered { touch, answer, found: 0 };
+    let on_lock = |intent, what| told(&head(), &texts, what, Some(command(lock, intent)));
+    for (touch, did) in [
+        (Touch::Create(Some(2_000)), "the key is its own for 2 µs"),
+        (Touch::Create(None), "the key is its own for ever"),
+        (Touch::Overwrite(None), "the key is overwritten"),
+        (Touch::Delete, "the key is deleted"),
+        (Touch::Extend(3_000), "the key lives 3 µs from now"),
+    ] {
+        let expected = format!("CMD on the lock is answered: {did}");
+        assert_eq!(on_lock(touch, answered(touch, Answer::Ok)), Some(expected));
+    }
+    for (answer, did) in [
+        (Answer::Nil, "nothing"),
+        (Answer::Ok, "OK"),
+        (Answer::Int(-5), "-5"),
+        (Answer::Text(why), "a reason"),
+        (Answer::List, "a list"),
+    ] {
+        let expected = Some(format!("CMD on the lock is answered: {did}"));
+        assert_eq!(on_lock(none, answered(none, answer)), expected);
+        assert_eq!(on_lock(Touch::Unknown, answered(Touch::Unknown, answer)), expected);
+        let create = Touch::Create(None);
+        assert_eq!(on_lock(create, answered(none, answer)), None, "a try that did not succeed");
+    }
+    let elsewhere = |head: &Head, what| told(head, &texts, what, Some(command(other, none)));
+    let ok = answered(none, Answer::Ok);
+    let register = Head { register: Some(0), ..head() };
+    assert_eq!(elsewhere(&head(), ok).unwrap(), "CMD on the pool is answered: OK");
+    assert_eq!(elsewhere(&register, ok).unwrap(), "CMD on the register is answered: OK");
+    assert_eq!(on_lock(none, What::Refused(why)).unwrap(), "CMD is refused: a reason");
+    assert_eq!(on_lock(none, What::Unanswered(why)).unwrap(), "CMD is never answered: a reason");
+    assert_eq!(told(&head(), &texts, ok, None), None, "of what was never sent nothing is told");
+    assert_eq!(told(&head(), &texts, ok, Some(What::Acquire)), None, "nor of what is no command");
+}
+
+/// A finding of a violation that concerns these.
+fn violated(of: &[(u32, u32)]) -> Finding {
+    let verdict = Verdict::Violated(witness("a summary".to_owned(), of));
+    Finding { name: "mutual-exclusion", level: Level::Belief, verdict }
+}
+
+fn steps(history: &History, findings: &mut [Finding]) -> Vec<(u64, u32, String)> {
+    let mut stories = StoryWriter::new(&history.head, findings);
+    history.events.iter().for_each(|event| stories.see(event, &history.texts));
+    stories.write(findings);
+    let Verdict::Violated(witness) = &findings[0].verdict else { panic!("not violated") };
+    witness.steps.iter().map(|step| (step.at_ns, step.client, step.text.clone())).collect()
+}
+
+#[test]
+fn a_story_is_of_those_concerned_in_the_order_of_the_history() {
+    let history = Tape::new()
+        .hold(1, 11, 100..300)
+        .did(1, 95..99, CREATE)
+        .hold(2, 12, 120..200)
+        .hold(3, 13, 130..140)
+        .history();
+    let told = steps(&history, &mut [violated(&[(2, 12), (1, 11), (2, 12)])]);
+    let expected = [
+        (95, 11, "asks for the lock"),
+        (99, 1, "CMD on the lock is answered: the key is its own for 1 µs"),
+        (100, 11, "has the lock"),
+        (115, 12, "asks for the lock"),
+        (120, 12, "has the lock"),
+        (200, 12, "begins to release"),
+        (205, 12, "is told: released"),
+        (300, 11, "begins to release"),
+        (305, 11, "is told: released"),
+    ];
+    assert_eq!(told, expected.map(|(at_ns, client, text)| (at_ns, client, text.to_owned())));
+}
+
+#[test]
+fn a_note_takes_the_place_of_no_command() {
+    // In a history from elsewhere a note may stand between a command and its answer.
+    let mut history = Tape::new().did(1, 95..99, CREATE).lost(1, 97).history();
+    assert_eq!(steps(&history, &mut [violated(&[(1, 1)])]).len(), 2);
+    history = Tape::new().did(1, 95..99, CREATE).history();
+    history.events.iter_mut().for_each(|event| event.op = 0);
+    let told = steps(&history, &mut [violated(&[(1, 1)])]);
+    assert_eq!(told, [], "a command without a number has no answer");
+}
+
+#[test]
+fn only_where_somebody_is_concerned_is_there_anything_to_tell() {
+    let head = head();
+    let idle = |findings: &[Finding]| StoryWriter::new(&head, findings).is_idle();
+    assert!(idle(&[]));
+    assert!(idle(&[Finding { verdict: Verdict::Held, ..violated(&[(1, 1)]) }]));
+    assert!(idle(&[violated(&[])]));
+    assert!(!idle(&[violated(&[(1, 1)])]));
+    // Steps that a checker has told itself are left alone.
+    let step = WitnessStep { at_ns: 5, client: 0, text: "a step".to_owned() };
+    let own = Witness { steps: vec![step], ..Witness::default() };
+    let mut findings = [Finding { verdict: Verdict::Violated(own), ..violated(&[]) }];
+    assert_eq!(steps(&Tape::new().history(), &mut findings).len(), 1);
+}
+
+#[test]
+fn a_long_story_is_cut() {
+    let told = |losses: u64| {
+        let tape = (0..losses).fold(Tape::new(), |tape, at_ns| tape.lost(1, at_ns));
+        steps(&tape.history(), &mut [violated(&[(1, 1)])]).len()
+    };
+    assert_eq!(told(STEPS_MOST as u64 - 1), STEPS_MOST - 1);
+    assert_eq!(told(STEPS_MOST as u64 + 1), STEPS_MOST);
+}
+
+#[test]
+fn faults_are_told_in_words() {
+    for (client, fault, for_ns, text) in [
+        (1, Fault::Pause, 0, Some("stands still")),
+        (1, Fault::Pause, 5_000, Some("stands still for 5 µs")),
+        (1, Fault::Delay, 5_000, Some("waits: one of its messages is late by 5 µs")),
+        (1, Fault::Delay, 0, Some("waits: one of its messages is late")),
+        (0, Fault::Delay, 5_000, None),
+        (1, Fault::Drift, 5_000, None),
+        (0, Fault::ClockStep, 5_000, Some("lets the server's clock jump by 5 µs")),
+        (1, Fault::ClockStep, 5_000, Some("has its clock jump by 5 µs")),
+        (1, Fault::Partition, 5_000, Some("is cut off for 5 µs")),
+    ] {
+        assert_eq!(fault.story(client, for_ns).as_deref(), text, "{client} {fault:?} {for_ns}");
+    }
+}
+
+#[test]
+fn a_witness_names_everybody_once() {
+    let witness = witness(String::new(), &[(1, 11), (2, 11), (1, 11)]);
+    assert_eq!((witness.acquisitions, witness.clients), (vec![1, 2], vec![11, 11]));
+    assert_eq!(witness.occurrences, 1);
+}
+
+#[test]
+fn faults_of_those_concerned_and_of_servers_stand_in_the_story() {
+    let tape = Tape::new().hold(1, 1, 100..400).hold(2, 2, 200..300).hold(3, 3, 500..600);
+    let tape = tape.crash(3, 220).crash(1, 250).server_lost(Fault::PowerLoss, 0, 260..270);
+    let tape = tape.server_lost(Fault::Failover, 0, 900..910);
+    let witness = tape.witness("mutual-exclusion");
+    let told = |text: &str| witness.steps.iter().any(|step| step.text == text);
+    assert_eq!(witness.steps.iter().filter(|step| step.text == "dies").count(), 1);
+    assert!(told("cuts the server's power for 10 ns"));
+    assert!(!witness.steps.iter().any(|step| step.text.contains("primary")), "after the end");
+}

@@ -1,0 +1,310 @@
+//! Wake-ups: nobody sleeps on while the lock is surely free.
+//!
+//! Invariant: who sleeps has said that it waits, and has no command under way; the lock is free from the
+//! answer to its deletion, or from when its TTL is surely over, until the next command that might make
+//! it is sent. What nobody can know never counts as sleeping, nor as free: a client that stands still is
+//! not asleep until it has moved again, one that another fault has struck may not have been told, and
+//! after a make without an answer the lock is never surely free again.
+
+use std::collections::BTreeMap;
+
+use durations::span::rounded;
+use history::fault::Fault;
+use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
+use history::{Event, Head, Intent, Touch, What};
+use picklock::env::Phase;
+
+use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
+
+pub(super) const NAME: &str = "wake-up";
+
+/// An acquisition under way.
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    client: u32,
+    /// When it was last seen to do anything.
+    moved_ns: u64,
+    /// Its commands under way.
+    open: u32,
+    /// It has said that it waits, and has not tried since.
+    waits: bool,
+    /// It stands still, and has not moved since.
+    stopped: bool,
+    /// A fault may have cost it its wake-up.
+    excused: bool,
+}
+
+/// A command under way.
+#[derive(Clone, Copy, Debug)]
+struct OpenCommand {
+    acquisition: u32,
+    node: u16,
+    invoke_ns: u64,
+    /// It might make the lock's key, or have it live longer.
+    makes: bool,
+}
+
+/// The lock's key on one server.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyState {
+    /// It is surely gone after this; never, where that is not known.
+    until_ns: u64,
+    /// When the last command was answered that made it.
+    made_ns: u64,
+}
+
+/// A time for which a client slept beside a free lock.
+#[derive(Clone, Copy, Debug, Default)]
+struct MissedWakeUp {
+    from_ns: u64,
+    until_ns: u64,
+    client: u32,
+    acquisition: u32,
+}
+
+impl MissedWakeUp {
+    fn span_ns(self) -> u64 {
+        self.until_ns.saturating_sub(self.from_ns)
+    }
+}
+
+/// Who sleeps, and since when the lock is free.
+#[derive(Default)]
+pub(super) struct WakeUp {
+    within_ns: u64,
+    /// By acquisition.
+    waiters: BTreeMap<u32, Sleeper>,
+    /// By operation.
+    sent: BTreeMap<u32, OpenCommand>,
+    keys: BTreeMap<u16, KeyState>,
+    /// Commands under way that might make the key, and when there was last one.
+    making: u32,
+    made_ns: u64,
+    /// Something may have made the key of which nothing will ever be known.
+    unsure: bool,
+    /// Clients that a fault has struck.
+    struck: Vec<u32>,
+    /// Until when whoever comes has been struck by what strikes nobody in particular.
+    until_ns: Option<u64>,
+    longest: MissedWakeUp,
+    /// How many slept for longer than allowed, and when the last that was counted had fallen asleep.
+    sleeps: u64,
+    counted: Option<(u32, u64)>,
+    now_ns: u64,
+}
+
+pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
+    let within_ns = head.woken_within_ns?;
+    Some(Box::new(WakeUp { within_ns, ..WakeUp::default() }))
+}
+
+impl Checker for WakeUp {
+    fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, texts, .. } = *seen;
+        let Event { at_ns, client, acquisition, op, .. } = *event;
+        self.now_ns = at_ns;
+        if let What::Fault { fault, for_ns, .. } = event.what {
+            self.strikes(event, fault, for_ns);
+            return;
+        }
+        self.moves(acquisition);
+        match event.what {
+            What::Acquire => self.began(acquisition, client),
+            What::Acquired | What::NotAcquired(_) | What::AcquireUnknown(_) => {
+                self.waiters.remove(&acquisition);
+            }
+            What::Phase(phase) => {
+                if let Some(it) = self.waiters.get_mut(&acquisition) {
+                    it.waits = phase == Phase::Wait;
+                }
+            }
+            What::Command { node, key, intent, .. } => {
+                let of_lock = !head.is_resource(node) && texts.get(key) == head.lock_key;
+                let makes = of_lock && may_make(intent);
+                if makes {
+                    self.look_at_all();
+                    self.making += 1;
+                }
+                if let Some(it) = self.waiters.get_mut(&acquisition) {
+                    it.open += 1;
+                }
+                // Of what touches the key in no way, only that it is under way is of interest.
+                let node = if of_lock { node } else { u16::MAX };
+                self.sent.insert(op, OpenCommand { acquisition, node, invoke_ns: at_ns, makes });
+            }
+            What::Answered { touch, .. } => {
+                if let Some(sent) = self.ended(op) {
+                    self.did(sent, touch, head);
+                }
+            }
+            What::Refused(_) => _ = self.ended(op),
+            What::Unanswered(_) => {
+                self.unsure |= self.ended(op).is_some_and(|sent| sent.makes);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
+    }
+}
+
+impl WakeUp {
+    /// For how long somebody slept beside the free lock at most, at the end.
+    pub(super) fn longest_ns(&mut self) -> u64 {
+        self.look_at_all();
+        self.longest.span_ns()
+    }
+
+    fn began(&mut self, acquisition: u32, client: u32) {
+        let during = self.until_ns.is_some_and(|until_ns| self.now_ns <= until_ns);
+        let excused = during || self.struck.contains(&client);
+        let (moved_ns, open, waits, stopped) = (self.now_ns, 0, false, false);
+        let it = Sleeper { client, moved_ns, open, waits, stopped, excused };
+        self.waiters.insert(acquisition, it);
+    }
+
+    /// An acquisition is seen to do something: it is awake.
+    fn moves(&mut self, acquisition: u32) {
+        self.look(acquisition);
+        if let Some(it) = self.waiters.get_mut(&acquisition) {
+            (it.moved_ns, it.stopped) = (self.now_ns, false);
+        }
+    }
+
+    fn ended(&mut self, op: u32) -> Option<OpenCommand> {
+        let sent = self.sent.remove(&op)?;
+        if let Some(it) = self.waiters.get_mut(&sent.acquisition) {
+            it.open = it.open.saturating_sub(1);
+        }
+        if sent.makes {
+            self.making -= 1;
+            self.made_ns = self.now_ns;
+        }
+        Some(sent)
+    }
+
+    /// A command was answered, and has done this.
+    fn did(&mut self, sent: OpenCommand, touch: Touch, head: &Head) {
+        if touch == Touch::None || sent.node == u16::MAX {
+            return;
+        }
+        let key = self.keys.entry(sent.node).or_default();
+        if touch == Touch::Delete {
+            // What was made meanwhile was made behind it.
+            if key.made_ns <= sent.invoke_ns {
+                key.until_ns = self.now_ns;
+            }
+            return;
+        }
+        let lives_ns = match touch {
+            Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) => ttl_ns.filter(|_| !head.stamped),
+            Touch::Extend(ttl_ns) => Some(ttl_ns),
+            Touch::Unknown | Touch::Delete | Touch::None => None,
+        };
+        let until_ns = lives_ns.map_or(u64::MAX, |lives_ns| {
+            self.now_ns.saturating_add(lives_ns).saturating_add(head.margin_ns)
+        });
+        key.until_ns = key.until_ns.max(until_ns);
+        key.made_ns = self.now_ns;
+    }
+
+    /// Since when the lock has surely been free, where it is.
+    fn free_ns(&self) -> Option<u64> {
+        if self.making > 0 || self.unsure {
+            return None;
+        }
+        let gone_ns = self.keys.values().map(|key| key.until_ns).max().unwrap_or(0);
+        Some(gone_ns.max(self.made_ns)).filter(|free_ns| *free_ns <= self.now_ns)
+    }
+
+    fn look_at_all(&mut self) {
+        if self.free_ns().is_some() {
+            let all: Vec<u32> = self.waiters.keys().copied().collect();
+            all.into_iter().for_each(|acquisition| self.look(acquisition));
+        }
+    }
+
+    /// Whether it has slept beside a free lock up to now.
+    fn look(&mut self, acquisition: u32) {
+        let Some(it) = self.waiters.get(&acquisition) else { return };
+        if !it.waits || it.open > 0 || it.stopped || it.excused {
+            return;
+        }
+        let Some(free_ns) = self.free_ns() else { return };
+        let from_ns = it.moved_ns.max(free_ns);
+        let sleep = MissedWakeUp { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
+        let fell_asleep = (acquisition, it.moved_ns);
+        if sleep.span_ns() > self.within_ns
+            && self.counted.replace(fell_asleep) != Some(fell_asleep)
+        {
+            self.sleeps += 1;
+        }
+        if sleep.span_ns() > self.longest.span_ns() {
+            self.longest = sleep;
+        }
+    }
+
+    fn strikes(&mut self, event: &Event, fault: Fault, for_ns: u64) {
+        let client = event.client;
+        self.look_at_all();
+        let all = client == 0;
+        for it in self.waiters.values_mut().filter(|it| all || it.client == client) {
+            if fault == Fault::Pause {
+                it.stopped = true;
+            } else {
+                it.excused = true;
+            }
+        }
+        if all {
+            self.unsure |= fault.loses_keys() || fault == Fault::ClockStep;
+            // Clocks that drift go on drifting.
+            let for_ns = if fault == Fault::Drift { u64::MAX } else { for_ns };
+            self.until_ns = self.until_ns.max(Some(event.at_ns.saturating_add(for_ns)));
+        } else if fault != Fault::Pause && !self.struck.contains(&client) {
+            self.struck.push(client);
+        }
+    }
+
+    fn verdict(&mut self, head: &Head) -> Verdict {
+        if !head.locks {
+            return Verdict::NotApplicable("this recipe keeps no key".to_owned());
+        }
+        let span_ns = self.longest_ns();
+        let MissedWakeUp { from_ns, until_ns, client, acquisition } = self.longest;
+        if span_ns == 0 {
+            let nobody = "nobody was seen to sleep while the lock was surely free";
+            return Verdict::NotApplicable(nobody.to_owned());
+        }
+        if span_ns <= self.within_ns {
+            return Verdict::Held;
+        }
+        let summary = format!(
+            "client {client} waited, and slept for {} while the lock was free: {} is what the scenario \
+             allows",
+            rounded(span_ns),
+            rounded(self.within_ns)
+        );
+        if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
+            return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));
+        }
+        let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
+        let steps = vec![
+            step(from_ns, "sleeps, and the lock is free from now on"),
+            step(until_ns, "wakes up, or somebody else asks for the lock"),
+        ];
+        let occurrences = self.sleeps;
+        let of = story::witness(summary, &[(acquisition, client)]);
+        Verdict::Violated(Witness { steps, occurrences, ..of })
+    }
+}
+
+/// Whether a command might make the key, or have it live longer.
+fn may_make(intent: Intent) -> bool {
+    !matches!(intent.touch, Touch::None | Touch::Delete)
+}
+
+#[cfg(test)]
+mod tests;

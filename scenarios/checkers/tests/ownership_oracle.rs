@@ -1,0 +1,293 @@
+//! The ownership checker against an oracle that tries every order.
+//!
+//! Small histories are made by carrying random commands out on a key, with answers that come late or
+//! never, some of which show whose value was there. The oracle then forgets what happened: it tries
+//! every order of the commands that real time allows, each unanswered one carried out or not, each
+//! expiry taken or not, at the earliest moments, and says *violated* where every order that explains the
+//! answers has somebody harmed. It shares no code with the checker.
+//!
+//! `PICKLOCK_ORACLE_HISTORIES` sets how many histories are tried; `--nocapture` shows the counts.
+
+use history::verdict::{Outcome, Verdict};
+use history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+
+const HISTORIES: u64 = 100_000;
+const TTL_NS: u64 = 1_000;
+const LOCK: &str = "lock";
+/// The end of a command without an answer.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Create,
+    CompareDelete,
+    Delete,
+    CompareExtend,
+    Overwrite,
+    /// Overwrites, and is told what was there.
+    GetSet,
+    /// Ends its own hold and gives the key to another, or to nobody; no answer says to whom.
+    HandOver,
+}
+
+/// A command as clients saw it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    kind: Kind,
+    by: u32,
+    sent_ns: u64,
+    done_ns: u64,
+    /// Whether it changed anything.
+    did: bool,
+    /// Its number, from 1.
+    number: u32,
+    /// Which command had written the value that it was told of; 0 for none.
+    found: u32,
+}
+
+fn below(random: &mut Pcg64Mcg, bound: u64) -> u64 {
+    (u64::from(random.next_u32()) * bound) >> 32
+}
+
+fn any_of<T: Copy>(random: &mut Pcg64Mcg, all: &[T]) -> T {
+    all[usize::try_from(below(random, all.len() as u64)).unwrap()]
+}
+
+/// Commands carried out one after the other on a key that nobody else touches.
+fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
+    use Kind::{CompareDelete, CompareExtend, Create, Delete, GetSet, HandOver, Overwrite};
+    let kinds = [
+        Create,
+        Create,
+        Create,
+        Create,
+        CompareDelete,
+        CompareDelete,
+        Delete,
+        Delete,
+        CompareExtend,
+        Overwrite,
+        // A lock that is handed over shows no values.
+        if below(random, 3) == 0 { HandOver } else { GetSet },
+    ];
+    let count = 2 + below(random, 6);
+    let latency_ns = any_of(random, &[1, TTL_NS / 4, 2 * TTL_NS]);
+    let pace_ns = any_of(random, &[TTL_NS / 8, TTL_NS / 2, TTL_NS]);
+    let loses = below(random, 3) == 0;
+    let mut now_ns = 10 * TTL_NS;
+    // Whose value the key holds, until when it lives, and which command wrote it.
+    let mut key: Option<(u32, u64, u32)> = None;
+    let mut all = Vec::new();
+    for (nth, number) in (0..count).zip(1..) {
+        now_ns += 1 + below(random, pace_ns);
+        key = key.filter(|(_, until_ns, _)| now_ns < *until_ns);
+        let by = any_of(random, &[1, 2, 3]);
+        let kind = if nth == 0 { Create } else { any_of(random, &kinds) };
+        let mine = key.is_some_and(|(value, ..)| value == by);
+        let found = key.filter(|_| kind == GetSet).map_or(0, |(.., writer)| writer);
+        let did = match kind {
+            Create => key.is_none(),
+            CompareDelete | CompareExtend | HandOver => mine,
+            Delete => key.is_some(),
+            Overwrite | GetSet => true,
+        };
+        if did {
+            let deletes = matches!(kind, CompareDelete | Delete);
+            let writer =
+                key.filter(|_| kind == CompareExtend).map_or(number, |(.., writer)| writer);
+            let heir = if kind == HandOver { below(random, 4) } else { u64::from(by) };
+            let heir = u32::try_from(heir).unwrap();
+            key = (!deletes && heir != 0).then_some((heir, now_ns + TTL_NS, writer));
+        }
+        let (there_ns, back_ns) = (below(random, latency_ns), below(random, latency_ns));
+        let lost = loses && below(random, 4) == 0;
+        let done_ns = if lost { NEVER } else { now_ns + back_ns };
+        all.push(Seen { kind, by, sent_ns: now_ns - there_ns, done_ns, did, number, found });
+    }
+    all
+}
+
+fn history(seen: &[Seen]) -> History {
+    let mut history = History::new(Head {
+        format: FORMAT.to_owned(),
+        locks: true,
+        clients: 3,
+        lock_key: LOCK.to_owned(),
+        ttl_ns: TTL_NS,
+        ..Head::default()
+    });
+    let (key, name) = (history.texts.intern(LOCK), history.texts.intern("CMD"));
+    let why = history.texts.intern("reset");
+    for (op, it) in (1..).zip(seen) {
+        let (touch, compares) = match it.kind {
+            Kind::Create => (Touch::Create(Some(TTL_NS)), false),
+            Kind::CompareDelete => (Touch::Delete, true),
+            Kind::Delete => (Touch::Delete, false),
+            Kind::CompareExtend => (Touch::Extend(TTL_NS), true),
+            Kind::Overwrite | Kind::GetSet => (Touch::Overwrite(Some(TTL_NS)), false),
+            Kind::HandOver => (Touch::Unknown, false),
+        };
+        let intent = Intent { touch, compares };
+        let touch = match it.kind {
+            Kind::GetSet if it.found == 0 => Touch::Create(Some(TTL_NS)),
+            _ if it.did => touch,
+            _ => Touch::None,
+        };
+        let end = match it.done_ns {
+            NEVER => (it.sent_ns + 1, What::Unanswered(why)),
+            done_ns => (done_ns, What::Answered { touch, answer: Answer::Ok, found: it.found }),
+        };
+        for (at_ns, what) in [(it.sent_ns, What::Command { node: 0, name, key, intent }), end] {
+            let event = Event { at_ns, client: it.by, acquisition: it.by, op, what };
+            history.events.push(event);
+        }
+    }
+    history.events.sort_by_key(|event| event.at_ns);
+    history
+}
+
+/// Whose the key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    None,
+    /// Nobody knows: it may have been there before.
+    Unknown,
+    /// Of an acquisition, until then, with the value that this command wrote.
+    Of(u32, u64, u32),
+}
+
+/// What the orders that explain the answers have in common.
+#[derive(Debug, Default)]
+struct Oracle {
+    explained: bool,
+    harmless: bool,
+}
+
+impl Oracle {
+    fn judge(seen: &[Seen]) -> Self {
+        let changes = |it: &&Seen| it.done_ns == NEVER || it.did;
+        let changes: Vec<Seen> = seen.iter().filter(changes).copied().collect();
+        let mut oracle = Self::default();
+        oracle.go_on(&changes, &mut vec![false; changes.len()], Key::Unknown, 0, false);
+        oracle
+    }
+
+    /// Tries every command that may be next.
+    fn go_on(&mut self, all: &[Seen], gone: &mut [bool], key: Key, now_ns: u64, harmed: bool) {
+        if self.harmless {
+            return;
+        }
+        let ends_ns = |gone: &[bool], but: usize| {
+            let left = (0..all.len()).filter(|&other| !gone[other] && other != but);
+            left.map(|other| all[other].done_ns).min().unwrap_or(NEVER)
+        };
+        if ends_ns(gone, all.len()) == NEVER {
+            self.explained = true;
+            self.harmless |= !harmed;
+            return;
+        }
+        for place in 0..all.len() {
+            let it = all[place];
+            // Whatever is left must still have time, and so must this one.
+            let latest_ns = ends_ns(gone, place).min(it.done_ns);
+            let at_ns = now_ns.max(it.sent_ns);
+            if gone[place] || at_ns > latest_ns {
+                continue;
+            }
+            gone[place] = true;
+            self.next(all, gone, key, at_ns, harmed, it);
+            match key {
+                // Or the key has expired first.
+                Key::Of(_, until_ns, _) if at_ns.max(until_ns) <= latest_ns => {
+                    self.next(all, gone, Key::None, at_ns.max(until_ns), harmed, it);
+                }
+                // Or there was none.
+                Key::Unknown => self.next(all, gone, Key::None, at_ns, harmed, it),
+                _ => {}
+            }
+            gone[place] = false;
+        }
+    }
+
+    /// Carries a command out, if it can do what it did, and goes on.
+    fn next(
+        &mut self,
+        all: &[Seen],
+        gone: &mut [bool],
+        key: Key,
+        at_ns: u64,
+        harmed: bool,
+        it: Seen,
+    ) {
+        let mine = Key::Of(it.by, at_ns + TTL_NS, it.number);
+        let anothers = matches!(key, Key::Of(owner, ..) if owner != it.by);
+        // Of what nobody knows, nobody is accused.
+        let harms = anothers && it.kind != Kind::HandOver;
+        let compares = matches!(it.kind, Kind::CompareDelete | Kind::CompareExtend);
+        // An unanswered comparison does nothing to another's key.
+        let idle = it.done_ns == NEVER && compares && anothers;
+        // What an answer shows was there was there; and where it shows nothing, there was nothing.
+        let shows_another = match key {
+            Key::Of(.., writer) => it.found != writer,
+            Key::None => it.found != 0,
+            Key::Unknown => it.found == 0,
+        };
+        let shows = it.kind == Kind::GetSet && it.done_ns != NEVER;
+        let after = match (it.kind, key) {
+            _ if idle || (shows && shows_another) => return,
+            (Kind::HandOver, _) => Key::Unknown,
+            (Kind::Create, Key::None) | (Kind::Overwrite | Kind::GetSet, _) => mine,
+            (Kind::Create, _) | (_, Key::None) => return,
+            (Kind::CompareDelete | Kind::Delete, _) => Key::None,
+            (Kind::CompareExtend, Key::Of(owner, _, writer)) => {
+                Key::Of(owner, at_ns + TTL_NS, writer)
+            }
+            (Kind::CompareExtend, Key::Unknown) => Key::Unknown,
+        };
+        self.go_on(all, gone, after, at_ns, harmed || harms);
+    }
+}
+
+#[test]
+fn the_checker_agrees_with_an_oracle_that_tries_every_order() {
+    let wanted = std::env::var("PICKLOCK_ORACLE_HISTORIES").ok();
+    let wanted = wanted.and_then(|it| it.parse().ok()).unwrap_or(HISTORIES);
+    let [mut violating, mut contradictory, mut inconclusive, mut unknown] = [0_u64; 4];
+    let (mut misses, mut alarms) = (Vec::new(), Vec::new());
+    for seed in 0..wanted {
+        let seen = carry_out(&mut Pcg64Mcg::seed_from_u64(seed));
+        let oracle = Oracle::judge(&seen);
+        let findings = checkers::judge(&history(&seen), true);
+        let verdict = &findings.iter().find(|it| it.name == "ownership").unwrap().verdict;
+        // Nobody acquires anything in these histories, so what is held is called vacuous.
+        let undecided = matches!(verdict, Verdict::Inconclusive(_));
+        let expected = oracle.explained && !oracle.harmless;
+        unknown += u64::from(seen.iter().any(|it| it.done_ns == NEVER));
+        violating += u64::from(expected);
+        contradictory += u64::from(!oracle.explained);
+        inconclusive += u64::from(undecided);
+        match (expected, verdict.outcome() == Outcome::Violated) {
+            (true, false) if !undecided => misses.push((seed, seen)),
+            (false, true) => alarms.push((seed, seen)),
+            _ => {}
+        }
+    }
+    println!(
+        "{wanted} histories, {unknown} with unanswered commands: {violating} violating, {} missed, \
+         {} false alarms, {inconclusive} inconclusive, {contradictory} that no order explains",
+        misses.len(),
+        alarms.len()
+    );
+    let first = |all: &[(u64, Vec<Seen>)]| {
+        let (seed, seen) = all.first()?;
+        let lines: Vec<String> = seen.iter().map(|it| format!("{it:?}")).collect();
+        Some(format!("seed {seed}\n{}", lines.join("\n")))
+    };
+    assert_eq!(first(&alarms), None, "a false alarm");
+    assert_eq!(first(&misses), None, "a miss");
+    assert_eq!(contradictory, 0, "what happened explains the answers");
+    assert!(violating * 5 >= wanted, "at least a fifth is violating: {violating} of {wanted}");
+    assert!(inconclusive * 100 <= wanted, "at most one in a hundred is inconclusive");
+}
