@@ -7,8 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::conviction::{Conviction, ErrorTrial, FoundMatrix, MatrixForm};
@@ -23,6 +22,8 @@ const PAGE: &str = "docs/planted.md";
 /// The most processor time that a run may take, in seconds: on a busy machine it may last longer.
 const LIMIT: &str = "--cpu=60";
 const AT_ONCE: usize = 2;
+/// The same of those that wait for real servers.
+const LIVE_AT_ONCE: usize = 4;
 /// How the planted lock is built.
 const PROFILE: &str = "quick";
 /// The share of the errors that do harm which has to be convicted, in per cent; of those that were written blind none has to be.
@@ -69,7 +70,8 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
     let recipes: BTreeSet<(&[MatrixForm], &str)> =
         pairs.iter().map(|(error, recipe)| (forms(error), *recipe)).collect();
     let recipes: Vec<(&[MatrixForm], &str)> = recipes.into_iter().collect();
-    let sound = at_once(&recipes, |(forms, recipe)| trial("", recipe, forms))?;
+    let sound =
+        at_once(&recipes, |(forms, _)| is_live(forms), |(forms, recipe)| trial("", recipe, forms))?;
     for ((_, recipe), (found, endless, _)) in sound {
         if let Some(found) = found {
             let what = format!("{recipe} without an error violates {}", found.scenario);
@@ -80,19 +82,23 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
         }
     }
     let began = now();
-    let trials = at_once(&pairs, |(error, recipe)| {
-        let trial = trial(&error.name, recipe, forms(error));
-        eprintln!(
-            "{}: {recipe}: {}",
-            error.name,
-            match &trial {
-                Ok((Some(it), ..)) => format!("{} {} {}", it.scenario, it.level(), it.seeds),
-                Ok((None, ..)) => "not convicted".to_owned(),
-                Err(failed) => failed.to_string(),
-            }
-        );
-        trial
-    })?;
+    let trials = at_once(
+        &pairs,
+        |(error, _)| is_live(forms(error)),
+        |(error, recipe)| {
+            let trial = trial(&error.name, recipe, forms(error));
+            eprintln!(
+                "{}: {recipe}: {}",
+                error.name,
+                match &trial {
+                    Ok((Some(it), ..)) => format!("{} {} {}", it.scenario, it.level(), it.seeds),
+                    Ok((None, ..)) => "not convicted".to_owned(),
+                    Err(failed) => failed.to_string(),
+                }
+            );
+            trial
+        },
+    )?;
     let trials: Vec<ErrorTrial<'_>> = trials
         .into_iter()
         .map(|(&(error, recipe), (found, endless, took))| ErrorTrial {
@@ -129,29 +135,34 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Does `work` with each of these, some at a time.
+/// Does `work` with each of these, some at a time. Those that wait for real servers leave the processor to the others.
 fn at_once<T: Sync, R: Send>(
     all: &[T],
+    waits: impl Fn(&T) -> bool + Copy + Send,
     work: impl Fn(&T) -> Result<R, PlantedFailure> + Sync,
 ) -> Result<Vec<(&T, R)>, PlantedFailure> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let those = |live| all.iter().enumerate().filter(move |(_, one)| waits(one) == live);
+    let lines = [(Mutex::new(those(true)), LIVE_AT_ONCE), (Mutex::new(those(false)), AT_ONCE)];
+    let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let Some((place, one)) = {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    all.get(place).map(|one| (place, one))
-                } {
-                    let result = work(one);
-                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                    done.push((place, one, result));
-                }
-            });
+        for (line, many) in &lines {
+            for _ in 0..*many {
+                scope.spawn(|| {
+                    while let Some((place, one)) = { locked(line).next() } {
+                        let result = work(one);
+                        locked(&done).push((place, one, result));
+                    }
+                });
+            }
         }
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(place, ..)| *place);
     done.into_iter().map(|(_, one, result)| Ok((one, result?))).collect()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Found = (Option<Conviction>, BTreeSet<String>, Duration);
@@ -162,6 +173,10 @@ fn forms(error: &PlantedError) -> &'static [MatrixForm] {
         true => &[MatrixForm::Embedded],
         false => &[MatrixForm::Staged, MatrixForm::Searched],
     }
+}
+
+fn is_live(forms: &[MatrixForm]) -> bool {
+    forms == [MatrixForm::Embedded]
 }
 
 /// One form after the other, until one convicts.
