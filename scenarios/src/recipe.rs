@@ -193,6 +193,9 @@ pub trait Held: Send + Sync {
     /// Releases the lock.
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
 
+    /// Lets go of the handle: from now on nobody has it, and nobody can wait for what the lock has in the background.
+    fn let_go(&mut self) {}
+
     /// What waits, once this is dropped or released, for the work that the lock then has in the background.
     fn drained(&self) -> Drained {
         Box::pin(ready(()))

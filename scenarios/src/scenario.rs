@@ -160,6 +160,9 @@ pub struct RegisterPart {
     /// How many acquisitions each task of a client makes, one after the other.
     #[serde(default = "once")]
     pub rounds: u32,
+    /// Whether it makes the lock anew for each of them, and lets go of it once it has been granted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
     /// How many tasks of each client do so at the same time, with one handle to the lock.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub tasks: u32,

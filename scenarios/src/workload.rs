@@ -62,6 +62,11 @@ impl<W: Observed> Process<W> {
         Self { env, recipe, handle }
     }
 
+    /// A handle for one acquisition.
+    fn fresh_handle(&self) -> Arc<dyn Handle> {
+        Arc::clone(&self.recipe).handle(self.env.clone(), self.env.client())
+    }
+
     /// Ends it, and gives the one that takes its place: see [`Observed::end_process`].
     fn end(self) -> Self {
         let Self { env, recipe, handle } = self;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing is added here but the boxing, so what is tested is what is used.
 
+use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,8 +93,10 @@ impl Shipped {
     async fn guard<E: Env>(&self, env: &E, lock: &ShippedLock<E>) -> Result<Guard<E>, NotAcquired> {
         let Params { retries, pause, jitter, give_up, .. } = self.params;
         let deadline = self.params.deadline.unwrap_or(NO_DEADLINE);
-        // Who asks anew is ended by the time that the retries may take, and not by their number.
-        let max_retries = give_up.is_none().then_some(retries);
+        // Who asks anew is ended by the time that the retries may take, and not by their number; and so is a caller whose
+        // deadline comes before they can be used up.
+        let by_time = give_up.is_some() || pause.saturating_mul(retries) >= deadline;
+        let max_retries = (!by_time).then_some(retries);
         let poll = Poll { base: pause, jitter, max_retries };
         let round = pause.saturating_add(jitter).saturating_add(self.options.call_timeout());
         let as_long = round.saturating_mul(retries).min(deadline);
@@ -178,7 +181,7 @@ struct ShippedHandle<E: Env> {
 impl<E: Env> ShippedHandle<E> {
     async fn hold(&self, lock: &ShippedLock<E>) -> Acquired {
         let guard = Some(self.recipe.guard(&self.env, lock).await?);
-        Ok(Box::new(HeldGuard { guard, lock: lock.clone() }))
+        Ok(Box::new(HeldGuard { guard, lock: Some(lock.clone()) }))
     }
 }
 
@@ -214,7 +217,8 @@ impl From<NotAcquired> for NotHeld {
 struct HeldGuard<E: Env> {
     /// None once it was lost and its work stopped.
     guard: Option<Guard<E>>,
-    lock: ShippedLock<E>,
+    /// None once it is let go.
+    lock: Option<ShippedLock<E>>,
 }
 
 /// What a release says.
@@ -280,7 +284,14 @@ impl<E: Env> Held for HeldGuard<E> {
     }
 
     fn drained(&self) -> Drained {
-        Box::pin(self.lock.clone().drain())
+        match self.lock.clone() {
+            Some(lock) => Box::pin(lock.drain()),
+            None => Box::pin(ready(())),
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.lock = None;
     }
 
     fn run<'a>(&'a mut self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, bool> {

@@ -9,6 +9,7 @@
 
 use std::future::ready;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use history::words::{LOST, STALE};
@@ -143,17 +144,21 @@ impl Register {
     async fn round<W: Observed>(
         &self,
         env: &Recorded<W>,
-        handle: &dyn Handle,
+        handle: Arc<dyn Handle>,
         dropped: Option<DropPart>,
     ) -> Drained {
         let acquired = match dropped.and_then(|drop| drop.after) {
-            Some(after) => match acquire_within(env, handle, after.0).await {
+            Some(after) => match acquire_within(env, &*handle, after.0).await {
                 Ok(acquired) => acquired,
                 Err(drained) => return drained,
             },
-            None => acquire(env, handle).await,
+            None => acquire(env, &*handle).await,
         };
+        drop(handle);
         if let Some(mut held) = acquired {
+            if self.part.fresh {
+                held.let_go();
+            }
             env.mark(Mark::Phase(Phase::Hold));
             let token = held.fence().filter(|_| self.part.fenced);
             if self.part.protects
@@ -302,7 +307,11 @@ impl<W: Observed> Workload<W> for Register {
                 }
                 let env = process.env.begin_acquisition();
                 let dropped = self.part.drop.filter(|drop| drop.strikes(round));
-                let drained = env.during(self.round(&env, &*process.handle, dropped)).await;
+                let handle = match self.part.fresh {
+                    true => process.fresh_handle(),
+                    false => Arc::clone(&process.handle),
+                };
+                let drained = env.during(self.round(&env, handle, dropped)).await;
                 if dropped.is_some_and(|drop| drop.ends) {
                     drained.await;
                     process = process.end();
