@@ -74,9 +74,9 @@ fn locks_hold_at_every_level_with_ten_winners() {
                 "lease-validity" => about.validity == recipe::Validity::Tracked,
                 "rising-tokens" => lock == "fenced",
                 // All come at once, so nobody surely comes behind another; no server answers with an error,
-                // everybody gets what it is granted, and no hold lasts until its renewal.
+                // everybody gets what it is granted, no hold lasts until its renewal, and no work is given to the lock.
                 "fairness" | "perseverance" | "fail-fast" | "given-back" | "renewal" => false,
-                "deletion-tries" => false,
+                "deletion-tries" | "work-told" => false,
                 _ => true,
             };
             let expected = if is_said { Outcome::Held } else { Outcome::NotApplicable };
