@@ -1,0 +1,198 @@
+//! Both sides of each boundary of what a client may rely on.
+
+use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
+use history::fault::Fault;
+use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
+use history::words::LOST;
+use history::{Intent, Touch};
+use picklock::env::Phase;
+
+fn outcome(tape: Tape) -> Outcome {
+    tape.with(|it| it.exact = true).outcome("lease-validity")
+}
+
+/// Acquired at 100, valid until 200.
+fn held() -> Tape {
+    Tape::tracked().hold(1, 1, 100..400).valid(1, 99, 200)
+}
+
+#[test]
+fn to_act_in_time_is_fine_and_a_nanosecond_late_is_not() {
+    assert_eq!(outcome(held()), Held);
+    assert_eq!(outcome(held().begins(1, 199)), Held);
+    assert_eq!(outcome(held().begins(1, 200)), Violated);
+    assert_eq!(outcome(held().valid(1, 150, 300).begins(1, 299)), Held);
+    assert_eq!(outcome(held().valid(1, 200, 300).begins(1, 250)), Violated, "too late");
+    assert_eq!(outcome(Tape::tracked().hold(1, 1, 100..200).valid(1, 99, 100)), Violated);
+    assert_eq!(outcome(Tape::tracked().hold(1, 1, 100..200)), Violated, "never told");
+}
+
+#[test]
+fn to_act_after_the_loss_or_the_release_is_not_fine() {
+    assert_eq!(outcome(held().lost(1, 150).begins(1, 149)), Held);
+    assert_eq!(outcome(held().lost(1, 150).begins(1, 151)), Violated);
+    let released = Tape::tracked().hold(1, 1, 100..150).valid(1, 99, 900);
+    assert_eq!(outcome(released.begins(1, 152)), Violated);
+}
+
+#[test]
+fn without_a_validity_or_exact_times_nothing_is_said() {
+    assert_eq!(outcome(Tape::new().hold(1, 1, 100..400)), NotApplicable);
+    assert_eq!(held().outcome("lease-validity"), NotApplicable);
+    let lockless = held().begins(1, 250).with(|it| it.locks = false);
+    assert_eq!(outcome(lockless), NotApplicable);
+    assert_eq!(outcome(Tape::tracked().refused(1, 1, 10..20)), Inconclusive, "nobody acted");
+}
+
+#[test]
+fn to_decide_to_write_is_to_act_and_other_phases_are_not() {
+    assert_eq!(outcome(held().phase(1, 199, Phase::HoldBeforeWrite)), Held);
+    assert_eq!(outcome(held().phase(1, 200, Phase::HoldBeforeWrite)), Violated);
+    assert_eq!(outcome(held().phase(1, 200, Phase::AcquireBeforeSend)), Held);
+}
+
+#[test]
+fn a_lease_ends_with_its_acquisition() {
+    // Whoever goes on under a number that has been released or refused was told nothing.
+    let told = |tape: Tape| tape.with(|it| it.exact = true).witness("lease-validity").summary;
+    let released = Tape::tracked().hold(1, 1, 100..150).valid(1, 99, 900).begins(1, 160);
+    assert!(told(released).ends_with("it was never told until when it might"));
+    let refused = Tape::tracked().valid(1, 99, 900).refused(1, 1, 90..110).begins(1, 160);
+    assert!(told(refused).ends_with("it was never told until when it might"));
+}
+
+/// Acquired at 100 on so many of five servers, valid until 200.
+fn on_five(servers: u16) -> Tape {
+    let tape = held().resource(5);
+    (0..servers).fold(tape, |tape, node| tape.to(node, LOCK).did(1, 90..95, CREATE))
+}
+
+#[test]
+fn who_has_a_quorum_does_not_give_up() {
+    assert_eq!(outcome(on_five(3).lost(1, 199)), Violated);
+    assert_eq!(outcome(on_five(3).lost(1, 200)), Held, "its validity is over");
+    assert_eq!(outcome(on_five(2).lost(1, 150)), Held, "no quorum");
+    assert_eq!(outcome(held().resource(1).lost(1, 150)), Held, "nothing is known");
+    assert_eq!(outcome(held().resource(1).did(1, 90..95, CREATE).lost(1, 150)), Violated);
+    assert_eq!(outcome(held().did(1, 90..95, CREATE).lost(1, 150)), Held, "of how many?");
+    let released = on_five(3).to(0, LOCK).did(2, 110..120, DELETE).lost(2, 150);
+    assert_eq!(outcome(released), Held, "another's");
+}
+
+#[test]
+fn the_last_answer_says_whether_a_server_has_the_key() {
+    let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+    let renewed = |answer| {
+        let tape = on_five(3).to(2, LOCK).command(1, 120..130, extend, answer);
+        outcome(tape.lost(1, 150))
+    };
+    assert_eq!(renewed(Some(extend.touch)), Violated);
+    assert_eq!(renewed(Some(Touch::None)), Held, "it is missing there");
+    assert_eq!(renewed(None), Violated, "no answer");
+    let refused = on_five(3).to(2, LOCK).refused_command(1, 120..130, extend);
+    assert_eq!(outcome(refused.lost(1, 150)), Violated, "nothing was done");
+    let pending = on_five(3).to(2, LOCK).sends(1, 120, extend);
+    assert_eq!(outcome(pending.lost(1, 150)), Violated, "not answered yet");
+    // What was sent first was answered last.
+    let late = on_five(2).to(2, LOCK).did(1, 90..140, CREATE);
+    let late = late.command(1, 120..130, extend, Some(Touch::None));
+    assert_eq!(outcome(late.lost(1, 150)), Held);
+}
+
+#[test]
+fn who_has_renewed_knows_that_it_has_the_lock_for_half_a_ttl() {
+    let extend = Intent { touch: Touch::Extend(200), compares: true };
+    let on = |servers: u16, answered, lost_ns| {
+        let tape = held().resource(servers).did(1, 90..95, CREATE);
+        outcome(tape.command(1, 150..answered, extend, Some(extend.touch)).lost(1, lost_ns))
+    };
+    // It was sent at 150, so it has the lock until 250 at least, though it has noted 200.
+    assert_eq!(on(1, 160, 249), Violated);
+    assert_eq!(on(1, 160, 250), Held, "it may not know any more");
+    assert_eq!(on(1, 199, 249), Violated);
+    assert_eq!(on(1, 200, 249), Held, "the answer came too late");
+    assert_eq!(on(5, 160, 249), Held, "one of five");
+    let tape = held().resource(1).did(1, 90..95, CREATE);
+    let again = tape.command(1, 150..160, extend, Some(extend.touch));
+    let again = again.command(1, 220..230, extend, Some(Touch::None));
+    assert_eq!(outcome(again.lost(1, 240)), Held, "then the key was gone");
+    let another = held().resource(1).did(1, 90..95, CREATE);
+    let another = another.command(2, 150..160, extend, Some(extend.touch));
+    assert_eq!(outcome(another.lost(1, 240)), Held, "another's renewal");
+}
+
+#[test]
+fn so_does_who_was_renewed_by_a_quorum_at_once() {
+    let extend = Intent { touch: Touch::Extend(200), compares: true };
+    // Two have renewed it in the round that begins at 150; of the third it depends.
+    let third = |sent: std::ops::Range<u64>, lost_ns| {
+        let tape = on_five(3).phase(1, 150, Phase::RenewBeforeSend);
+        let tape = (0..2).fold(tape, |tape, node| tape.to(node, LOCK).did(1, 151..160, extend));
+        outcome(tape.to(2, LOCK).did(1, sent, extend).lost(1, lost_ns))
+    };
+    assert_eq!(third(150..160, 249), Violated);
+    assert_eq!(third(150..160, 250), Held, "it may not know any more");
+    assert_eq!(third(150..200, 249), Held, "its validity was over by then");
+    assert_eq!(third(149..160, 249), Held, "it was asked before");
+    let slow = |answered| {
+        let tape = held().valid(1, 110, 240).resource(5).phase(1, 150, Phase::RenewBeforeSend);
+        let did = |tape: Tape, node| tape.to(node, LOCK).did(1, 151..answered, extend);
+        outcome((0..3).fold(tape, did).lost(1, 245))
+    };
+    assert_eq!(slow(151 + TTL_NS / 20), Violated);
+    assert_eq!(slow(152 + TTL_NS / 20), Held, "it need not have waited so long");
+    let did = |tape: Tape, node| tape.to(node, LOCK).did(1, 151..160, extend);
+    let beside = on_five(3).phase(1, 149, Phase::RenewBeforeSend);
+    let beside = (0..3).fold(beside.phase(1, 150, Phase::RenewBeforeSend), did);
+    assert_eq!(outcome(beside.lost(1, 249)), Held, "two renewals at once");
+    let two = on_five(3).phase(1, 150, Phase::RenewBeforeSend);
+    let two = (0..2).fold(two, did);
+    assert_eq!(outcome(two.clone().lost(1, 249)), Held, "two of five");
+    let next = two.phase(1, 170, Phase::RenewBeforeSend).to(2, LOCK).did(1, 171..180, extend);
+    assert_eq!(outcome(next.lost(1, 249)), Held, "in two rounds");
+}
+
+#[test]
+fn work_is_not_told_before_that_its_lock_is_lost() {
+    let told = |tape: Tape, at_ns, why| outcome(tape.update_fails(1, 110..at_ns, why));
+    assert_eq!(told(held(), 199, LOST), Violated);
+    assert_eq!(told(held(), 200, LOST), Held);
+    assert_eq!(told(held(), 199, "too little validity left"), Held);
+    assert_eq!(told(held().lost(1, 150), 160, LOST), Held, "it had learnt of the loss");
+    assert_eq!(told(held().valid(1, 150, 300), 250, LOST), Violated, "it was renewed");
+    assert_eq!(told(held().struck(Fault::Drift, 1, 120), 199, LOST), Held);
+}
+
+#[test]
+fn nobody_relies_on_a_lock_to_the_very_end_of_its_key() {
+    let told = |tape: Tape, until_ns| {
+        let tape = tape.margin(10).valid(1, 100, until_ns).hold(1, 1, 101..120);
+        outcome(tape)
+    };
+    let on = |servers: u16| {
+        let tape = Tape::tracked().resource(servers);
+        (0..servers / 2 + 1)
+            .fold(tape, |tape, node| tape.to(node, LOCK).did(1, 90 - u64::from(node)..95, CREATE))
+    };
+    let made_ns = 90 + TTL_NS - 10;
+    assert_eq!(told(on(1), made_ns), Held);
+    assert_eq!(told(on(1), made_ns + 1), Violated);
+    assert_eq!(told(on(5), made_ns - 2), Held);
+    assert_eq!(told(on(5), made_ns - 1), Violated, "the third of five was asked first");
+    assert_eq!(told(on(1).struck(Fault::Drift, 1, 5), made_ns + 1), Held);
+    let handed_on = Tape::tracked().resource(1).command(1, 80..85, CREATE, Some(Touch::None));
+    assert_eq!(told(handed_on, made_ns + 1), Held, "another made it for this one");
+    let given_back = on(1).did(1, 96..97, DELETE);
+    assert_eq!(told(given_back, made_ns + 1), Held, "and this is another hold");
+    let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+    let renewed = on(1).did(1, 97..99, extend);
+    assert_eq!(told(renewed, made_ns + 7), Held);
+}
+
+#[test]
+fn the_first_is_told_and_all_are_counted() {
+    let tape = held().begins(1, 230).lost(1, 240).begins(1, 250).begins(1, 260);
+    let witness = tape.with(|it| it.exact = true).witness("lease-validity");
+    let first = "client 1 began to use the resource, though its validity had ended 30 ns ago";
+    assert_eq!((witness.summary.as_str(), witness.occurrences), (first, 3));
+}
