@@ -149,10 +149,6 @@ impl Scenario {
             .saturating_add(ttl)
             .saturating_add(self.between_attempts());
         let attempts = self.lock.retries.saturating_add(2);
-        let think = match &self.workload {
-            WorkloadPart::BonusPool(_) => Duration::ZERO,
-            WorkloadPart::Register(register) => register.think.0,
-        };
         let under_lock = self.hold().0.saturating_add(command.saturating_mul(2));
         let deadline = self.lock.deadline.map_or(Duration::ZERO, |it| it.0);
         let turn = attempt
@@ -160,8 +156,16 @@ impl Scenario {
             .saturating_add(deadline)
             .saturating_add(under_lock)
             .saturating_add(attempt)
-            .saturating_add(think);
+            .saturating_add(self.think());
         turn.saturating_mul(self.workload.rounds())
+    }
+
+    /// How long a client waits after a release, before it wants the lock again.
+    pub fn think(&self) -> Duration {
+        match &self.workload {
+            WorkloadPart::BonusPool(_) => Duration::ZERO,
+            WorkloadPart::Register(register) => register.think.0,
+        }
     }
 
     /// How long a message travels at most that no fault holds up, between any client and server.

@@ -138,6 +138,11 @@ impl ClientProcess {
         self.finished.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it has.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Relaxed)
+    }
+
     /// Whether it is stopped, and not gone.
     pub(super) fn is_stopped(&self) -> bool {
         let RunState { stopped, gone, .. } = *self.state.borrow();
@@ -153,7 +158,7 @@ impl ClientProcess {
         if stopped {
             return self.timers.load(Ordering::Relaxed) > 0;
         }
-        tasks > 0 || !self.finished.load(Ordering::Relaxed)
+        tasks > 0 || !self.is_finished()
     }
 
     /// Whether it is gone.

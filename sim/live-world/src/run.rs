@@ -15,6 +15,7 @@ use std::time::Duration;
 use harness::world::{CutShort, Run, RunError, RunRequest};
 use history::Journal;
 use history::fault::Fault;
+use history::verdict::Witness;
 use picklock::env::CallError;
 use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
@@ -37,6 +38,9 @@ const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
 const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
 /// How long staged faults may keep clients from their end, beyond ten TTLs, before everything is healed.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// For so long nobody may get the lock, beyond five TTLs, once everything is healed: who stands first in a line and is dead
+/// holds it up for as long as four.
+const STARVING: Duration = Duration::from_secs(30);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
@@ -113,6 +117,7 @@ pub(super) async fn run(
         server_commands: None,
         foreign_logins: 0,
         remarks: Vec::new(),
+        stuck: None,
     };
     let ended = tokio::select! {
         biased;
@@ -175,6 +180,19 @@ struct LiveRun<'a> {
     /// Logins on private servers that were none of ours.
     foreign_logins: u64,
     remarks: Vec<String>,
+    /// Who came to no end, if so.
+    stuck: Option<Witness>,
+}
+
+/// What shows that nobody gets the lock any more.
+fn stuck(clients: Vec<u32>, starving: Duration) -> Witness {
+    let summary = format!(
+        "{} clients were still at work, and nobody had got the lock for {} s, though everything had been put right: they \
+         were stopped",
+        clients.len(),
+        starving.as_secs()
+    );
+    Witness { summary, clients, occurrences: 1, ..Witness::default() }
 }
 
 /// What private servers have counted.
@@ -196,9 +214,16 @@ impl LiveRun<'_> {
         })?;
         self.unless_interrupted(self.start_lag()).await?;
 
-        let patience = self.trial.ttl().saturating_mul(10).saturating_add(PATIENCE);
-        let worked = self.clients.work(&self.trial, self.request, patience);
-        self.unless_interrupted(worked).await?.map_err(clients::panicked)?;
+        let (ttl, scenario) = (self.trial.ttl(), &self.request.scenario);
+        let patience = ttl.saturating_mul(10).saturating_add(PATIENCE);
+        let works = scenario.hold().0.saturating_add(scenario.think());
+        let starving = ttl.saturating_mul(5).saturating_add(STARVING).saturating_add(works);
+        let worked = self.clients.work(&self.trial, self.request, patience, starving);
+        let starved = self.unless_interrupted(worked).await?.map_err(clients::panicked)?;
+        if !starved.is_empty() {
+            self.stuck = Some(stuck(starved, starving));
+            self.clients.stop().await;
+        }
         // What stays busy shows in the history: its operations have no end.
         let idle = self.clients.idle(self.trial.ttl().saturating_add(IDLE_BEYOND_TTL));
         self.unless_interrupted(idle).await?;
@@ -283,8 +308,8 @@ impl LiveRun<'_> {
         let mut remarks = self.clients.nemesis.remarks();
         remarks.extend(self.remarks);
         let disturbed = (self.foreign_logins > 0).then(|| disturbed(self.foreign_logins));
-        let server_commands = self.server_commands;
-        Ok(Run { history, cut_short, disturbed, server_commands, remarks, ..Run::default() })
+        let Self { server_commands, stuck, .. } = self;
+        Ok(Run { history, cut_short, disturbed, server_commands, remarks, stuck, ..Run::default() })
     }
 }
 

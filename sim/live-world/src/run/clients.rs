@@ -4,14 +4,16 @@
 //! A client is connected once it has been answered: a server that is full accepts a connection before it refuses it.
 //! Dropping this stops the clients.
 
+#![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use harness::world::{RunError, RunRequest};
-use history::Journal;
 use history::fault::Staged;
+use history::{Journal, What};
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::tokio_env::{Cluster, TokioEnv, TokioOptions};
@@ -34,6 +36,8 @@ use fault_proxy::{Addresses, ClientId, Latency, Link, Plan, Proxy, ProxyError, U
 const CONNECT_AT_ONCE: usize = 32;
 /// The node of the links to sentinels, to which no lock sends anything.
 const SENTINEL: Node = Node(u16::MAX);
+/// How often to look whether anybody gets the lock.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a client waits for its first answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -158,14 +162,16 @@ impl RunClients {
     }
 
     /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed
-    /// once no client can go on otherwise, or after `patience`. If the future is dropped, clients go on until
-    /// they are [stopped](Self::stop).
+    /// once no client can go on otherwise, or after `patience`. From then on clients that want the lock are waited for
+    /// as long as anybody gets it within `starving`: otherwise it gives those that are still at work. If the future is
+    /// dropped, clients go on until they are [stopped](Self::stop).
     pub(super) async fn work(
         &self,
         trial: &Arc<Trial<LiveEnv>>,
         request: &RunRequest,
         patience: Duration,
-    ) -> Result<(), JoinError> {
+        starving: Duration,
+    ) -> Result<Vec<u32>, JoinError> {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut working = self.working.lock().await;
         let cues: Arc<[Staged]> = request.scenario.faults.clone().into();
@@ -196,18 +202,20 @@ impl RunClients {
                 let _ = tokio::time::timeout(patience, stalemate).await;
                 self.nemesis.heal();
             }
-            std::future::pending::<()>().await;
+            nobody_gets_it(trial.journal(), starving).await;
+            let at_work = self.clients.iter().filter(|it| !it.process.is_finished());
+            at_work.map(|it| it.client().0).collect()
         };
         let ended = async {
             while let Some(ended) = working.join_next().await {
                 ended?;
             }
-            Ok(())
+            Ok(Vec::new())
         };
         let ended = tokio::select! {
             biased;
             ended = ended => ended,
-            () = healing => Ok(()),
+            at_work = healing => Ok(at_work),
         };
         self.nemesis.heal();
         // What is asked of the servers afterwards must find them running.
@@ -241,6 +249,22 @@ impl RunClients {
                 return;
             }
         }
+    }
+}
+
+/// Comes back once nobody has got the lock for so long.
+async fn nobody_gets_it(journal: &Journal, span: Duration) {
+    let (mut seen, mut since) = (0, Instant::now());
+    while since.elapsed() < span {
+        let gets_it = journal.look(|history| {
+            let new = &history.events[seen..];
+            seen = history.events.len();
+            new.iter().any(|it| matches!(it.what, What::Acquired))
+        });
+        if gets_it {
+            since = Instant::now();
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -303,5 +327,37 @@ async fn ping(env: &LiveEnv, node: Node) -> Result<(), CallError> {
         // That is an answer too: the user may lock, and may not run PING.
         Err(CallError::Refused(error)) if &*error.code == "NOPERM" => Ok(()),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use history::Head;
+
+    use super::*;
+
+    const SPAN: Duration = Duration::from_secs(30);
+
+    /// When it comes back, if somebody gets the lock at each of these seconds.
+    async fn comes_back(got_at_s: &[u64]) -> Duration {
+        let (journal, begun) = (Journal::new(Head::default()), Instant::now());
+        let got = async {
+            for at_s in got_at_s {
+                tokio::time::sleep_until(begun + Duration::from_secs(*at_s)).await;
+                journal.write(|| 0, 1, 1, 0, |_| What::Acquired);
+            }
+        };
+        tokio::join!(nobody_gets_it(&journal, SPAN), got);
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_are_waited_for_as_long_as_anybody_gets_the_lock() {
+        let within = |took: Duration, from_s| {
+            let from = Duration::from_secs(from_s);
+            from <= took && took <= from + 2 * LOOK_EVERY
+        };
+        assert!(within(comes_back(&[]).await, 30));
+        assert!(within(comes_back(&[20, 45]).await, 75), "counted from the last");
     }
 }
