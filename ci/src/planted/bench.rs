@@ -74,7 +74,9 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
         at_once(&recipes, |(forms, _)| is_live(forms), |(forms, recipe)| trial("", recipe, forms))?;
     for ((_, recipe), (found, endless, _)) in sound {
         if let Some(found) = found {
-            let what = format!("{recipe} without an error violates {}", found.scenario);
+            let (scenario, form) = (&found.scenario, found.form.suffix());
+            let what =
+                format!("{recipe} without an error, at {} in {scenario}{form},", found.level());
             return Err(PlantedFailure::Program(what));
         }
         if !endless.is_empty() {
