@@ -4,9 +4,8 @@
 //! the recipe claims to count them.
 
 use history::verdict::{Finding, Level, Witness};
-use history::{Event, Head, What};
+use history::{Event, Head, Recent, What};
 use picklock::env::Phase;
-use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
@@ -18,7 +17,7 @@ pub(super) const NAME: &str = "attempts";
 struct Attempts {
     most: u32,
     /// By acquisition, while it wants the lock.
-    begun: FxHashMap<u32, u32>,
+    begun: Recent<u32>,
     tested: bool,
     first: Option<Witness>,
 }
@@ -32,9 +31,9 @@ impl Checker for Attempts {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { client, acquisition, what, .. } = *seen.event;
         match what {
-            What::Acquire => _ = self.begun.insert(acquisition, 0),
+            What::Acquire => self.begun.insert(acquisition, 0),
             What::Acquired | What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.begun.remove(&acquisition);
+                self.begun.remove(acquisition);
             }
             What::Phase(Phase::AcquireBeforeSend) => self.begins(acquisition, client),
             _ => {}
@@ -49,7 +48,7 @@ impl Checker for Attempts {
 
 impl Attempts {
     fn begins(&mut self, acquisition: u32, client: u32) {
-        let Some(begun) = self.begun.get_mut(&acquisition) else { return };
+        let Some(begun) = self.begun.get_mut(acquisition) else { return };
         *begun += 1;
         self.tested = true;
         // One that goes on for ever is one witness.

@@ -6,13 +6,12 @@
 //! only where nothing else of the acquisition can be cleaned up on that server. A client that could not send is
 //! excused, and so are all by what happens to a server.
 
-use std::collections::BTreeMap;
-
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
-use history::{CommandOp, Event, Head, Touch, What};
+use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
+use smallvec::SmallVec;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
 use super::perseverance::passing;
@@ -59,10 +58,10 @@ struct LastAttempt {
 /// Who was refused what, and tries again.
 #[derive(Default)]
 struct DeletionTries {
-    /// By acquisition and server.
-    nodes: BTreeMap<(u32, u16), Deletions>,
+    /// By acquisition, on each server.
+    nodes: Recent<SmallVec<[(u16, Deletions); 1]>>,
     /// By acquisition.
-    last_attempts: BTreeMap<u32, LastAttempt>,
+    last_attempts: Recent<LastAttempt>,
     /// When the first key is gone whose clean-up was refused last.
     due_ns: Option<u64>,
     tested: bool,
@@ -87,21 +86,23 @@ impl Checker for DeletionTries {
         }
         match what {
             What::Phase(Phase::AcquireBeforeSend) => {
-                self.last_attempts.entry(acquisition).or_default().began_ns = at_ns;
+                self.last_attempts.entry(acquisition).began_ns = at_ns;
             }
-            What::Release => self.last_attempts.entry(acquisition).or_default().releasing = true,
+            What::Release => self.last_attempts.entry(acquisition).releasing = true,
             What::Fault { fault: Fault::ScriptFlush, .. } => {}
             What::Fault { fault, .. } if client == 0 || keeps_from_sending(fault) => {
-                let theirs = |it: &&mut Deletions| client == 0 || it.client == client;
-                self.nodes.values_mut().filter(theirs).for_each(|it| it.excused = true);
+                let nodes = self.nodes.iter_mut().flat_map(|(_, nodes)| nodes);
+                let theirs = nodes.filter(|(_, it)| client == 0 || it.client == client);
+                theirs.for_each(|(_, it)| it.excused = true);
             }
             _ => {}
         }
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
-        for ((acquisition, _), it) in std::mem::take(&mut self.nodes) {
-            self.gave_up(acquisition, &it, end.head);
+        for (acquisition, mut nodes) in std::mem::take(&mut self.nodes).into_sorted() {
+            nodes.sort_unstable_by_key(|(node, _)| *node);
+            nodes.iter().for_each(|(_, it)| self.gave_up(acquisition, it, end.head));
         }
         let vacuous = "no deletion was refused with an error that passes";
         let verdict = verdict(self.first.take(), self.tested, vacuous);
@@ -111,9 +112,13 @@ impl Checker for DeletionTries {
 
 impl DeletionTries {
     fn sends(&mut self, command: &CommandOp) {
-        let attempt = self.last_attempts.get(&command.acquisition).copied().unwrap_or_default();
-        let of_release = attempt.releasing;
-        let it = self.nodes.entry((command.acquisition, command.node)).or_default();
+        let nodes = self.nodes.entry(command.acquisition);
+        let place = nodes.iter().position(|(node, _)| *node == command.node);
+        let place = place.unwrap_or_else(|| {
+            nodes.push((command.node, Deletions::default()));
+            nodes.len() - 1
+        });
+        let (_, it) = &mut nodes[place];
         it.client = command.client;
         if makes(command.intent.touch) {
             it.asks += 1;
@@ -123,6 +128,8 @@ impl DeletionTries {
         if !frees(command.intent.touch) {
             return;
         }
+        let attempt = self.last_attempts.get(command.acquisition).copied().unwrap_or_default();
+        let of_release = attempt.releasing;
         if it.sent == 0 {
             (it.first_ns, it.of_release) = (command.invoke_ns, of_release);
         }
@@ -134,8 +141,9 @@ impl DeletionTries {
     }
 
     fn ends(&mut self, command: &CommandOp, seen: &EventView<'_>) {
-        let place = (command.acquisition, command.node);
-        let Some(it) = self.nodes.get_mut(&place) else { return };
+        let Some(nodes) = self.nodes.get_mut(command.acquisition) else { return };
+        let Some(place) = nodes.iter().position(|(node, _)| *node == command.node) else { return };
+        let (_, it) = &mut nodes[place];
         if makes(command.intent.touch) && it.asks > 0 {
             let what = seen.event.what;
             match what {
@@ -173,23 +181,27 @@ impl DeletionTries {
         }
         let is_done = it.of_release && !it.mixed && it.sent > 0 && it.refused.is_none();
         if it.open == 0 && (is_done || it.asks == 0 && it.sent == 0) {
-            self.nodes.remove(&place);
+            nodes.remove(place);
+            if nodes.is_empty() {
+                self.nodes.remove(command.acquisition);
+            }
         }
     }
 
     /// Whose keys are gone by now, and nobody has tried again.
     fn look(&mut self, now_ns: u64, head: &Head) {
         let is_due = |it: &Deletions| it.due(head).is_some_and(|due_ns| now_ns > due_ns);
-        let due: Vec<(u32, u16)> =
-            self.nodes.iter().filter(|(_, it)| is_due(it)).map(|(place, _)| *place).collect();
-        for place in due {
-            if let Some(it) = self.nodes.get_mut(&place) {
-                let known = *it;
+        let mut due = Vec::new();
+        for (acquisition, nodes) in self.nodes.iter_mut() {
+            for (node, it) in nodes.iter_mut().filter(|(_, it)| is_due(it)) {
+                due.push((acquisition, *node, *it));
                 (it.refused, it.asked_ns) = (None, None);
-                self.gave_up(place.0, &known, head);
             }
         }
-        self.due_ns = self.nodes.values().filter_map(|it| it.due(head)).min();
+        let left = self.nodes.iter().flat_map(|(_, nodes)| nodes);
+        self.due_ns = left.filter_map(|(_, it)| it.due(head)).min();
+        due.sort_unstable_by_key(|(acquisition, node, _)| (*acquisition, *node));
+        due.iter().for_each(|(acquisition, _, it)| self.gave_up(*acquisition, it, head));
     }
 
     /// It sends no more there.

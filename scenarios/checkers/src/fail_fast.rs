@@ -5,12 +5,12 @@
 //! or does not say in time that it has not got the lock; or where fewer have, and it gives up before its retries can
 //! have been used up. Who stands still or has died cannot say anything, and a clock that drifts measures another time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
-use history::{Event, Head, Touch, What};
+use history::{Event, Head, Recent, Touch, What};
 
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
@@ -42,7 +42,7 @@ struct FailFast {
     nodes: usize,
     spare: usize,
     /// By acquisition.
-    wanting: BTreeMap<u32, FinalRefusals>,
+    wanting: Recent<FinalRefusals>,
     /// Time is no measure any more.
     drifts: bool,
     now_ns: u64,
@@ -99,7 +99,8 @@ impl Checker for FailFast {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let open: Vec<u32> = self.wanting.keys().copied().collect();
+        let mut open: Vec<u32> = self.wanting.iter().map(|(acquisition, _)| acquisition).collect();
+        open.sort_unstable();
         open.into_iter().for_each(|acquisition| self.ends(acquisition));
         let verdict = verdict(self.first.take(), self.tested, "no server refused anybody for good");
         vec![Finding::new(NAME, Level::Progress, verdict)]
@@ -109,12 +110,12 @@ impl Checker for FailFast {
 impl FailFast {
     /// A request for the lock is sent.
     fn asks(&mut self, acquisition: u32, node: u16) {
-        let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+        let Some(it) = self.wanting.get_mut(acquisition) else { return };
         if it.since_ns.is_none() || !it.by.contains(&node) {
             return;
         }
         let Some(FinalRefusals { client, error: Some(error), .. }) =
-            self.wanting.remove(&acquisition)
+            self.wanting.remove(acquisition)
         else {
             return;
         };
@@ -127,7 +128,7 @@ impl FailFast {
 
     /// A request for the lock is answered: with this error that does not pass, or otherwise.
     fn refused(&mut self, acquisition: u32, node: u16, error: Option<ErrorAnswer>) {
-        let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+        let Some(it) = self.wanting.get_mut(acquisition) else { return };
         match error {
             Some(_) => {
                 it.by.insert(node);
@@ -142,7 +143,7 @@ impl FailFast {
 
     /// It says that it has not got the lock.
     fn gives_up(&mut self, acquisition: u32) {
-        let Some(it) = self.wanting.get(&acquisition) else { return };
+        let Some(it) = self.wanting.get(acquisition) else { return };
         let (Some(tries_for_ns), Some(error)) = (self.tries_for_ns, it.error) else { return };
         let (client, count) = (it.client, it.by.len());
         let tried_ns = self.now_ns.saturating_sub(it.began_ns);
@@ -162,7 +163,7 @@ impl FailFast {
 
     /// It has its answer now, or never.
     fn ends(&mut self, acquisition: u32) {
-        let Some(FinalRefusals { client, since_ns, error, .. }) = self.wanting.remove(&acquisition)
+        let Some(FinalRefusals { client, since_ns, error, .. }) = self.wanting.remove(acquisition)
         else {
             return;
         };

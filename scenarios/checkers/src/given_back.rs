@@ -7,24 +7,25 @@
 //! who stood still is not for asking anew, and all are by what happens to a server. Each of several servers counts for
 //! itself: what a few of them have granted is in everybody's way, too.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
-use history::{CommandOp, Event, Head, What};
+use history::{CommandOp, Event, Head, Recent, What};
+use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "given-back";
 
-/// What an acquisition has of the lock on a server, as far as it was told.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a server has granted an acquisition that has sent nothing since which could give it back.
+#[derive(Clone, Copy, Debug)]
 struct KeptGrant {
+    acquisition: u32,
+    node: u16,
     client: u32,
-    /// When it sent what the server answered with yes, if nothing was sent since that could give it back.
-    granted_ns: Option<u64>,
+    /// When it sent what the server answered with yes.
+    sent_ns: u64,
     /// When its key surely is gone that is in the way of what it asks next.
     gone_ns: u64,
     /// It stood still after it had asked, so what it ends with may come late.
@@ -36,10 +37,13 @@ struct KeptGrant {
 /// Who was granted the lock, and does not have it.
 #[derive(Default)]
 struct GivenBack {
-    /// By acquisition and server.
-    open: BTreeMap<(u32, u16), KeptGrant>,
+    /// In the order in which they were granted.
+    open: Vec<KeptGrant>,
     /// Acquisitions that have not ended.
-    wanting: BTreeSet<u32>,
+    wanting: Recent<()>,
+    /// When each client last stood still, and when it was last kept from sending; 0 is all of them.
+    stood_still: FxHashMap<u32, u64>,
+    kept_silent: FxHashMap<u32, u64>,
     /// When the first of those that have ended is to have given its key back.
     due_ns: Option<u64>,
     tested: bool,
@@ -61,23 +65,25 @@ impl Checker for GivenBack {
             return self.command(&command, event, head);
         }
         match what {
-            What::Acquire => _ = self.wanting.insert(acquisition),
+            What::Acquire => self.wanting.insert(acquisition, ()),
             What::Acquired => {
-                self.wanting.remove(&acquisition);
-                self.open.retain(|(of, _), _| *of != acquisition);
+                self.wanting.remove(acquisition);
+                self.open.retain(|it| it.acquisition != acquisition);
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.wanting.remove(&acquisition);
+                self.wanting.remove(acquisition);
                 self.ended(acquisition, at_ns, head);
             }
             What::Fault { fault: Fault::Pause, .. } => {
+                self.stood_still.insert(client, at_ns);
                 let theirs = |it: &KeptGrant| client == 0 || it.client == client;
-                self.open.retain(|_, it| !theirs(it) || it.ended_ns.is_none());
-                let theirs = self.open.values_mut().filter(|it| theirs(it));
+                self.open.retain(|it| !theirs(it) || it.ended_ns.is_none());
+                let theirs = self.open.iter_mut().filter(|it| theirs(it));
                 theirs.for_each(|it| it.stood_still = true);
             }
             What::Fault { fault, .. } if keeps_from_sending(fault) || client == 0 => {
-                self.open.retain(|_, it| client != 0 && it.client != client);
+                self.kept_silent.insert(client, at_ns);
+                self.open.retain(|it| client != 0 && it.client != client);
             }
             _ => {}
         }
@@ -95,71 +101,68 @@ impl Checker for GivenBack {
 
 impl GivenBack {
     fn command(&mut self, command: &CommandOp, event: &Event, head: &Head) {
-        let place = (command.acquisition, command.node);
-        let wants = self.wanting.contains(&command.acquisition);
+        let CommandOp { acquisition, node, client, invoke_ns: sent_ns, .. } = *command;
+        let touch = command.intent.touch;
+        let place =
+            self.open.iter().position(|it| it.acquisition == acquisition && it.node == node);
         match event.what {
-            What::Command { .. } if frees(command.intent.touch) => {
-                let Some(it) = self.open.get_mut(&place) else { return };
-                it.granted_ns = None;
-                if it.ended_ns.is_some() {
-                    self.open.remove(&place);
+            What::Command { .. } if frees(touch) => {
+                place.map(|place| self.open.remove(place));
+            }
+            What::Command { .. } if makes(touch) && self.wanting.contains(acquisition) => {
+                let Some(place) = place else { return };
+                self.open[place].stood_still = false;
+                if event.at_ns < self.open[place].gone_ns {
+                    self.open.remove(place);
+                    self.asked_anew(acquisition, client);
                 }
             }
-            What::Command { .. } if makes(command.intent.touch) && wants => {
-                let new = KeptGrant { client: command.client, ..KeptGrant::default() };
-                let it = self.open.entry(place).or_insert(new);
-                it.stood_still = false;
-                if it.granted_ns.is_some() && event.at_ns < it.gone_ns {
-                    self.asked_anew(place);
-                }
-            }
-            What::Answered { touch, .. } if makes(touch) => {
-                let Some(it) = self.open.get_mut(&place).filter(|it| it.ended_ns.is_none()) else {
+            What::Answered { touch, .. } if makes(touch) && self.wanting.contains(acquisition) => {
+                if since(&self.kept_silent, client, sent_ns) {
                     return;
+                }
+                let granted = KeptGrant {
+                    acquisition,
+                    node,
+                    client,
+                    sent_ns,
+                    gone_ns: event.at_ns.saturating_add(head.ttl_ns),
+                    stood_still: since(&self.stood_still, client, sent_ns),
+                    ended_ns: None,
                 };
-                it.granted_ns = Some(command.invoke_ns);
-                it.gone_ns = event.at_ns.saturating_add(head.ttl_ns);
+                match place {
+                    Some(place) => self.open[place] = granted,
+                    None => self.open.push(granted),
+                }
             }
             _ => {}
         }
     }
 
     /// It asks again for what it has been granted, and has not given back.
-    fn asked_anew(&mut self, place: (u32, u16)) {
-        let Some(KeptGrant { client, .. }) = self.open.remove(&place) else { return };
+    fn asked_anew(&mut self, acquisition: u32, client: u32) {
         let summary = format!(
             "client {client} asked for the lock anew, though a server had granted it and nobody had given that back: its \
              own key was in everybody's way"
         );
-        story::note(&mut self.first, summary, &[(place.0, client)]);
+        story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
     fn ended(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
-        let early = |sent_ns: u64| at_ns <= sent_ns.saturating_add(head.ttl_ns / 2);
-        let is_kept = |it: &KeptGrant| it.granted_ns.is_some_and(early) && !it.stood_still;
-        self.open.retain(|(of, _), it| *of != acquisition || is_kept(it));
-        for ((_, _), it) in self.open.range_mut((acquisition, 0)..=(acquisition, u16::MAX)) {
+        let early = |it: &KeptGrant| at_ns <= it.sent_ns.saturating_add(head.ttl_ns / 2);
+        self.open.retain(|it| it.acquisition != acquisition || early(it) && !it.stood_still);
+        for it in self.open.iter_mut().filter(|it| it.acquisition == acquisition) {
             it.ended_ns = Some(at_ns);
-            let due_ns = it.granted_ns.map_or(u64::MAX, |sent_ns| due(sent_ns, head));
-            self.due_ns = Some(self.due_ns.map_or(due_ns, |first_ns| first_ns.min(due_ns)));
+            self.due_ns = Some(self.due_ns.unwrap_or(u64::MAX).min(it.due_ns(head)));
             self.tested = true;
         }
     }
 
     /// Who should have given its key back by now.
     fn look(&mut self, now_ns: u64, head: &Head) {
-        let ended =
-            |it: &KeptGrant| it.ended_ns.and(it.granted_ns).map(|sent_ns| due(sent_ns, head));
-        let is_due = |it: &KeptGrant| ended(it).is_some_and(|due_ns| now_ns > due_ns);
-        let kept: Vec<((u32, u16), u32)> = self
-            .open
-            .iter()
-            .filter(|(_, it)| is_due(it))
-            .map(|(place, it)| (*place, it.client))
-            .collect();
-        for (place, client) in kept {
-            self.open.remove(&place);
-            let acquisition = place.0;
+        let is_due = |it: &mut KeptGrant| it.ended_ns.is_some() && now_ns > it.due_ns(head);
+        let kept: Vec<KeptGrant> = self.open.extract_if(.., is_due).collect();
+        for KeptGrant { acquisition, client, .. } in kept {
             let summary = format!(
                 "client {client} was told that it had not got the lock, though a server had granted it, and nobody \
                  gave it back: its key was in everybody's way for the TTL of {}",
@@ -167,13 +170,21 @@ impl GivenBack {
             );
             story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
-        self.due_ns = self.open.values().filter_map(ended).min();
+        let ended = self.open.iter().filter(|it| it.ended_ns.is_some());
+        self.due_ns = ended.map(|it| it.due_ns(head)).min();
     }
 }
 
-/// When the key of a grant that was asked for at this time may be gone.
-fn due(sent_ns: u64, head: &Head) -> u64 {
-    sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
+impl KeptGrant {
+    /// When its key may be gone.
+    fn due_ns(&self, head: &Head) -> u64 {
+        self.sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
+    }
+}
+
+/// Whether this has happened to the client, or to all of them, since then.
+fn since(last: &FxHashMap<u32, u64>, client: u32, since_ns: u64) -> bool {
+    [client, 0].iter().any(|it| last.get(it).is_some_and(|at_ns| *at_ns >= since_ns))
 }
 
 #[cfg(test)]

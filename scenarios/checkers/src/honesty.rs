@@ -11,12 +11,10 @@
 //! if no server has said so, or if the last answer to it was a grant.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
-use std::collections::BTreeMap;
-
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::words::{EXPIRED, HELD, PROTECTED, RELEASED, TAKEN};
-use history::{Answer, CommandOp, Event, Head, Touch, What};
+use history::{Answer, CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
@@ -105,9 +103,9 @@ struct Maker {
 #[derive(Default)]
 struct Honesty {
     /// By acquisition.
-    open: BTreeMap<u32, Statements>,
+    open: Recent<Statements>,
     /// By acquisition, also those that have ended.
-    makers: BTreeMap<u32, Maker>,
+    makers: Recent<Maker>,
     /// The last command that was sent.
     last_op: u32,
     /// A fault, or a command that does not ask whose key it is, may have taken a key away.
@@ -175,7 +173,7 @@ impl Checker for Honesty {
 
 impl Honesty {
     fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Statements)) {
-        if let Some(it) = self.open.get_mut(&acquisition) {
+        if let Some(it) = self.open.get_mut(acquisition) {
             change(it);
         }
     }
@@ -186,7 +184,7 @@ impl Honesty {
         let by_command = !seen.texts.get(command.name).starts_with("EVAL");
         let margin_ns = seen.head.margin_ns;
         let on_several = seen.head.nodes.is_some_and(|nodes| nodes > 1);
-        let maker = self.makers.entry(command.acquisition).or_default();
+        let maker = self.makers.entry(command.acquisition);
         maker.open += u32::from(may_make(command.intent.touch));
         let plain = !command.intent.compares;
         self.taken |= plain && (frees(command.intent.touch) || overwrites(command.intent.touch));
@@ -229,14 +227,14 @@ impl Honesty {
             _ => return,
         };
         let intent = command.intent;
-        let maker = self.makers.entry(command.acquisition).or_default();
+        let maker = self.makers.entry(command.acquisition);
         if may_make(intent.touch) && touch != Touch::Unknown {
             maker.open -= 1;
             if makes(touch) {
                 maker.last_ns = event.at_ns;
             }
         }
-        let Some(it) = self.open.get_mut(&command.acquisition) else { return };
+        let Some(it) = self.open.get_mut(command.acquisition) else { return };
         if makes(intent.touch) {
             it.unknown -= 1;
             it.made += u32::from(makes(touch));
@@ -292,7 +290,7 @@ impl Honesty {
         why: &str,
         but: impl FnOnce(&Statements) -> Option<&'static str>,
     ) {
-        let Some(it) = self.open.remove(&acquisition) else { return };
+        let Some(it) = self.open.remove(acquisition) else { return };
         // Its caller did not wait for what it would have been told.
         let stopped = why.starts_with(words::DROPPED);
         let Some(but) = but(&it).filter(|_| !stopped) else { return };
@@ -304,7 +302,7 @@ impl Honesty {
     /// Whether any other acquisition may have made the key since this one first asked.
     fn others_made(&self, acquisition: u32, it: &Statements) -> bool {
         let asked_ns = it.asked_ns.unwrap_or(0);
-        let mut others = self.makers.iter().filter(|(number, _)| **number != acquisition);
+        let mut others = self.makers.iter().filter(|(number, _)| *number != acquisition);
         others.any(|(_, maker)| maker.open > 0 || maker.last_ns >= asked_ns)
     }
 
@@ -317,7 +315,7 @@ impl Honesty {
         else {
             return false;
         };
-        self.open.values().any(|other| {
+        self.open.iter().any(|(_, other)| {
             other.has_one_key()
                 && other.granted_ns.is_some_and(|granted_ns| granted_ns < first_ns)
                 && other.freeing == 0
@@ -328,7 +326,7 @@ impl Honesty {
 
     /// It has not got the lock, and was told this.
     fn told_held(&mut self, acquisition: u32, told: &str) {
-        let Some(it) = self.open.get(&acquisition).filter(|_| told.ends_with(HELD)) else { return };
+        let Some(it) = self.open.get(acquisition).filter(|_| told.ends_with(HELD)) else { return };
         let but = match it.got_last {
             None if it.sent == 0 => "it had asked no server",
             None if it.asked_ns.is_some() => "no server had said so",
@@ -344,10 +342,10 @@ impl Honesty {
     fn refused(&mut self, acquisition: u32) {
         self.judged = true;
         let last_op = self.last_op;
-        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        let Some(it) = self.open.get_mut(acquisition) else { return };
         // What was granted, and not relied on, is given back; of several servers a few may grant it.
         if it.unknown == 0 || it.made > 0 || it.several {
-            self.open.remove(&acquisition);
+            self.open.remove(acquisition);
         } else {
             it.refused = Some(last_op);
         }
@@ -355,7 +353,7 @@ impl Honesty {
 
     /// It has given back what it had said that it surely had not.
     fn had_it(&mut self, acquisition: u32) {
-        let Some(Statements { client, .. }) = self.open.remove(&acquisition) else { return };
+        let Some(Statements { client, .. }) = self.open.remove(acquisition) else { return };
         let summary = format!(
             "client {client} was told that it surely had not got the lock, though a request of it was still \
              under way: later its key, or its place in line, was given back"
@@ -365,7 +363,7 @@ impl Honesty {
 
     /// It was told this of its release; `now_ns` where a key that lives longer can surely not have gone by itself.
     fn released(&mut self, acquisition: u32, now_ns: Option<u64>, told: &str) {
-        let Some(it) = self.open.remove(&acquisition) else { return };
+        let Some(it) = self.open.remove(acquisition) else { return };
         self.judged = true;
         let client = it.client;
         let none_freed = it.freeing == 0 && !it.freed;

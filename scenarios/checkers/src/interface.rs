@@ -6,7 +6,7 @@
 
 use history::fault::Fault;
 use history::verdict::{Finding, Verdict, Witness};
-use history::{CommandOp, Event, Head, OpenOps, Text, Texts, Touch, What};
+use history::{CommandOp, Event, Head, Recent, Text, Texts, Touch, What};
 use picklock::env::Phase;
 
 /// Kinds of events, a bit each.
@@ -20,6 +20,8 @@ pub(super) const OTHERS_ENDED: Kinds = 4;
 /// Whatever is neither a command nor a phase.
 pub(super) const OTHERS: Kinds = 8;
 const FIRST_PHASE: u32 = 4;
+/// How many kinds there are.
+pub(super) const KINDS: usize = FIRST_PHASE as usize + Phase::ALL.len();
 /// Every phase.
 pub(super) const PHASES: Kinds = ((1 << Phase::ALL.len()) - 1) << FIRST_PHASE;
 
@@ -72,6 +74,8 @@ pub(super) struct EventView<'a> {
     pub(super) texts: &'a Texts,
     /// The command that this event sends or ends, if it may do something to the lock's key.
     pub(super) command: Option<CommandOp>,
+    /// It sends a command on the lock's key, be it one that only reads.
+    pub(super) sends_on_key: bool,
 }
 
 impl EventView<'_> {
@@ -99,12 +103,12 @@ pub(super) struct HistoryEnd<'a> {
 pub(super) struct LockCommands<'a> {
     head: &'a Head,
     key: Option<Text>,
-    open: OpenOps<CommandOp>,
+    open: Recent<CommandOp>,
 }
 
 impl<'a> LockCommands<'a> {
     pub(super) fn new(head: &'a Head) -> Self {
-        Self { head, key: None, open: OpenOps::default() }
+        Self { head, key: None, open: Recent::default() }
     }
 
     /// The next event with its command.
@@ -112,23 +116,24 @@ impl<'a> LockCommands<'a> {
     where
         'a: 'e,
     {
+        let mut sends_on_key = false;
         let command = match event.what {
-            What::Command { key, intent, .. }
-                if intent.touch != Touch::None && self.is_lock_key(key, texts) =>
-            {
-                let command = CommandOp::sent(event);
-                command.inspect(|it| self.open.begin(event.op, *it))
+            What::Command { key, intent, .. } => {
+                sends_on_key = self.is_lock_key(key, texts);
+                let touches = sends_on_key && intent.touch != Touch::None;
+                let command = if touches { CommandOp::sent(event) } else { None };
+                command.inspect(|it| self.open.insert(event.op, *it))
             }
             What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
-                self.open.end(event.op)
+                self.open.remove(event.op)
             }
             _ => None,
         };
-        EventView { event, head: self.head, texts, command }
+        EventView { event, head: self.head, texts, command, sends_on_key }
     }
 
     pub(super) fn end(self, texts: &'a Texts) -> HistoryEnd<'a> {
-        HistoryEnd { head: self.head, texts, unended: self.open.into_rest() }
+        HistoryEnd { head: self.head, texts, unended: self.open.into_sorted() }
     }
 
     /// Texts are compared until the key has come up; from then on, numbers.

@@ -10,7 +10,8 @@ use picklock::env::Phase::{
 
 use super::contention::Contention;
 use super::interface::{
-    Checker, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES, at,
+    Checker, KINDS, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES,
+    at,
 };
 use super::story::StoryWriter;
 use super::vacuity::Vacuity;
@@ -61,7 +62,9 @@ static ALL: [(MakeChecker, Kinds); 25] = [
 pub struct Checkers<'a> {
     head: &'a Head,
     commands: LockCommands<'a>,
-    checkers: Vec<(Box<dyn Checker>, Kinds)>,
+    checkers: Vec<Box<dyn Checker>>,
+    /// For each kind of event, a bit for each checker that looks at it.
+    lookers: [u32; KINDS],
     contention: Contention,
     vacuity: Vacuity,
 }
@@ -69,10 +72,18 @@ pub struct Checkers<'a> {
 impl<'a> Checkers<'a> {
     /// The checkers of a history that begins with this head.
     pub fn new(head: &'a Head) -> Self {
+        let (mut checkers, mut lookers) = (Vec::with_capacity(ALL.len()), [0; KINDS]);
+        for (make, kinds) in ALL {
+            let Some(checker) = make(head) else { continue };
+            let looking = lookers.iter_mut().enumerate().filter(|(kind, _)| kinds >> kind & 1 == 1);
+            looking.for_each(|(_, lookers)| *lookers |= 1 << checkers.len());
+            checkers.push(checker);
+        }
         Self {
             head,
             commands: LockCommands::new(head),
-            checkers: ALL.iter().filter_map(|(make, kinds)| Some((make(head)?, *kinds))).collect(),
+            checkers,
+            lookers,
             contention: Contention::default(),
             vacuity: Vacuity::new(head),
         }
@@ -83,9 +94,11 @@ impl<'a> Checkers<'a> {
         self.contention.see(event);
         self.vacuity.see(event, self.head, texts);
         let seen = self.commands.next(event, texts);
-        let kind = seen.kind();
-        let looking = self.checkers.iter_mut().filter(|(_, kinds)| kinds & kind != 0);
-        looking.for_each(|(checker, _)| checker.see(&seen));
+        let mut looking = self.lookers[seen.kind().trailing_zeros() as usize];
+        while looking != 0 {
+            self.checkers[looking.trailing_zeros() as usize].see(&seen);
+            looking &= looking - 1;
+        }
     }
 
     /// What they have found, the steps of witnesses left to a [`StoryWriter`]. Where the run was cut short
@@ -123,8 +136,8 @@ impl<'a> Checkers<'a> {
     pub(super) fn verdicts(mut self, texts: &Texts) -> Vec<Finding> {
         let end = self.commands.end(texts);
         let mut findings: Vec<Finding> =
-            self.checkers.iter_mut().flat_map(|(checker, _)| checker.finish(&end)).collect();
-        self.checkers.iter().for_each(|(checker, _)| checker.explain(&mut findings));
+            self.checkers.iter_mut().flat_map(|checker| checker.finish(&end)).collect();
+        self.checkers.iter().for_each(|checker| checker.explain(&mut findings));
         findings
     }
 }

@@ -5,8 +5,6 @@
 //! the first write on that may have come late is no verdict on the lock; what was harmed before is.
 //! Deliberately absent: whether the write did come late, which nobody knows.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 
 use durations::span::rounded;
@@ -29,7 +27,7 @@ struct LateWrites<C> {
     /// The ends of validities, by acquisition.
     leases: FxHashMap<u32, u64>,
     /// By acquisition.
-    writes: BTreeMap<u32, DecidedWrite>,
+    writes: Vec<(u32, DecidedWrite)>,
     first: Option<(DecidedWrite, C)>,
 }
 
@@ -39,12 +37,7 @@ pub(super) fn excusing<C: Checker + Clone + 'static>(head: &Head, resource: C) -
     if !head.timely_writes {
         return Box::new(resource);
     }
-    Box::new(LateWrites {
-        resource,
-        leases: FxHashMap::default(),
-        writes: BTreeMap::new(),
-        first: None,
-    })
+    Box::new(LateWrites { resource, leases: FxHashMap::default(), writes: Vec::new(), first: None })
 }
 
 impl<C: Checker + Clone> Checker for LateWrites<C> {
@@ -85,7 +78,7 @@ impl<C: Clone> LateWrites<C> {
             return;
         }
         let Event { at_ns, client, acquisition, .. } = *event;
-        let late = self.writes.values().filter(|it| it.until_ns < at_ns);
+        let late = self.writes.iter().map(|(_, it)| it).filter(|it| it.until_ns < at_ns);
         if let Some(late) = late.min_by_key(|it| (it.until_ns, it.client)) {
             self.first = Some((*late, self.resource.clone()));
             return;
@@ -96,19 +89,19 @@ impl<C: Clone> LateWrites<C> {
                 if at_ns < *known {
                     *known = until_ns.max(*known);
                 }
-                if let Some(write) = self.writes.get_mut(&acquisition) {
-                    write.until_ns = *known;
-                }
+                let theirs = self.writes.iter_mut().filter(|(of, _)| *of == acquisition);
+                theirs.for_each(|(_, write)| write.until_ns = *known);
             }
             What::Phase(Phase::HoldBeforeWrite) => {
                 // What was decided too late excuses nothing.
                 let until_ns = self.leases.get(&acquisition).copied();
                 if let Some(until_ns) = until_ns.filter(|until_ns| at_ns < *until_ns) {
-                    self.writes.insert(acquisition, DecidedWrite { client, until_ns });
+                    self.writes.retain(|(of, _)| *of != acquisition);
+                    self.writes.push((acquisition, DecidedWrite { client, until_ns }));
                 }
             }
             What::Updated(_) | What::NotUpdated(_) | What::Taken { .. } | What::NotTaken(_) => {
-                self.writes.remove(&acquisition);
+                self.writes.retain(|(of, _)| *of != acquisition);
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Lost | What::Release => {
                 self.leases.remove(&acquisition);

@@ -8,13 +8,11 @@
 //! the very end of its key, by the requests that have made or extended it: it subtracts what clocks may run apart, unless
 //! one of them has run off by then. All that can be said only where nothing comes between a decision and its stamp.
 
-use rustc_hash::FxHashMap;
-
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 use history::words::LOST;
-use history::{CommandOp, Event, Head, Touch, What};
+use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees};
@@ -54,8 +52,8 @@ struct LastAnswer {
 /// What clients may rely on.
 #[derive(Default)]
 struct LeaseValidity {
-    leases: FxHashMap<u32, LeaseEnd>,
-    answers: FxHashMap<u32, Vec<LastAnswer>>,
+    leases: Recent<LeaseEnd>,
+    answers: Recent<Vec<LastAnswer>>,
     drifting: bool,
     acted: bool,
     first: Option<Witness>,
@@ -90,7 +88,10 @@ impl Checker for LeaseValidity {
                     granted: 0,
                     alone: false,
                 };
-                let lease = self.leases.entry(acquisition).or_insert(none);
+                if !self.leases.contains(acquisition) {
+                    self.leases.insert(acquisition, none);
+                }
+                let Some(lease) = self.leases.get_mut(acquisition) else { return };
                 // What became known too late does not bring it back.
                 if at_ns < lease.until_ns {
                     lease.until_ns = lease.until_ns.max(until_ns);
@@ -102,8 +103,8 @@ impl Checker for LeaseValidity {
             }
             What::Release => self.end(acquisition, "it had begun to release"),
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Released(_) => {
-                self.leases.remove(&acquisition);
-                self.answers.remove(&acquisition);
+                self.leases.remove(acquisition);
+                self.answers.remove(acquisition);
             }
             What::Acquired => self.acts(event, "took the lock for its own"),
             What::Take | What::Update => self.acts(event, "began to use the resource"),
@@ -123,7 +124,7 @@ impl Checker for LeaseValidity {
 
 impl LeaseValidity {
     fn end(&mut self, acquisition: u32, what: &'static str) {
-        if let Some(lease) = self.leases.get_mut(&acquisition) {
+        if let Some(lease) = self.leases.get_mut(acquisition) {
             lease.ended_by.get_or_insert(what);
         }
     }
@@ -141,7 +142,7 @@ impl LeaseValidity {
         };
         let (node, op) = (command.node, event.op);
         let answer = LastAnswer { node, op, has_key, gone_ns, freed_op: 0 };
-        let answers = self.answers.entry(command.acquisition).or_default();
+        let answers = self.answers.entry(command.acquisition);
         match answers.iter_mut().find(|it| it.node == answer.node) {
             Some(last) => {
                 if answer.op > last.freed_op {
@@ -161,7 +162,7 @@ impl LeaseValidity {
         if !frees(command.intent.touch) || !matches!(event.what, What::Command { .. }) {
             return;
         }
-        let answers = self.answers.entry(command.acquisition).or_default();
+        let answers = self.answers.entry(command.acquisition);
         // Of several servers, each round asks all again, and its clean-up may still go on while the next has the lock.
         if let [only] = &mut answers[..]
             && only.node == command.node
@@ -174,7 +175,7 @@ impl LeaseValidity {
     fn relies(&mut self, event: &Event, until_ns: u64, head: &Head) {
         let Event { client, acquisition, .. } = *event;
         let Some(servers) = head.resource.filter(|_| !self.drifting) else { return };
-        let answers = self.answers.get(&acquisition).map_or(&[][..], |it| it);
+        let answers = self.answers.get(acquisition).map_or(&[][..], |it| it);
         let mut ends: Vec<u64> =
             answers.iter().map(|it| it.gone_ns).filter(|gone_ns| *gone_ns > 0).collect();
         ends.sort_unstable_by(|one, other| other.cmp(one));
@@ -194,7 +195,7 @@ impl LeaseValidity {
 
     /// A renewal begins.
     fn renews(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
-        if let Some(lease) = self.leases.get_mut(&acquisition) {
+        if let Some(lease) = self.leases.get_mut(acquisition) {
             let apart_ns = at_ns.checked_sub(lease.round_ns);
             lease.alone = apart_ns.is_none_or(|apart_ns| apart_ns >= head.ttl_ns / APART);
             (lease.round_ns, lease.granted) = (at_ns, 0);
@@ -204,7 +205,7 @@ impl LeaseValidity {
     /// A renewal is answered with yes. The other half of the TTL is for clocks that run off, and for the drift allowance.
     fn renewed(&mut self, event: &Event, command: &CommandOp, head: &Head) {
         let What::Answered { touch: Touch::Extend(ttl_ns), .. } = event.what else { return };
-        let Some(lease) = self.leases.get_mut(&command.acquisition) else { return };
+        let Some(lease) = self.leases.get_mut(command.acquisition) else { return };
         // An answer that comes when the validity is over comes too late.
         if event.at_ns >= lease.until_ns.max(lease.renewed_until_ns) {
             return;
@@ -234,11 +235,11 @@ impl LeaseValidity {
             |it: &LeaseEnd| it.ended_by.is_none() && at_ns < it.until_ns.max(it.renewed_until_ns);
         // The servers of the lock come before that of the resource. Without one their number is not known.
         let (Some(servers), true) =
-            (head.resource, self.leases.get(&acquisition).is_some_and(is_valid))
+            (head.resource, self.leases.get(acquisition).is_some_and(is_valid))
         else {
             return;
         };
-        let answers = self.answers.get(&acquisition).map_or(&[][..], |it| it);
+        let answers = self.answers.get(acquisition).map_or(&[][..], |it| it);
         let have = answers.iter().filter(|it| it.has_key).count();
         if 2 * have > usize::from(servers) {
             let of = if servers == 1 {
@@ -257,7 +258,7 @@ impl LeaseValidity {
     /// Its work is told that the lock is lost.
     fn told_lost(&mut self, event: &Event) {
         let Event { at_ns, client, acquisition, .. } = *event;
-        let Some(lease) = self.leases.get(&acquisition) else { return };
+        let Some(lease) = self.leases.get(acquisition) else { return };
         if lease.ended_by.is_some() || at_ns >= lease.until_ns || self.drifting {
             return;
         }
@@ -271,7 +272,7 @@ impl LeaseValidity {
     fn acts(&mut self, event: &Event, did: &str) {
         self.acted = true;
         let Event { at_ns, client, acquisition, .. } = *event;
-        let why = match self.leases.get(&acquisition) {
+        let why = match self.leases.get(acquisition) {
             None => "it was never told until when it might".to_owned(),
             Some(LeaseEnd { ended_by: Some(why), .. }) => (*why).to_owned(),
             Some(LeaseEnd { until_ns, .. }) if at_ns >= *until_ns => {

@@ -10,9 +10,8 @@ use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
 use history::words::DROPPED;
-use history::{Event, Head, What};
+use history::{Event, Head, Recent, What};
 use picklock::env::Phase;
-use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
@@ -45,7 +44,7 @@ struct Tries {
 struct Perseverance {
     tries_for_ns: u64,
     /// By acquisition.
-    wanting: FxHashMap<u32, Tries>,
+    wanting: Recent<Tries>,
     /// A clock may have run off.
     drifting: bool,
     tested: bool,
@@ -72,12 +71,12 @@ impl Checker for Perseverance {
                 self.wanting.insert(acquisition, it);
             }
             What::Phase(Phase::AcquireBeforeSend) => {
-                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                let Some(it) = self.wanting.get_mut(acquisition) else { return };
                 it.round_ns = at_ns;
                 it.granted.clear();
             }
             What::Phase(Phase::AcquireBetween) => {
-                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                let Some(it) = self.wanting.get_mut(acquisition) else { return };
                 it.needs_more = true;
             }
             What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
@@ -85,12 +84,12 @@ impl Checker for Perseverance {
                 let Some(command) = seen.command.filter(|it| frees(it.intent.touch)) else {
                     return;
                 };
-                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                let Some(it) = self.wanting.get_mut(acquisition) else { return };
                 it.granted.retain(|node| *node != command.node);
             }
-            What::Acquired => _ = self.wanting.remove(&acquisition),
+            What::Acquired => _ = self.wanting.remove(acquisition),
             What::AcquireUnknown(why) if seen.texts.get(why).starts_with(DROPPED) => {
-                self.wanting.remove(&acquisition);
+                self.wanting.remove(acquisition);
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.gives_up(acquisition, client, at_ns, seen.head);
@@ -98,7 +97,7 @@ impl Checker for Perseverance {
             What::Refused(_) | What::Answered { .. } | What::Unanswered(_)
                 if seen.command.is_some() =>
             {
-                let Some(it) = self.wanting.get_mut(&acquisition) else { return };
+                let Some(it) = self.wanting.get_mut(acquisition) else { return };
                 it.failure = match what {
                     What::Refused(why) => passing(seen.texts.get(why)).map(RequestFailure::Refused),
                     What::Unanswered(_) => Some(RequestFailure::Unanswered),
@@ -134,7 +133,7 @@ impl Perseverance {
     }
 
     fn gives_up(&mut self, acquisition: u32, client: u32, at_ns: u64, head: &Head) {
-        let Some(it) = self.wanting.remove(&acquisition) else { return };
+        let Some(it) = self.wanting.remove(acquisition) else { return };
         if self.has_it(&it, at_ns, head) {
             let summary = format!(
                 "client {client} ended without the lock, though it had been granted {} before, for {}",

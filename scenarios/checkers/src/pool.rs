@@ -58,8 +58,8 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 
 impl Checker for Pool {
     fn see(&mut self, seen: &EventView<'_>) {
-        let EventView { event, head, texts, .. } = *seen;
-        self.refusals.see(event, head, texts);
+        let event = seen.event;
+        self.refusals.see(seen);
         match event.what {
             What::Fault { .. } => self.faulted = true,
             What::Take => self.open += 1,

@@ -5,10 +5,10 @@
 //! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
 //! not known, or the lock was handed over, nobody is blamed any more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use history::{Event, Intent, Recent, Touch, What};
+use rustc_hash::FxHashSet;
 
-use history::{Event, Head, Intent, Texts, Touch, What};
-use rustc_hash::FxHashMap;
+use super::interface::EventView;
 
 /// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
 const NOT_SENT: &str = "not sent";
@@ -37,11 +37,11 @@ pub(super) struct Blamed {
 /// Why acquisitions did not get the lock.
 #[derive(Clone, Default)]
 pub(super) struct Refusals {
-    asking: FxHashMap<u32, PendingAttempt>,
+    asking: Recent<PendingAttempt>,
     /// Commands on the lock's key under way: whose they are, and when they were sent.
-    sent: BTreeMap<u32, (u32, u64)>,
+    sent: Recent<(u32, u64)>,
     /// Who has the lock, or may have it.
-    having: BTreeSet<u32>,
+    having: FxHashSet<u32>,
     /// Since when nobody has had it.
     free_ns: u64,
     /// Nobody knows any more whether it is free.
@@ -57,7 +57,8 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+    pub(super) fn see(&mut self, seen: &EventView<'_>) {
+        let EventView { event, head, texts, .. } = *seen;
         let Event { at_ns, client, acquisition, op, .. } = *event;
         match event.what {
             What::Acquire => {
@@ -65,26 +66,24 @@ impl Refusals {
                     PendingAttempt { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
-            What::Command { node, key, intent, .. }
-                if acquisition != 0
-                    && !head.is_resource(node)
-                    && texts.get(key) == head.lock_key =>
+            What::Command { node, intent, .. }
+                if seen.sends_on_key && acquisition != 0 && !head.is_resource(node) =>
             {
                 self.sends(event, intent);
             }
             What::Answered { touch, .. } => {
-                if let Some((whose, sent_ns)) = self.sent.remove(&op) {
+                if let Some((whose, sent_ns)) = self.sent.remove(op) {
                     self.answered(whose, sent_ns, touch);
                 }
             }
             What::Unanswered(_) => {
-                if let Some((_, sent_ns)) = self.sent.remove(&op) {
+                if let Some((_, sent_ns)) = self.sent.remove(op) {
                     self.lose_track(sent_ns);
                 }
             }
-            What::Refused(_) => drop(self.sent.remove(&op)),
+            What::Refused(_) => drop(self.sent.remove(op)),
             What::Acquired => {
-                if let Some(it) = self.asking.remove(&acquisition)
+                if let Some(it) = self.asking.remove(acquisition)
                     && !it.made
                 {
                     self.has(acquisition, it.sent_ns.unwrap_or(it.began_ns));
@@ -92,11 +91,11 @@ impl Refusals {
             }
             What::AcquireUnknown(_) => {
                 self.unknown += 1;
-                let asking = self.asking.remove(&acquisition);
+                let asking = self.asking.remove(acquisition);
                 self.lose_track(asking.map_or(0, |it| it.sent_ns.unwrap_or(it.began_ns)));
             }
             What::NotAcquired(why) => {
-                let Some(it) = self.asking.remove(&acquisition) else { return };
+                let Some(it) = self.asking.remove(acquisition) else { return };
                 if it.sent_ns.is_none() || texts.get(why).starts_with(NOT_SENT) {
                     self.unsent += 1;
                     return;
@@ -117,7 +116,7 @@ impl Refusals {
         if asks {
             self.sent.insert(event.op, (acquisition, at_ns));
         }
-        if let Some(it) = self.asking.get_mut(&acquisition) {
+        if let Some(it) = self.asking.get_mut(acquisition) {
             it.sent_ns.get_or_insert(at_ns);
             it.looked_ns = it.looked_ns.filter(|_| !asks);
         }
@@ -132,7 +131,7 @@ impl Refusals {
     fn answered(&mut self, whose: u32, sent_ns: u64, touch: Touch) {
         match touch {
             Touch::Create(_) | Touch::Overwrite(_) => {
-                match self.asking.get_mut(&whose) {
+                match self.asking.get_mut(whose) {
                     Some(it) => it.made = true,
                     // Made again by who has it already, or behind its back.
                     None if self.having.contains(&whose) => {}
@@ -143,7 +142,7 @@ impl Refusals {
             // What a lock that is handed over does is told by its own commands alone.
             Touch::Unknown => self.lose_track(sent_ns),
             Touch::None => {
-                if let Some(it) = self.asking.get_mut(&whose) {
+                if let Some(it) = self.asking.get_mut(whose) {
                     it.looked_ns = Some(sent_ns);
                 }
             }
@@ -182,7 +181,7 @@ impl Refusals {
     /// The first that was refused though nobody had the lock, and how many there were.
     pub(super) fn blamed(&self) -> Option<(Blamed, u64)> {
         // What is still under way may have made the key.
-        let open_ns = self.sent.values().map(|(_, sent_ns)| *sent_ns).min().unwrap_or(u64::MAX);
+        let open_ns = self.sent.iter().map(|(_, (_, sent_ns))| *sent_ns).min().unwrap_or(u64::MAX);
         let sure = self.blamed.iter().filter(|it| it.refused_ns < open_ns);
         Some((*sure.clone().next()?, sure.count() as u64))
     }

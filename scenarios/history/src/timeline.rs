@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::event::{Answer, Event, Intent, Touch, Update, What};
 use super::text::Text;
-use super::{History, OpenOps};
+use super::{History, Recent};
 use crate::fault::Fault;
 
 /// A history, sorted out.
@@ -148,26 +148,26 @@ impl Timeline {
         let mut timeline = Self::default();
         // At most a third of all events is the sending of a command, as a rule.
         timeline.commands.reserve(history.events.len() / 3);
-        let mut open = OpenOps::default();
+        let mut open = Recent::default();
         for event in &history.events {
             match event.what {
                 What::Command { .. } => {
-                    open.begin(event.op, timeline.commands.len());
+                    open.insert(event.op, timeline.commands.len());
                     timeline.commands.extend(CommandOp::sent(event));
                 }
                 What::Answered { touch, answer, .. } => {
-                    if let Some(place) = open.end(event.op) {
+                    if let Some(place) = open.remove(event.op) {
                         timeline.commands[place].answer = Some((event.at_ns, touch, answer));
                     }
                 }
                 What::Refused(_) => {
-                    if let Some(place) = open.end(event.op) {
+                    if let Some(place) = open.remove(event.op) {
                         timeline.commands[place].refused = true;
                     }
                 }
                 What::RegisterLeft(left) => timeline.register_left = Some((event.at_ns, left)),
                 What::Fault { fault: Fault::Crash, .. } => timeline.crashed(event),
-                What::Unanswered(_) => _ = open.end(event.op),
+                What::Unanswered(_) => _ = open.remove(event.op),
                 What::Phase(_) => {}
                 _ if event.acquisition == 0 => {}
                 _ => timeline.of_acquisition(event),

@@ -3,11 +3,13 @@
 use history::Intent;
 
 use super::*;
+use crate::interface::LockCommands;
 use crate::testing::{CREATE, DELETE, Tape};
 
 fn refusals(tape: &Tape) -> Refusals {
     let (history, mut refusals) = (tape.history(), Refusals::default());
-    history.events.iter().for_each(|it| refusals.see(it, &history.head, &history.texts));
+    let mut commands = LockCommands::new(&history.head);
+    history.events.iter().for_each(|it| refusals.see(&commands.next(it, &history.texts)));
     refusals
 }
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::super::event::{Event, Stage, What};
 use super::super::flaw::Flaw;
 use super::super::head::Head;
-use super::super::{OpenOps, jsonl};
+use super::super::{Recent, jsonl};
 use crate::fault::Fault;
 
 /// What is known of the events so far.
@@ -126,7 +126,7 @@ impl OpenOperation {
 /// The operations that are under way, and how many numbers have been used.
 #[derive(Debug, Default)]
 struct OpenOperations {
-    open: OpenOps<OpenOperation>,
+    open: Recent<OpenOperation>,
     greatest: u32,
     count: u32,
 }
@@ -134,7 +134,7 @@ struct OpenOperations {
 impl OpenOperations {
     fn begin(&mut self, op: u32, operation: OpenOperation) -> Result<(), Flaw> {
         if op <= self.greatest {
-            return Err(if self.open.is_open(op) || self.is_gapless() {
+            return Err(if self.open.contains(op) || self.is_gapless() {
                 Flaw::BegunTwice(op)
             } else {
                 Flaw::NotRising { op, after: self.greatest }
@@ -142,12 +142,12 @@ impl OpenOperations {
         }
         self.greatest = op;
         self.count += 1;
-        self.open.begin(op, operation);
+        self.open.insert(op, operation);
         Ok(())
     }
 
     fn end(&mut self, op: u32) -> Result<OpenOperation, Flaw> {
-        self.open.end(op).ok_or(match () {
+        self.open.remove(op).ok_or(match () {
             () if op > self.greatest => Flaw::NotBegun(op),
             () if self.is_gapless() => Flaw::EndedTwice(op),
             () => Flaw::NotUnderWay(op),
