@@ -60,7 +60,7 @@ impl<W: Observed> Conn for RecordedConn<W> {
 
 impl<W: Observed> Drop for RecordedConn<W> {
     fn drop(&mut self) {
-        for sent in self.queued.take() {
+        for sent in self.queued.take_rest() {
             self.env.end_command(sent, |it| What::Unanswered(it.intern("left in a transaction")));
         }
     }
@@ -113,25 +113,30 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
     }
 
     fn end(&self, sent: SentCommand, answer: &Result<Reply, CallError>) {
-        let done = answer.as_ref().map(|reply| command_semantics::touch(sent, reply));
-        if !matches!(
-            done,
-            Ok(Touch::Create(_) | Touch::Overwrite(_)) | Err(CallError::Indeterminate(_))
-        ) {
+        let reply = match answer {
+            Ok(reply) => reply,
+            Err(error) => return self.failed(sent, error),
+        };
+        let touch = command_semantics::touch(sent, reply);
+        if !matches!(touch, Touch::Create(_) | Touch::Overwrite(_)) {
             self.wrote_nothing(sent);
         }
-        let found = answer.as_ref().map_or(0, |reply| self.found(sent, reply));
-        self.env.end_command(sent, |texts| match answer {
-            Ok(reply) => What::Answered {
-                touch: command_semantics::touch(sent, reply),
-                answer: command_semantics::answer(reply, texts),
-                found,
-            },
-            Err(error @ CallError::Indeterminate(_)) => {
-                What::Unanswered(texts.intern(&error.to_string()))
-            }
-            Err(CallError::Refused(error)) => What::Refused(texts.intern(&error.to_string())),
-            Err(error @ (CallError::NotSent(_) | CallError::NoRuntime)) => {
+        let found = self.found(sent, reply);
+        self.env.end_command(sent, |texts| {
+            let answer = command_semantics::answer(reply, texts);
+            What::Answered { touch, answer, found }
+        });
+    }
+
+    /// It was refused, or has no answer.
+    fn failed(&self, sent: SentCommand, error: &CallError) {
+        if !error.is_indeterminate() {
+            self.wrote_nothing(sent);
+        }
+        self.env.end_command(sent, |texts| match error {
+            CallError::Indeterminate(_) => What::Unanswered(texts.intern(&error.to_string())),
+            CallError::Refused(error) => What::Refused(texts.intern(&error.to_string())),
+            CallError::NotSent(_) | CallError::NoRuntime => {
                 What::Refused(texts.intern(&error.to_string()))
             }
         });

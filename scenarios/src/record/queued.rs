@@ -66,6 +66,11 @@ impl QueuedCommands {
     pub(super) fn take(&self) -> Vec<SentCommand> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+
+    /// The same of a handle that nobody else has.
+    pub(super) fn take_rest(&mut self) -> Vec<SentCommand> {
+        std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 #[cfg(test)]
