@@ -2,8 +2,8 @@
 //!
 //! Invariant: a function runs only for the text whose SHA-1 is written beside it; any other text, a changed one
 //! too, runs in Lua. Reply, statistics and what is propagated are those of the Lua text; where a request is
-//! out of the ordinary (a key of another type, an argument that is no number, a replica) the text itself is
-//! run. There is no interpreter: each text is a function here.
+//! out of the ordinary (a key of another type, an argument that is no number, a replica, a full server) the text itself
+//! is run. There is no interpreter: each text is a function here.
 //!
 //! To add a text, add a line to `scripts` of its file, and the test that compares native with Lua takes it along. To
 //! change a text, change its functions too, and only then its SHA-1.
@@ -80,7 +80,7 @@ pub(crate) fn run(
         true => known.digest == *body,
         false => known.text.as_bytes() == body,
     })?;
-    if server.options.lua_only || server.following.is_some() {
+    if server.options.lua_only || server.refusing().is_some() {
         return None;
     }
     if by_digest {
