@@ -68,6 +68,11 @@ pub(crate) enum PlantedFailure {
     Entry { path: String, name: String, what: String },
     #[error("{0} did not run to its end; run it to see why")]
     Program(String),
+    #[error(
+        "the lock without an error is convicted, {0}: a scenario or a checker is wrong; in real time it may be that the \
+         machine was busy: try again with nothing beside it"
+    )]
+    Sound(String),
     #[error("no planted error is called {0:?}; the names are in {ERRORS}")]
     NoSuchError(String),
 }

@@ -75,9 +75,8 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
     for ((_, recipe), (found, endless, _)) in sound {
         if let Some(found) = found {
             let (scenario, form) = (&found.scenario, found.form.suffix());
-            let what =
-                format!("{recipe} without an error, at {} in {scenario}{form},", found.level());
-            return Err(PlantedFailure::Program(what));
+            let what = format!("{recipe} at {} in {scenario}{form}", found.level());
+            return Err(PlantedFailure::Sound(what));
         }
         if !endless.is_empty() {
             return Err(PlantedFailure::Program(format!("{recipe} without an error")));

@@ -107,7 +107,9 @@ impl GivenBack {
             self.open.iter().position(|it| it.acquisition == acquisition && it.node == node);
         match event.what {
             What::Command { .. } if frees(touch) => {
-                place.map(|place| self.open.remove(place));
+                if let Some(place) = place {
+                    self.open.remove(place);
+                }
             }
             What::Command { .. } if makes(touch) && self.wanting.contains(acquisition) => {
                 let Some(place) = place else { return };
