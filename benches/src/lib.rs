@@ -6,6 +6,7 @@
 pub mod contend;
 pub mod copy;
 pub mod counted;
+pub mod counted_code;
 pub mod crash;
 pub mod figures;
 pub mod haproxy;
@@ -15,4 +16,7 @@ pub mod locks;
 pub mod renewed;
 pub mod seeds;
 pub mod served;
+#[cfg(feature = "simulators")]
+pub mod simulators;
 pub mod synthetic;
+pub mod workload_w;

@@ -94,6 +94,11 @@ impl Runner {
         self.trial.journal()
     }
 
+    /// How large what a client does is while it waits, in bytes: its future, without what that keeps elsewhere.
+    pub fn client_bytes(&self) -> usize {
+        size_of_val(&Arc::clone(&self.trial).client(VirtualEnv::of(1), 1))
+    }
+
     /// Runs one schedule to its end.
     pub fn run(&mut self, seed: u64, choices: Choices) -> Schedule {
         let clients = self.scenario.clients;
