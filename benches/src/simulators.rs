@@ -22,7 +22,7 @@ pub mod paused;
 pub mod turmoil;
 
 /// How many clients, as in W.
-pub const CLIENTS: u32 = 100;
+const CLIENTS: u32 = 100;
 const REDIS: Node = Node(0);
 const TTL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Workload W: `bonus-pool` with the lock `single`, searched, in virtual time.
+//! Workload W: `bonus-pool` with the lock `single` and its whole swarm of faults, in virtual time.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use virtual_world::VirtualWorld;
 /// Where the catalogue has no such scenario.
 pub fn scenario() -> Result<Arc<Scenario>, Box<dyn Error>> {
     let lock = Some("single".to_owned());
-    let overrides = Overrides { lock, searched: true, ..Overrides::default() };
+    let overrides = Overrides { lock, ..Overrides::default() };
     let name = "bonus-pool";
     Ok(Arc::new(Scenario::parse(name, "bonus-pool.toml", catalog::text(name)?, &overrides)?))
 }
@@ -36,7 +36,7 @@ pub fn run(scenario: &Arc<Scenario>, seeds: u64, threads: usize) -> Result<Sweep
 /// What runs so many schedules of it in the program.
 pub fn words(seeds: u64, threads: usize) -> Vec<String> {
     let all = format!(
-        "run --scenario bonus-pool --lock single --searched --world virtual --seeds 0..{seeds} --threads {threads} \
+        "run --scenario bonus-pool --lock single --world virtual --seeds 0..{seeds} --threads {threads} \
          --progress off"
     );
     all.split(' ').map(str::to_owned).collect()

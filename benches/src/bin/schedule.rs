@@ -4,7 +4,7 @@
 //! so few seeds that this ends, and for twice as many, of which the difference is taken.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -44,10 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// How long processors are busy with a sweep of that many seeds.
-fn busy(program: &PathBuf, seeds: u64, threads: usize) -> Result<Duration, Box<dyn Error>> {
+fn busy(program: &Path, seeds: u64, threads: usize) -> Result<Duration, Box<dyn Error>> {
     let before = children()?;
     let ended = Command::new(program).args(words(seeds, threads)).stdout(Stdio::null()).status();
-    let ended = ended.map_err(|error| format!("{}: {error}: build it", Path::display(program)))?;
+    let ended = ended.map_err(|error| format!("{}: {error}: build it", program.display()))?;
     if !ended.success() {
         return Err(format!("{}: {ended}", program.display()).into());
     }
