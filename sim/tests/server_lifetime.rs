@@ -192,9 +192,14 @@ fn what_all_three_left_is_swept_by_the_next_one_and_nothing_else_is() {
         both.len() == 2
     });
     assert!(both.contains(&supervisor), "a watcher: {both:?}");
-    // Stopped first, so that none notices the end of another.
-    both.iter().for_each(|it| kill(*it, Sig::SIGSTOP).unwrap());
-    both.iter().for_each(|it| kill(*it, Sig::SIGKILL).unwrap());
+    let watcher = both.into_iter().find(|it| *it != supervisor).unwrap();
+    // The supervisor is stopped, so that it does not notice the end of its watcher. The other way round would not do: a
+    // stopped process whose parent ends is continued by the kernel.
+    kill(supervisor, Sig::SIGSTOP).unwrap();
+    eventually("the supervisor is stopped", || process_state(supervisor.as_raw()) == Some('T'));
+    kill(watcher, Sig::SIGKILL).unwrap();
+    eventually("the watcher is gone", || process_is_gone(watcher.as_raw()));
+    kill(supervisor, Sig::SIGKILL).unwrap();
     supervised.child.wait().unwrap();
     assert!(dir.exists() && !process_is_gone(pid), "the test has left nothing to be swept");
     let strangers = supervised.temp.path().join("picklock-of-somebody-else");
