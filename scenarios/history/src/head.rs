@@ -3,6 +3,8 @@
 //! Invariant: everything a checker needs besides the events stands here, so that a history can be
 //! judged again from its file alone.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Staged, Whom};
@@ -149,6 +151,18 @@ pub struct Promise {
     pub because: String,
 }
 
+impl Head {
+    /// How soon somebody must get a lock that two or more want; none where nothing is said or promised about that.
+    pub fn must_be_available_within(&self) -> Option<Duration> {
+        let within_ns = self.available_within_ns?;
+        let promised_ns = match &self.promise {
+            Some(promise) => promise.within_ns?,
+            None => within_ns,
+        };
+        Some(Duration::from_nanos(within_ns.max(promised_ns)))
+    }
+}
+
 impl Promise {
     /// Whether it is broken where this took so long.
     pub fn is_broken_by(&self, span_ns: u64) -> bool {
@@ -185,5 +199,18 @@ mod tests {
         assert!(head.is_resource(2));
         assert!(!head.is_resource(0));
         assert!(!Head::default().is_resource(0));
+    }
+    #[test]
+    fn a_lock_must_be_available_as_soon_as_both_is_asked_and_promised() {
+        let promise = |within_ns: Option<u64>| Some(Promise { within_ns, because: String::new() });
+        let within = |available_within_ns, promise| {
+            let head = Head { available_within_ns, promise, ..Head::default() };
+            head.must_be_available_within().map(|it| it.as_nanos())
+        };
+        assert_eq!(within(None, promise(Some(5))), None);
+        assert_eq!(within(Some(3), None), Some(3));
+        assert_eq!(within(Some(3), promise(None)), None);
+        assert_eq!(within(Some(3), promise(Some(5))), Some(5));
+        assert_eq!(within(Some(7), promise(Some(5))), Some(7));
     }
 }

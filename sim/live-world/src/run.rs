@@ -21,7 +21,7 @@ use scenarios::scenario::Scenario;
 use scenarios::trial::{Naming, Trial};
 use tokio::sync::watch;
 
-use self::clients::RunClients;
+use self::clients::{RunClients, Starved};
 use self::refused::Refused;
 use super::deployment::{Deployment, DeploymentError};
 use super::embedded;
@@ -41,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// For so long nobody may get the lock, beyond five TTLs, once everything is healed: who stands first in a line and is dead
 /// holds it up for as long as four.
 const STARVING: Duration = Duration::from_secs(30);
+/// The same beyond a single TTL, where the scenario says how soon somebody must get it: by then *availability* is violated.
+const STARVING_LATE: Duration = Duration::from_secs(10);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
@@ -185,12 +187,12 @@ struct LiveRun<'a> {
 }
 
 /// What shows that nobody gets the lock any more.
-fn stuck(clients: Vec<u32>, starving: Duration) -> Witness {
+fn stuck(Starved { clients, within }: Starved) -> Witness {
     let summary = format!(
         "{} clients were still at work, and nobody had got the lock for {} s, though everything had been put right: they \
          were stopped",
         clients.len(),
-        starving.as_secs()
+        within.as_secs()
     );
     Witness { summary, clients, occurrences: 1, ..Witness::default() }
 }
@@ -218,10 +220,16 @@ impl LiveRun<'_> {
         let patience = ttl.saturating_mul(10).saturating_add(PATIENCE);
         let works = scenario.hold().0.saturating_add(scenario.think());
         let starving = ttl.saturating_mul(5).saturating_add(STARVING).saturating_add(works);
+        let available_within = self.trial.journal().look(|it| it.head.must_be_available_within());
+        let late = available_within.map_or(starving, |within| {
+            ttl.max(within).saturating_add(STARVING_LATE).saturating_add(works).min(starving)
+        });
+        // Where a single client wants the lock, nothing says how soon it has to get it.
+        let starving = move |at_work: usize| if at_work > 1 { late } else { starving };
         let worked = self.clients.work(&self.trial, self.request, patience, starving);
         let starved = self.unless_interrupted(worked).await?.map_err(clients::panicked)?;
-        if !starved.is_empty() {
-            self.stuck = Some(stuck(starved, starving));
+        if let Some(starved) = starved {
+            self.stuck = Some(stuck(starved));
             self.clients.stop().await;
         }
         // What stays busy shows in the history: its operations have no end.

@@ -57,6 +57,14 @@ pub(super) struct RunClients {
     working: Mutex<JoinSet<()>>,
 }
 
+/// Clients that came to no end, since nobody gets the lock.
+pub(super) struct Starved {
+    /// Who was still at work.
+    pub(super) clients: Vec<u32>,
+    /// For how long nobody had got it.
+    pub(super) within: Duration,
+}
+
 impl RunClients {
     /// Opens a link for every client to each server: those of the lock and, if there is one, that of
     /// the protected resource. The run's own have no latency. Also gives the server operations that the
@@ -163,15 +171,16 @@ impl RunClients {
 
     /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed
     /// once no client can go on otherwise, or after `patience`. From then on clients that want the lock are waited for
-    /// as long as anybody gets it within `starving`: otherwise it gives those that are still at work. If the future is
-    /// dropped, clients go on until they are [stopped](Self::stop).
+    /// as long as anybody gets it within the time that `starving` gives for so many clients at work: otherwise it gives
+    /// those that are still at work, and for how long nobody had got it. If the future is dropped, clients go on until
+    /// they are [stopped](Self::stop).
     pub(super) async fn work(
         &self,
         trial: &Arc<Trial<LiveEnv>>,
         request: &RunRequest,
         patience: Duration,
-        starving: Duration,
-    ) -> Result<Vec<u32>, JoinError> {
+        starving: impl Fn(usize) -> Duration,
+    ) -> Result<Option<Starved>, JoinError> {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut working = self.working.lock().await;
         let cues: Arc<[Staged]> = request.scenario.faults.clone().into();
@@ -202,20 +211,20 @@ impl RunClients {
                 let _ = tokio::time::timeout(patience, stalemate).await;
                 self.nemesis.heal();
             }
-            nobody_gets_it(trial.journal(), starving).await;
-            let at_work = self.clients.iter().filter(|it| !it.process.is_finished());
-            at_work.map(|it| it.client().0).collect()
+            let at_work = || self.clients.iter().filter(|it| !it.process.is_finished());
+            let within = nobody_gets_it(trial.journal(), || starving(at_work().count())).await;
+            Starved { clients: at_work().map(|it| it.client().0).collect(), within }
         };
         let ended = async {
             while let Some(ended) = working.join_next().await {
                 ended?;
             }
-            Ok(Vec::new())
+            Ok(None)
         };
         let ended = tokio::select! {
             biased;
             ended = ended => ended,
-            at_work = healing => Ok(at_work),
+            starved = healing => Ok(Some(starved)),
         };
         self.nemesis.heal();
         // What is asked of the servers afterwards must find them running.
@@ -252,10 +261,10 @@ impl RunClients {
     }
 }
 
-/// Comes back once nobody has got the lock for so long.
-async fn nobody_gets_it(journal: &Journal, span: Duration) {
+/// Comes back once nobody has got the lock for so long, and says for how long.
+async fn nobody_gets_it(journal: &Journal, starving: impl Fn() -> Duration) -> Duration {
     let (mut seen, mut since) = (0, Instant::now());
-    while since.elapsed() < span {
+    loop {
         let gets_it = journal.look(|history| {
             let new = &history.events[seen..];
             seen = history.events.len();
@@ -263,6 +272,10 @@ async fn nobody_gets_it(journal: &Journal, span: Duration) {
         });
         if gets_it {
             since = Instant::now();
+        }
+        let span = starving();
+        if since.elapsed() >= span {
+            return span;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -347,7 +360,7 @@ mod tests {
                 journal.write(|| 0, 1, 1, 0, |_| What::Acquired);
             }
         };
-        tokio::join!(nobody_gets_it(&journal, SPAN), got);
+        tokio::join!(nobody_gets_it(&journal, || SPAN), got);
         begun.elapsed()
     }
 
