@@ -208,3 +208,14 @@ fn a_part_that_was_set_is_not_blamed_on_the_file() {
     assert_eq!(error.advice(), None);
     assert!(set("nowhere.x", "1").to_string().contains("`lock`"), "the tables are named");
 }
+
+#[test]
+fn a_fault_is_over_when_it_ends_by_itself() {
+    let over_by = |at: &str| {
+        let text = format!("{}\n[[fault]]\nkind = \"pause\"\non = \"client 1\"\n{at}", pool());
+        parse(&text, &Overrides::default()).unwrap().faults[0].over_by().as_secs()
+    };
+    assert_eq!(over_by("at = { phase = \"wait\", after = \"1s\" }\nfor = \"2s\""), 3);
+    assert_eq!(over_by("at = { time = \"4s\" }\nfor = \"2s\""), 6);
+    assert_eq!(over_by("at = { phase = \"wait\" }\nuntil = { phase = \"released\" }"), 0);
+}

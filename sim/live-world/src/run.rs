@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use harness::world::{CutShort, Run, RunError, RunRequest};
 use history::Journal;
-use history::fault::Fault;
+use history::fault::{Fault, Staged};
 use history::verdict::Witness;
 use picklock::env::CallError;
 use scenarios::scenario::Scenario;
@@ -36,12 +36,11 @@ use redis_model::options::ModelOptions;
 const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
 /// The same after an interruption: the user waits for it.
 const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
-/// How long staged faults may keep clients from their end, beyond ten TTLs, before everything is healed.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// For so long nobody may get the lock, beyond five TTLs, once everything is healed: who stands first in a line and is dead
 /// holds it up for as long as four.
 const STARVING: Duration = Duration::from_secs(30);
 /// The same beyond a single TTL, where the scenario says how soon somebody must get it: by then *availability* is violated.
+/// For so long beyond the last of the staged faults nobody may get it, too, before everything is healed.
 const STARVING_LATE: Duration = Duration::from_secs(10);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -217,13 +216,14 @@ impl LiveRun<'_> {
         self.unless_interrupted(self.start_lag()).await?;
 
         let (ttl, scenario) = (self.trial.ttl(), &self.request.scenario);
-        let patience = ttl.saturating_mul(10).saturating_add(PATIENCE);
         let works = scenario.hold().0.saturating_add(scenario.think());
         let starving = ttl.saturating_mul(5).saturating_add(STARVING).saturating_add(works);
         let available_within = self.trial.journal().look(|it| it.head.must_be_available_within());
         let late = available_within.map_or(starving, |within| {
             ttl.max(within).saturating_add(STARVING_LATE).saturating_add(works).min(starving)
         });
+        let strikes = scenario.faults.iter().map(Staged::over_by).max().unwrap_or_default();
+        let patience = late.max(strikes.saturating_add(STARVING_LATE).saturating_add(works));
         // Where a single client wants the lock, nothing says how soon it has to get it.
         let starving = move |at_work: usize| if at_work > 1 { late } else { starving };
         let worked = self.clients.work(&self.trial, self.request, patience, starving);

@@ -4,6 +4,7 @@
 //! give what its kind needs.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use picklock::env::Phase;
 use serde::de::{Deserializer, Error as _};
@@ -154,6 +155,15 @@ impl Staged {
     /// For how long, in nanoseconds; none: until something else ends it.
     pub fn lasts_ns(&self) -> Option<u64> {
         self.lasts.map(Span::ns)
+    }
+
+    /// When it is over, where it ends by itself: so long after what it waits for, or after the beginning of the run where it
+    /// waits for a time.
+    pub fn over_by(&self) -> Duration {
+        let time_ns = self.at.time.map_or(0, Span::ns);
+        let after_ns = self.at.after_ns().unwrap_or(0);
+        let lasts_ns = self.lasts_ns().unwrap_or(0);
+        Duration::from_nanos(time_ns.saturating_add(after_ns).saturating_add(lasts_ns))
     }
 
     /// How far a wall clock jumps, in nanoseconds.

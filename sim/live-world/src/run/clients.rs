@@ -170,10 +170,10 @@ impl RunClients {
     }
 
     /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed
-    /// once no client can go on otherwise, or after `patience`. From then on clients that want the lock are waited for
-    /// as long as anybody gets it within the time that `starving` gives for so many clients at work: otherwise it gives
-    /// those that are still at work, and for how long nobody had got it. If the future is dropped, clients go on until
-    /// they are [stopped](Self::stop).
+    /// once no client can go on otherwise, or nobody has got the lock for as long as `patience`. From then on clients
+    /// that want the lock are waited for as long as anybody gets it within the time that `starving` gives for so many
+    /// clients at work: otherwise it gives those that are still at work, and for how long nobody had got it. If the
+    /// future is dropped, clients go on until they are [stopped](Self::stop).
     pub(super) async fn work(
         &self,
         trial: &Arc<Trial<LiveEnv>>,
@@ -207,8 +207,11 @@ impl RunClients {
         }
         let healing = async {
             if !cues.is_empty() {
-                let stalemate = self.nemesis.stalemate();
-                let _ = tokio::time::timeout(patience, stalemate).await;
+                tokio::select! {
+                    biased;
+                    () = self.nemesis.stalemate() => {}
+                    _ = nobody_gets_it(trial.journal(), || patience) => {}
+                }
                 self.nemesis.heal();
             }
             let at_work = || self.clients.iter().filter(|it| !it.process.is_finished());
