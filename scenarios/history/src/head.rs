@@ -200,6 +200,7 @@ mod tests {
         assert!(!head.is_resource(0));
         assert!(!Head::default().is_resource(0));
     }
+
     #[test]
     fn a_lock_must_be_available_as_soon_as_both_is_asked_and_promised() {
         let promise = |within_ns: Option<u64>| Some(Promise { within_ns, because: String::new() });

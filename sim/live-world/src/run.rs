@@ -40,7 +40,7 @@ const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
 /// holds it up for as long as four.
 const STARVING: Duration = Duration::from_secs(30);
 /// The same beyond a single TTL, where the scenario says how soon somebody must get it: by then *availability* is violated.
-/// For so long beyond the last of the staged faults nobody may get it, too, before everything is healed.
+/// Everything is healed when nobody has got it for so long beyond the longest of the staged faults.
 const STARVING_LATE: Duration = Duration::from_secs(10);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
@@ -222,8 +222,8 @@ impl LiveRun<'_> {
         let late = available_within.map_or(starving, |within| {
             ttl.max(within).saturating_add(STARVING_LATE).saturating_add(works).min(starving)
         });
-        let strikes = scenario.faults.iter().map(Staged::over_by).max().unwrap_or_default();
-        let patience = late.max(strikes.saturating_add(STARVING_LATE).saturating_add(works));
+        let longest_fault = scenario.faults.iter().map(Staged::over_by).max().unwrap_or_default();
+        let patience = late.max(longest_fault.saturating_add(STARVING_LATE).saturating_add(works));
         // Where a single client wants the lock, nothing says how soon it has to get it.
         let starving = move |at_work: usize| if at_work > 1 { late } else { starving };
         let worked = self.clients.work(&self.trial, self.request, patience, starving);

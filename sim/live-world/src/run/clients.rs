@@ -265,7 +265,7 @@ impl RunClients {
 }
 
 /// Comes back once nobody has got the lock for so long, and says for how long.
-async fn nobody_gets_it(journal: &Journal, starving: impl Fn() -> Duration) -> Duration {
+async fn nobody_gets_it(journal: &Journal, span: impl Fn() -> Duration) -> Duration {
     let (mut seen, mut since) = (0, Instant::now());
     loop {
         let gets_it = journal.look(|history| {
@@ -276,9 +276,9 @@ async fn nobody_gets_it(journal: &Journal, starving: impl Fn() -> Duration) -> D
         if gets_it {
             since = Instant::now();
         }
-        let span = starving();
-        if since.elapsed() >= span {
-            return span;
+        let within = span();
+        if since.elapsed() >= within {
+            return within;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
