@@ -200,14 +200,17 @@ impl LiveNemesis {
         }
     }
 
-    /// Ends every fault; nothing strikes any more.
-    pub(super) fn heal(&self) {
+    /// Ends every fault; nothing strikes any more. Whether any was in force.
+    pub(super) fn heal(&self) -> bool {
         let mut locked = self.lock();
+        let mut in_force = locked.is_in_force();
         for end in locked.state.cues.close() {
+            in_force = true;
             injector::end(&mut locked, end);
         }
         locked.heal();
         locked.request_scheduled(|_| true);
+        in_force
     }
 
     /// Adds something that deserves attention.

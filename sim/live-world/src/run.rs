@@ -4,6 +4,7 @@
 //! is not complete, and leaves no key behind that it could delete.
 
 mod clients;
+mod patience;
 mod refused;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use harness::world::{CutShort, Run, RunError, RunRequest};
 use history::Journal;
-use history::fault::{Fault, Staged};
+use history::fault::Fault;
 use history::verdict::Witness;
 use picklock::env::CallError;
 use scenarios::scenario::Scenario;
@@ -22,6 +23,7 @@ use scenarios::trial::{Naming, Trial};
 use tokio::sync::watch;
 
 use self::clients::{RunClients, Starved};
+use self::patience::Patience;
 use self::refused::Refused;
 use super::deployment::{Deployment, DeploymentError};
 use super::embedded;
@@ -36,12 +38,6 @@ use redis_model::options::ModelOptions;
 const IDLE_BEYOND_TTL: Duration = Duration::from_secs(5);
 /// The same after an interruption: the user waits for it.
 const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
-/// For so long nobody may get the lock, beyond five TTLs, once everything is healed: who stands first in a line and is dead
-/// holds it up for as long as four.
-const STARVING: Duration = Duration::from_secs(30);
-/// The same beyond a single TTL, where the scenario says how soon somebody must get it: by then *availability* is violated.
-/// Everything is healed when nobody has got it for so long beyond the longest of the staged faults.
-const STARVING_LATE: Duration = Duration::from_secs(10);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
@@ -215,26 +211,22 @@ impl LiveRun<'_> {
         })?;
         self.unless_interrupted(self.start_lag()).await?;
 
-        let (ttl, scenario) = (self.trial.ttl(), &self.request.scenario);
-        let works = scenario.hold().0.saturating_add(scenario.think());
-        let starving = ttl.saturating_mul(5).saturating_add(STARVING).saturating_add(works);
-        let available_within = self.trial.journal().look(|it| it.head.must_be_available_within());
-        let late = available_within.map_or(starving, |within| {
-            ttl.max(within).saturating_add(STARVING_LATE).saturating_add(works).min(starving)
-        });
-        let longest_fault = scenario.faults.iter().map(Staged::over_by).max().unwrap_or_default();
-        let patience = late.max(longest_fault.saturating_add(STARVING_LATE).saturating_add(works));
-        // Where a single client wants the lock, nothing says how soon it has to get it.
-        let starving = move |at_work: usize| if at_work > 1 { late } else { starving };
-        let worked = self.clients.work(&self.trial, self.request, patience, starving);
+        let scenario = &self.request.scenario;
+        let within = self.trial.journal().look(|it| it.head.must_be_available_within());
+        let patience = Patience::new(scenario, self.trial.ttl(), within);
+        let worked = self.clients.work(&self.trial, self.request, patience);
         let starved = self.unless_interrupted(worked).await?.map_err(clients::panicked)?;
-        if let Some(starved) = starved {
-            self.stuck = Some(stuck(starved));
-            self.clients.stop().await;
+        let mut background = IDLE_BEYOND_TTL;
+        match starved {
+            // A task that looks after a key may do so for its TTL. Where clients were stopped, that has been waited for.
+            None => background = background.saturating_add(self.trial.ttl()),
+            Some(starved) => {
+                self.stuck = Some(stuck(starved));
+                self.clients.stop().await;
+            }
         }
         // What stays busy shows in the history: its operations have no end.
-        let idle = self.clients.idle(self.trial.ttl().saturating_add(IDLE_BEYOND_TTL));
-        self.unless_interrupted(idle).await?;
+        self.unless_interrupted(self.clients.idle(background)).await?;
 
         // Connections from before a server ended are broken, which only using them shows.
         let _ = self.unless_interrupted(self.clients.reconnect()).await;

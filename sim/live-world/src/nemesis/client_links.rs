@@ -28,6 +28,11 @@ impl ClientLinks {
         usize::from(node) < self.lock_nodes
     }
 
+    /// Whether a client is cut off, or a server without power.
+    pub(super) fn is_any_cut(&self) -> bool {
+        self.cuts.iter().any(|it| *it != Cut::None) || self.powered.contains(&false)
+    }
+
     /// Cuts or mends all links of a client.
     pub(super) fn cut(&mut self, client: u32, cut: Cut) {
         let client = client as usize;

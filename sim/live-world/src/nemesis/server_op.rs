@@ -52,6 +52,13 @@ pub(super) struct ServerOps {
     scheduled: Vec<(u64, ServerAction)>,
 }
 
+impl ServerOps {
+    /// Whether an operation is in progress or scheduled.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_progress > 0 || !self.scheduled.is_empty()
+    }
+}
+
 impl LiveNemesis {
     /// Carries out on these servers everything that is requested, one operation after the other.
     pub(crate) async fn carry_out_all(
@@ -288,8 +295,7 @@ impl LiveNemesis {
 
     /// Waits until no operation is in progress or scheduled.
     pub(crate) async fn servers_settled(&self) {
-        let is_busy = |ops: &ServerOps| ops.in_progress > 0 || !ops.scheduled.is_empty();
-        while is_busy(&self.state().server_ops) {
+        while self.state().server_ops.is_busy() {
             tokio::time::sleep(POLL_EVERY).await;
         }
     }

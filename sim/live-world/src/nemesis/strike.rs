@@ -140,6 +140,15 @@ impl Locked<'_> {
         }
     }
 
+    /// Whether a fault lasts, or is about to strike, that [`heal`](Self::heal) ends. Rules of the proxy strike once: those
+    /// that are left are spent.
+    pub(super) fn is_in_force(&self) -> bool {
+        let state = &self.state;
+        let stopped = state.clients.iter().any(|it| it.is_stopped());
+        let armed = !state.messages.armed.is_empty() || !state.pending_crashes.is_empty();
+        stopped || armed || state.links.is_any_cut() || state.server_ops.is_busy()
+    }
+
     /// No client is stopped or cut off, and no message is held back.
     pub(super) fn heal(&mut self) {
         for client in 0..u32::try_from(self.state.clients.len()).unwrap_or(u32::MAX) {

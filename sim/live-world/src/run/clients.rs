@@ -24,6 +24,7 @@ use tokio::sync::{Barrier, Mutex, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
+use super::patience::Patience;
 use super::unavailable;
 use crate::deployment::{Deployment, SERVICE};
 use crate::endpoint::private_client;
@@ -169,17 +170,15 @@ impl RunClients {
         }
     }
 
-    /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed
-    /// once no client can go on otherwise, or nobody has got the lock for as long as `patience`. From then on clients
-    /// that want the lock are waited for as long as anybody gets it within the time that `starving` gives for so many
-    /// clients at work: otherwise it gives those that are still at work, and for how long nobody had got it. If the
+    /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed once no
+    /// client can go on otherwise, or `patience` has run out. Clients that want the lock are waited for until it
+    /// has run out once more: then it gives those that are still at work, and for how long nobody had got the lock. If the
     /// future is dropped, clients go on until they are [stopped](Self::stop).
     pub(super) async fn work(
         &self,
         trial: &Arc<Trial<LiveEnv>>,
         request: &RunRequest,
-        patience: Duration,
-        starving: impl Fn(usize) -> Duration,
+        patience: Patience,
     ) -> Result<Option<Starved>, JoinError> {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut working = self.working.lock().await;
@@ -205,17 +204,25 @@ impl RunClients {
                 done.fetch_add(1, Ordering::Relaxed);
             });
         }
+        let at_work = || self.clients.iter().filter(|it| !it.process.is_finished());
         let healing = async {
+            let mut grants = Grants::of(trial.journal());
+            let mut late = false;
             if !cues.is_empty() {
-                tokio::select! {
+                late = tokio::select! {
                     biased;
-                    () = self.nemesis.stalemate() => {}
-                    _ = nobody_gets_it(trial.journal(), || patience) => {}
+                    () = self.nemesis.stalemate() => false,
+                    _ = grants.cease_for(|| patience.until_healed(at_work().count())) => true,
+                };
+                // Where nothing was left to heal, nobody's chances have become better.
+                if self.nemesis.heal() {
+                    grants.count_from_now();
+                } else {
+                    late = false;
                 }
-                self.nemesis.heal();
             }
-            let at_work = || self.clients.iter().filter(|it| !it.process.is_finished());
-            let within = nobody_gets_it(trial.journal(), || starving(at_work().count())).await;
+            let until = || patience.until_stopped(at_work().count(), late);
+            let within = grants.cease_for(until).await;
             Starved { clients: at_work().map(|it| it.client().0).collect(), within }
         };
         let ended = async {
@@ -264,23 +271,42 @@ impl RunClients {
     }
 }
 
-/// Comes back once nobody has got the lock for so long, and says for how long.
-async fn nobody_gets_it(journal: &Journal, span: impl Fn() -> Duration) -> Duration {
-    let (mut seen, mut since) = (0, Instant::now());
-    loop {
-        let gets_it = journal.look(|history| {
-            let new = &history.events[seen..];
-            seen = history.events.len();
-            new.iter().any(|it| matches!(it.what, What::Acquired))
-        });
-        if gets_it {
-            since = Instant::now();
+/// Whether anybody gets the lock.
+struct Grants<'a> {
+    journal: &'a Journal,
+    /// How many events have been looked at.
+    seen: usize,
+    /// When somebody last got it.
+    since: Instant,
+}
+
+impl<'a> Grants<'a> {
+    fn of(journal: &'a Journal) -> Self {
+        Self { journal, seen: 0, since: Instant::now() }
+    }
+
+    /// From now on is as if somebody had just got it.
+    fn count_from_now(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Returns once nobody has got the lock for so long, and for how long.
+    async fn cease_for(&mut self, span: impl Fn() -> Duration) -> Duration {
+        loop {
+            let got = self.journal.look(|history| {
+                let new = &history.events[self.seen..];
+                self.seen = history.events.len();
+                new.iter().any(|it| matches!(it.what, What::Acquired))
+            });
+            if got {
+                self.count_from_now();
+            }
+            let without = self.since.elapsed();
+            if without >= span() {
+                return without;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
-        let within = span();
-        if since.elapsed() >= within {
-            return within;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
@@ -363,7 +389,8 @@ mod tests {
                 journal.write(|| 0, 1, 1, 0, |_| What::Acquired);
             }
         };
-        tokio::join!(nobody_gets_it(&journal, || SPAN), got);
+        let mut grants = Grants::of(&journal);
+        tokio::join!(grants.cease_for(|| SPAN), got);
         begun.elapsed()
     }
 
