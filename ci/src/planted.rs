@@ -6,6 +6,7 @@
 
 mod bench;
 mod conviction;
+mod explored;
 mod page;
 mod rewrite;
 mod sources;

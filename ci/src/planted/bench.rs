@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::conviction::{Conviction, ErrorTrial, FoundMatrix, MatrixForm};
 use super::page::{self, ErrorShare};
 use super::sources::{self, PLANTED};
-use super::{PlantedError, PlantedFailure, errors};
+use super::{PlantedError, PlantedFailure, errors, explored};
 use crate::tree::Tree;
 
 const CATALOGUE: &str = "scenarios/catalog/";
@@ -26,20 +26,24 @@ const AT_ONCE: usize = 2;
 const LIVE_AT_ONCE: usize = 4;
 /// How the planted lock is built.
 const PROFILE: &str = "quick";
+/// The binary with the planted lock.
+pub(super) const PROGRAM: &str = "target/planted/build/quick/picklock";
 /// The share of the errors that do harm which has to be convicted, in per cent; of those that were written blind none has to be.
 const LEAST: usize = 95;
 
-/// `ci planted [NAME…] [--markdown]`: exit code 0 where enough were convicted, 1 where not, 2 usage, 69 where the
-/// bench could not be run.
+/// `ci planted [--explore] [NAME…] [--markdown]`: exit code 0 where enough were convicted, 1 where not, 2 usage, 69 where
+/// the bench could not be run.
 pub(crate) fn main(words: &[String]) -> ExitCode {
     let (options, names): (Vec<&String>, Vec<&String>) =
         words.iter().partition(|word| word.starts_with('-'));
-    let writes = options.iter().any(|it| *it == "--markdown");
-    if options.len() > usize::from(writes) || (writes && !names.is_empty()) {
-        eprintln!("usage: ci/planted [NAME…], or ci/planted --markdown");
+    let [writes, explores] =
+        ["--markdown", "--explore"].map(|option| options.iter().any(|it| *it == option));
+    if options.len() > usize::from(writes) + usize::from(explores) || (writes && !names.is_empty())
+    {
+        eprintln!("usage: ci/planted [--explore] [NAME…], or ci/planted [--explore] --markdown");
         return ExitCode::from(2);
     }
-    match run(&names, writes) {
+    match run(&names, writes, explores) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error @ PlantedFailure::NoSuchError(_)) => {
@@ -53,7 +57,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
 }
 
-fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
+fn run(names: &[&String], writes: bool, explores: bool) -> Result<bool, PlantedFailure> {
     let tree = Tree::load(".".as_ref()).map_err(PlantedFailure::read("."))?;
     let errors = errors(&tree)?;
     if let Some(name) = names.iter().find(|name| errors.iter().all(|error| error.name != ***name)) {
@@ -62,6 +66,15 @@ fn run(names: &[&String], writes: bool) -> Result<bool, PlantedFailure> {
     sources::write(&tree, &errors)?;
     build()?;
     let asked = |error: &&PlantedError| names.is_empty() || names.contains(&&error.name);
+    if explores {
+        // What leads to real servers stands in no virtual world, and the sets that were written blind measure the scenarios.
+        let can = |error: &&PlantedError| {
+            !is_live(forms(error)) && error.harmless.is_none() && !page::is_blind(error)
+        };
+        let asked: Vec<_> =
+            errors.iter().filter(asked).filter(|it| !names.is_empty() || can(it)).collect();
+        return explored::run(&asked, writes);
+    }
     let pairs: Vec<(&PlantedError, &str)> = errors
         .iter()
         .filter(asked)
@@ -244,7 +257,7 @@ fn scenarios(
 ) -> Result<Option<FoundMatrix>, PlantedFailure> {
     let out = format!("{PLANTED}/{error}-{recipe}-{form:?}.json");
     let mut command = Command::new("prlimit");
-    command.args([LIMIT, &format!("{PLANTED}/build/{PROFILE}/picklock")]);
+    command.args([LIMIT, PROGRAM]);
     command.args(["matrix", "--quiet", "--progress", "off", "--threads", "1", "--lock", recipe]);
     command.args(["--scenario", files, "--format", &format!("json={out}")]);
     command.args(form.options());
