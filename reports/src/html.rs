@@ -6,7 +6,9 @@
 mod document;
 mod figures;
 mod page;
+mod sweep;
 mod verdicts;
 
 pub use document::document;
 pub use page::{Chart, page};
+pub use sweep::{SweptPage, sweep_page};

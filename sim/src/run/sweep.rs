@@ -16,6 +16,7 @@ use harness::sweep::BatchProgress;
 use harness::world::World as _;
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
+use reports::html::{SweptPage, sweep_page};
 use reports::invariant_table::InvariantTable;
 use reports::terminal::{self, Swept};
 use scenarios::matrix::expected;
@@ -62,12 +63,17 @@ pub(super) fn main(
             out.write_all(b"\n")
         })
         .map_err(Failure::unavailable)?;
-    let run = world.run(&request(scenario, reported)).map_err(failed)?;
-    let (first, path) = report.of_seed(reported).files(run, terminal)?;
     let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
     let Swept { headline, remarks, .. } = &swept;
+    let page =
+        SweptPage { scenario: &scenario.name, headline, remarks, reported, again: &again(None) };
+    let page = sweep_page(&page, &sweep, one);
+    let written = report.directory().write("sweep.html", |out| out.write_all(page.as_bytes()));
+    written.map_err(Failure::unavailable)?;
+    let run = world.run(&request(scenario, reported)).map_err(failed)?;
+    let (first, path) = report.of_seed(reported).files(run, terminal)?;
     let table = || InvariantTable::sweep(&sweep, &first, headline, remarks, again);
     output::write(&args.format, |format| match format {
         OutputFormat::Json => report::json_text(&sweep),
@@ -77,7 +83,7 @@ pub(super) fn main(
             let summary = terminal::sweep(&swept, &sweep, one, report::style(terminal));
             let path = path.display();
             Ok(format!(
-                "{summary}report: {path}/report.html (seed {reported}), {path}/sweep.json\n"
+                "{summary}report: {path}/sweep.html, {path}/report.html (seed {reported}), {path}/sweep.json\n"
             ))
         }
     })?;

@@ -1,0 +1,287 @@
+//! `sweep.html`: what many schedules of one scenario have shown.
+//!
+//! Invariant: everything on it follows from the sweep, so the same seeds give the same bytes; a share stands beside the
+//! number of schedules it is of and its interval.
+
+use history::verdict::Level;
+use maud::{Markup, html};
+use scenarios::sweep::{Coverage, InvariantCounts, Silent, Sweep};
+use ttl_model::stat::wilson;
+
+use super::document::document;
+use super::verdicts::badge;
+use crate::format::{count, plain};
+
+/// What a sweep was, beside what it found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SweptPage<'a> {
+    /// The scenario's name.
+    pub scenario: &'a str,
+    /// What was run, in a line.
+    pub headline: &'a str,
+    /// What deserves attention.
+    pub remarks: &'a [String],
+    /// The seed that `report.html` beside it is of.
+    pub reported: u64,
+    /// The line that runs the whole sweep again.
+    pub again: &'a str,
+}
+
+/// The page. `replay` gives the line that runs one seed again.
+pub fn sweep_page(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> String) -> String {
+    let (scenario, verdict) = (plain(page.scenario), found.verdict());
+    let title =
+        format!("{scenario}: {} in {} schedules — picklock", verdict.name(), found.schedules);
+    let body = html! {
+        header {
+            h1 { (scenario) " " (badge(verdict)) }
+            p.lead { (plain(page.headline)) }
+        }
+        main {
+            @if found.interrupted {
+                section.alert { strong { "Interrupted: " } "not every seed that was asked for has been run." }
+            }
+            (outcomes(found))
+            (failing(page, found, replay))
+            (coverage(found))
+            (silent(found))
+            @if !page.remarks.is_empty() {
+                section {
+                    h2 { "Remarks" }
+                    ul { @for remark in page.remarks { li { (plain(remark)) } } }
+                }
+            }
+            section {
+                h2 { "Run it again" }
+                pre { (plain(page.again)) }
+                @if let Some(digest) = found.digest { p.faint { "Digest of all histories: " (digest) } }
+            }
+        }
+    };
+    document(&title, &body)
+}
+
+/// Each invariant: how many schedules violate it, and which share of all schedules that may be.
+fn outcomes(found: &Sweep) -> Markup {
+    let row = |it: &InvariantCounts| {
+        let InvariantCounts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
+        let judged = held + violated;
+        html! {
+            tr {
+                th scope="row" { (plain(&it.name)) }
+                td { (badge(found.outcome(it))) }
+                td.number { (count(*violated)) }
+                td.number { (if judged > 0 { share(*violated, judged) } else { String::new() }) }
+                @for number in [held, inconclusive, vacuous, not_applicable] {
+                    td.number { (count(*number)) }
+                }
+            }
+        }
+    };
+    html! {
+        section {
+            h2 { "Invariants" }
+            p.faint {
+                "The share is that of the schedules that say yes or no, with its 95 % interval. Where nothing was violated, the \
+                 interval says how rare a violation has to be."
+            }
+            div.scroll tabindex="0" role="region" aria-label="Schedules by invariant" {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Invariant" }
+                            th scope="col" { "Verdict" }
+                            @for name in ["Violated", "Share", "Held", "Inconclusive", "Vacuous", "n/a"] {
+                                th.number scope="col" { (name) }
+                            }
+                        }
+                    }
+                    @for level in Level::ALL {
+                        tbody {
+                            tr.level { th colspan="2" scope="rowgroup" { (level.name()) } td colspan="6" {} }
+                            @for it in found.invariants.iter().filter(|it| it.level == level) { (row(it)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The lowest seeds that violate something, each with its line.
+fn failing(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> String) -> Markup {
+    html! {
+        @if !found.failing.is_empty() {
+            section {
+                h2 { "Seeds that violate something" }
+                p {
+                    (count(found.violations)) " of " (count(found.schedules)) " schedules ("
+                    (share(found.violations, found.schedules)) "). The lowest seeds:"
+                }
+                @for (seed, violated) in &found.failing {
+                    article.story {
+                        h3 {
+                            "Seed " (seed) ": " (plain(&violated.join(", ")))
+                            @if *seed == page.reported { " — " a href="./report.html" { "its picture and story" } }
+                        }
+                        pre { (plain(&replay(*seed))) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What struck, and how often it met a hold.
+fn coverage(found: &Sweep) -> Markup {
+    html! {
+        @if !found.coverage.is_empty() {
+            section {
+                h2 { "What struck" }
+                p { "A fault met a hold in " (count(found.met_hold)) " schedules." }
+                div.scroll tabindex="0" role="region" aria-label="Faults" {
+                    table {
+                        thead {
+                            tr {
+                                th scope="col" { "Fault" }
+                                @for name in ["Strikes", "In a hold", "Schedules", "Schedules, in a hold"] {
+                                    th.number scope="col" { (name) }
+                                }
+                            }
+                        }
+                        tbody {
+                            @for (fault, it) in &found.coverage {
+                                @let Coverage { strikes, in_hold, schedules, schedules_in_hold } = *it;
+                                tr {
+                                    th scope="row" { (fault.name()) }
+                                    @for number in [strikes, in_hold, schedules, schedules_in_hold] {
+                                        td.number { (count(number)) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was not put to the test, and where.
+fn silent(found: &Sweep) -> Markup {
+    html! {
+        @if !found.vacuous.is_empty() {
+            section {
+                h2 { "What showed nothing" }
+                ul {
+                    @for (what, Silent { schedules, seed }) in &found.vacuous {
+                        li { (count(*schedules)) " schedules: " (plain(what)) " (the first is seed " (seed) ")" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A share in per cent, with its interval.
+fn share(hits: u64, of: u64) -> String {
+    let it = wilson(hits, of);
+    let [middle, low, high] = [it.middle, it.low, it.high].map(percent);
+    if hits == 0 { format!("below {high} %") } else { format!("{middle} % ({low} to {high})") }
+}
+
+/// With as many digits as a reader needs to tell it from nothing and from all.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        _ if percent >= 10.0 => format!("{percent:.1}"),
+        _ if percent >= 0.1 => format!("{percent:.2}"),
+        _ => format!("{percent:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use history::fault::Fault;
+
+    use super::*;
+
+    fn counts(name: &str, level: Level, held: u64, violated: u64) -> InvariantCounts {
+        InvariantCounts {
+            name: name.to_owned(),
+            level,
+            held,
+            violated,
+            inconclusive: 4,
+            vacuous: 3,
+            not_applicable: 0,
+            first_violated: None,
+        }
+    }
+
+    fn of(found: &Sweep) -> String {
+        let page = SweptPage {
+            scenario: "a <scenario>",
+            headline: "a headline",
+            remarks: &["a <remark>".to_owned()],
+            reported: 17,
+            again: "picklock --seeds 0..2000",
+        };
+        sweep_page(&page, found, |seed| format!("picklock --seed {seed}"))
+    }
+
+    #[test]
+    fn shares_have_intervals_and_the_seeds_their_lines() {
+        let strikes =
+            Coverage { strikes: 12_345, in_hold: 67, schedules: 89, schedules_in_hold: 5 };
+        let found = Sweep {
+            schedules: 2_000,
+            invariants: vec![
+                counts("ownership", Level::Key, 2_000, 0),
+                counts("mutual-exclusion", Level::Belief, 1_500, 500),
+            ],
+            coverage: BTreeMap::from([(Fault::Pause, strikes)]),
+            met_hold: 1_500,
+            vacuous: BTreeMap::from([(
+                "nobody <came>".to_owned(),
+                Silent { schedules: 1, seed: 8 },
+            )]),
+            violations: 500,
+            failing: BTreeMap::from([
+                (17, vec!["mutual-exclusion".to_owned()]),
+                (18, vec!["mutual-exclusion".to_owned(), "ownership".to_owned()]),
+            ]),
+            ..Sweep::default()
+        };
+        let page = of(&found);
+        for part in [
+            "a &lt;scenario&gt; <span class=\"badge violated\">violated</span>",
+            // Three in 2,000 would be seen with 95 %.
+            "below 0.15 %",
+            "25.0 % (23.2 to 26.9)",
+            "12,345",
+            "Seed 17: mutual-exclusion — <a href=\"./report.html\">",
+            "Seed 18: mutual-exclusion, ownership</h3><pre>picklock --seed 18</pre>",
+            "nobody &lt;came&gt; (the first is seed 8)",
+            "a &lt;remark&gt;",
+            "<pre>picklock --seeds 0..2000</pre>",
+        ] {
+            assert!(page.contains(part), "{part:?} in\n{page}");
+        }
+        assert!(!page.contains("Interrupted"));
+    }
+
+    #[test]
+    fn a_sweep_without_a_violation_says_how_rare_one_is_and_nothing_of_seeds() {
+        let page = of(&Sweep {
+            schedules: 10,
+            interrupted: true,
+            invariants: vec![counts("ownership", Level::Key, 10, 0)],
+            ..Sweep::default()
+        });
+        assert!(page.contains("below 30.0 %") && page.contains("Interrupted"), "{page}");
+        assert!(!page.contains("Seeds that violate") && !page.contains("What struck"), "{page}");
+    }
+}
