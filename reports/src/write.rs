@@ -10,9 +10,10 @@ use history::History;
 use scenarios::result::RunResult;
 use serde::Serialize;
 
-use crate::chart::{self, LatencyChart};
+use crate::chart::{self, ChartError, LatencyChart};
 use crate::directory::{RunDirectory, WriteError};
 use crate::invariant_table::InvariantTable;
+use crate::incident::{EVENTS_MOST, IncidentChart, IncidentLayout, mermaid, trace};
 use crate::latency::Latencies;
 use crate::manifest::{FORMAT, Manifest};
 use crate::{hlog, html};
@@ -51,7 +52,26 @@ pub fn write_all(
         .write_by_path("latency.png", |path| chart::png(&wide, path).map_err(io::Error::other))?;
     done("latency.png");
 
-    let table = InvariantTable::run(result);
+    let layout = IncidentLayout::of(history, result);
+    let incident = layout.as_ref().map(Pictures::of).transpose();
+    let incident = incident.map_err(|error| unwritten(directory, "incident.svg", error))?;
+    if let Some(Pictures { wide, chart, mermaid, .. }) = &incident {
+        directory.write("incident.svg", |w| w.write_all(wide.as_bytes()))?;
+        done("incident.svg");
+        directory.write_by_path("incident.png", |path| {
+            chart::png(chart, path).map_err(io::Error::other)
+        })?;
+        done("incident.png");
+        directory.write("incident.mmd", |w| w.write_all(mermaid.as_bytes()))?;
+        done("incident.mmd");
+    }
+    if history.events.len() <= EVENTS_MOST {
+        directory.write("trace.json", |w| trace(history, w))?;
+        done("trace.json");
+    }
+
+    let mut table = InvariantTable::run(result);
+    table.diagram = incident.as_ref().map(|it| it.mermaid.clone());
     directory.write("junit.xml", |w| made(w, &table.junit()))?;
     done("junit.xml");
     directory.write("summary.md", |w| w.write_all(table.markdown().as_bytes()))?;
@@ -65,11 +85,32 @@ pub fn write_all(
     files.extend(["report.html", "manifest.json"].map(str::to_owned));
     let charts = drawing.as_deref().ok().zip(narrow.as_deref().ok());
     let chart = charts.map(|(wide, narrow)| html::Chart { wide, narrow });
-    let page = html::page(result, chart, &files);
+    let incident = incident.as_ref().map(|it| html::Chart { wide: &it.wide, narrow: &it.narrow });
+    let page = html::page(result, incident, chart, &files);
     directory.write("report.html", |w| w.write_all(page.as_bytes()))?;
     let manifest = Manifest { format: FORMAT.to_owned(), files: files.clone(), ..manifest.clone() };
     directory.write("manifest.json", |w| json(w, &manifest))?;
     Ok(files)
+}
+
+/// What is drawn of an incident.
+struct Pictures<'a> {
+    chart: IncidentChart<'a>,
+    wide: String,
+    narrow: String,
+    mermaid: String,
+}
+
+impl<'a> Pictures<'a> {
+    fn of(layout: &'a IncidentLayout) -> Result<Self, ChartError> {
+        let chart = IncidentChart::wide(layout)?;
+        let (wide, narrow) = (chart::svg(&chart)?, chart::svg(&IncidentChart::narrow(layout)?)?);
+        Ok(Self { chart, wide, narrow, mermaid: mermaid(layout) })
+    }
+}
+
+fn unwritten(directory: &RunDirectory, name: &str, error: ChartError) -> WriteError {
+    WriteError::Write(directory.path().join(name), io::Error::other(error))
 }
 
 /// Writes a text, if there is one.

@@ -1,0 +1,218 @@
+//! From a history and its findings to what is drawn of the first incident.
+//!
+//! Invariant: whose incident it is, and which time it takes, is what the witnesses say. What others did to the key
+//! meanwhile is drawn in the key's lane, without lanes of their own.
+
+use std::collections::BTreeSet;
+
+use history::verdict::Level;
+use history::{History, What};
+use scenarios::result::RunResult;
+
+use super::client_lane::{self, DrawnHold};
+use super::exchange::{Exchange, exchanges};
+use super::group::{FindingGroup, groups};
+use super::key::{KeyTenure, tenures};
+use super::key_lane;
+use super::layout::{Band, IncidentLane, IncidentLayout, LANES_MOST};
+use super::message;
+use crate::format::{counted, duration, plain};
+
+/// What a run is known to be of an incident, sorted out.
+pub(super) struct IncidentFacts<'a> {
+    pub(super) history: &'a History,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) tenures: Vec<KeyTenure>,
+    /// The acquisitions that witnesses name.
+    pub(super) acquisitions: BTreeSet<u32>,
+    /// The clients that have lanes.
+    pub(super) clients: Vec<u32>,
+    /// The commands that did the harm.
+    pub(super) accused: BTreeSet<u32>,
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
+}
+
+impl IncidentLayout {
+    /// The first incident of a run; none if nothing was violated.
+    pub(crate) fn of(history: &History, result: &RunResult) -> Option<Self> {
+        let groups = groups(&result.invariants);
+        let group = groups.first()?;
+        let (first, witness) = group.first()?;
+        let mut facts = IncidentFacts::of(history, group)?;
+        let mut notes = Vec::new();
+        let keys = key_lane::owners(&facts, &mut notes);
+        facts.keep_clients(LANES_MOST - keys.len(), &mut notes);
+
+        let mut lanes: Vec<IncidentLane> =
+            keys.iter().map(|owner| key_lane::lane(&facts, *owner)).collect();
+        let mut beliefs = Vec::new();
+        for &client in &facts.clients {
+            let (lane, believed) = client_lane::lane(&facts, client);
+            lanes.push(lane);
+            beliefs.extend(believed);
+        }
+        let messages = message::messages(&facts, &keys, &mut notes);
+        let bands = bands(&facts, group, &beliefs);
+        if messages.iter().any(|it| it.answered_ns.is_some()) {
+            notes.push("when the server acted is estimated between request and reply".to_owned());
+        }
+        let others = groups.len() - 1;
+        if others > 0 {
+            let others = counted(others as u64, "other incident", "other incidents");
+            notes.push(format!("{others} of this run not drawn"));
+        }
+        let also = group.findings.iter().skip(1);
+        let also = also.filter(|(_, it)| it.summary != witness.summary);
+        let also = also.map(|(it, witness)| format!("{}: {}", it.level.name(), witness.summary));
+        let RunResult { scenario, lock, world, seed, .. } = result;
+        let layout = Self {
+            title: text(&witness.summary),
+            also: also.map(|it| text(&it)).collect(),
+            run: text(&format!(
+                "{} violated in scenario {scenario}, lock {lock}, world {world}, seed {seed}",
+                first.level.name()
+            )),
+            from_ns: facts.from_ns,
+            until_ns: facts.until_ns,
+            lanes,
+            messages,
+            bands,
+            notes,
+        };
+        let is_empty = layout.lanes.iter().all(|it| it.bars.is_empty() && it.marks.is_empty());
+        (!is_empty).then_some(layout)
+    }
+}
+
+impl<'a> IncidentFacts<'a> {
+    fn of(history: &'a History, group: &FindingGroup<'_>) -> Option<Self> {
+        let (from_ns, until_ns) = group.span_ns()?;
+        let witnesses = || group.findings.iter().map(|(_, witness)| *witness);
+        let mut clients: Vec<u32> = Vec::new();
+        for &client in witnesses().flat_map(|it| &it.clients) {
+            if client > 0 && !clients.contains(&client) {
+                clients.push(client);
+            }
+        }
+        let mut exchanges = exchanges(history);
+        let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
+        let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
+        let accused = witnesses().flat_map(|it| &it.accused).copied().collect();
+        let mut facts = Self {
+            history,
+            exchanges,
+            tenures,
+            acquisitions,
+            clients,
+            accused,
+            from_ns,
+            until_ns,
+        };
+        facts.widen();
+        Some(facts)
+    }
+
+    /// Whether this command is one on the lock's key.
+    pub(super) fn is_of_lock(&self, it: &Exchange) -> bool {
+        let head = &self.history.head;
+        !head.is_resource(it.node) && self.history.text(it.key) == head.lock_key
+    }
+
+    /// Makes room for the commands that the story begins and ends with.
+    fn widen(&mut self) {
+        let (from_ns, until_ns) = (self.from_ns, self.until_ns);
+        let concern = self.exchanges.iter().filter(|it| {
+            let concerns = self.acquisitions.contains(&it.acquisition) || self.accused.contains(&it.op);
+            concerns && self.is_of_lock(it) && it.touch() != history::Touch::None
+        });
+        let (mut first_ns, mut last_ns) = (from_ns, until_ns);
+        for it in concern {
+            if it.sent_ns < from_ns && it.last_ns() >= from_ns {
+                first_ns = first_ns.min(it.sent_ns);
+            }
+            if it.sent_ns <= until_ns && it.last_ns() > until_ns && it.is_certain() {
+                last_ns = last_ns.max(it.last_ns());
+            }
+        }
+        (self.from_ns, self.until_ns) = (first_ns, last_ns);
+    }
+
+    /// Leaves out the clients for which there are no lanes.
+    fn keep_clients(&mut self, most: usize, notes: &mut Vec<String>) {
+        let left_out = self.clients.len().saturating_sub(most);
+        if left_out > 0 {
+            self.clients.truncate(most);
+            let left_out = counted(left_out as u64, "client", "clients");
+            notes.push(format!("{left_out} of the story left out"));
+        }
+    }
+
+    /// This stretch of time within the window, and whether it goes on at either end.
+    pub(super) fn within(&self, from_ns: u64, until_ns: u64) -> Option<(u64, u64, [bool; 2])> {
+        let (begins_ns, ends_ns) = (from_ns.max(self.from_ns), until_ns.min(self.until_ns));
+        let open = [from_ns < self.from_ns, until_ns > self.until_ns];
+        (begins_ns <= ends_ns && from_ns <= self.until_ns && until_ns >= self.from_ns)
+            .then_some((begins_ns, ends_ns, open))
+    }
+
+    /// Whether this moment is drawn.
+    pub(super) fn shows(&self, at_ns: u64) -> bool {
+        (self.from_ns..=self.until_ns).contains(&at_ns)
+    }
+
+    /// The next moment after this one at which a client did something.
+    pub(super) fn next_of_ns(&self, client: u32, at_ns: u64) -> Option<u64> {
+        let events = &self.history.events;
+        let behind = &events[events.partition_point(|it| it.at_ns <= at_ns)..];
+        let is_its = |it: &&history::Event| {
+            it.client == client && !matches!(it.what, What::Fault { .. })
+        };
+        behind.iter().find(is_its).map(|it| it.at_ns)
+    }
+}
+
+/// Where two held the lock at once; otherwise how long nobody got on.
+fn bands(facts: &IncidentFacts<'_>, group: &FindingGroup<'_>, beliefs: &[DrawnHold]) -> Vec<Band> {
+    let mut edges: Vec<u64> = beliefs.iter().flat_map(|it| [it.from_ns, it.until_ns]).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    let mut bands: Vec<(u64, u64, usize)> = Vec::new();
+    for pair in edges.windows(2) {
+        let holders = beliefs.iter().filter(|it| it.from_ns <= pair[0] && pair[1] <= it.until_ns);
+        let clients: BTreeSet<u32> = holders.map(|it| it.client).collect();
+        if clients.len() < 2 {
+            continue;
+        }
+        match bands.last_mut() {
+            Some(last) if last.1 == pair[0] => *last = (last.0, pair[1], last.2.max(clients.len())),
+            _ => bands.push((pair[0], pair[1], clients.len())),
+        }
+    }
+    let did = if facts.history.head.locks { "hold the lock" } else { "at work" };
+    let overlaps = bands.into_iter().filter_map(|(from_ns, until_ns, many)| {
+        let who = if many == 2 { "both".to_owned() } else { format!("{many} clients") };
+        let text = format!("{who} {did}: {}", duration(until_ns - from_ns));
+        let (from_ns, until_ns, _) = facts.within(from_ns, until_ns)?;
+        (from_ns < until_ns).then_some(Band { from_ns, until_ns, text, overlap: true })
+    });
+    let overlaps: Vec<Band> = overlaps.collect();
+    if !overlaps.is_empty() {
+        return overlaps;
+    }
+    let stalls = group.findings.iter().filter(|(it, _)| it.level == Level::Progress);
+    let stall = stalls.filter_map(|(it, witness)| {
+        let [first, .., last] = &witness.steps[..] else { return None };
+        let told = witness.steps.iter().any(|it| it.text.contains("nobody"));
+        let (from_ns, until_ns, _) = facts.within(first.at_ns, last.at_ns)?;
+        let what = if told { "nobody gets the lock".to_owned() } else { text(&it.name) };
+        let text = format!("{what}: {}", duration(last.at_ns - first.at_ns));
+        Some(Band { from_ns, until_ns, text, overlap: false })
+    });
+    stall.take(1).collect()
+}
+
+/// A text of the run as it may stand in a picture.
+pub(super) fn text(text: &str) -> String {
+    plain(text).into_owned()
+}
