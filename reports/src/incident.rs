@@ -3,6 +3,7 @@
 //! Invariant: one layout serves SVG, PNG and Mermaid; it follows from the history and the witnesses alone, and says in words
 //! whatever a colour says.
 
+mod bands;
 mod build;
 mod client_lane;
 mod exchange;

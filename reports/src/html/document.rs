@@ -99,7 +99,7 @@ summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
 figure { margin: 0 0 1.2rem; padding: .5rem; border: 1px solid var(--rule); border-radius: .4rem; }
 figure svg { display: block; width: 100%; height: auto; }
 figure.scroll svg { min-width: 48rem; }
-figure.narrow { display: none; max-width: 28rem; }
+figure.narrow { display: none; max-width: 28rem; padding: 0; border: 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.4rem; margin: 0; }
 dt { color: var(--faint); }
 dd { margin: 0; overflow-wrap: anywhere; }

@@ -9,16 +9,20 @@ use history::verdict::Level;
 use history::{History, What};
 use scenarios::result::RunResult;
 
-use super::client_lane::{self, DrawnHold};
+use super::bands::bands;
+use super::client_lane;
 use super::exchange::{Exchange, exchanges};
-use super::group::{FindingGroup, groups};
+use super::group::{FindingGroup, groups, most_telling};
 use super::key::{KeyTenure, tenures};
 use super::key_lane;
-use super::layout::{Band, IncidentLane, IncidentLayout, LANES_MOST};
+use super::layout::{BarKind, IncidentLane, IncidentLayout, LANES_MOST};
 use super::message;
-use crate::format::{counted, duration, plain};
+use crate::format::{counted, plain};
 
-/// What a run is known to be of an incident, sorted out.
+/// So many clients are drawn of a stall, if there are so many.
+const STALLED_MOST: usize = 3;
+
+/// What a history says of an incident, sorted out.
 pub(super) struct IncidentFacts<'a> {
     pub(super) history: &'a History,
     pub(super) exchanges: Vec<Exchange>,
@@ -37,30 +41,36 @@ impl IncidentLayout {
     /// The first incident of a run; none if nothing was violated.
     pub(crate) fn of(history: &History, result: &RunResult) -> Option<Self> {
         let groups = groups(&result.invariants);
-        let group = groups.first()?;
+        let group = most_telling(&groups)?;
         let (first, witness) = group.first()?;
         let mut facts = IncidentFacts::of(history, group)?;
         let mut notes = Vec::new();
         let keys = key_lane::owners(&facts, &mut notes);
+        if group.findings.iter().all(|(it, _)| it.level == Level::Progress) {
+            facts.add_waiting();
+        }
         facts.keep_clients(LANES_MOST - keys.len(), &mut notes);
 
         let mut lanes: Vec<IncidentLane> =
             keys.iter().map(|owner| key_lane::lane(&facts, *owner)).collect();
-        let mut beliefs = Vec::new();
+        let (mut of_clients, mut holds) = (Vec::new(), Vec::new());
         for &client in &facts.clients {
-            let (lane, believed) = client_lane::lane(&facts, client);
-            lanes.push(lane);
-            beliefs.extend(believed);
+            let (lane, held) = client_lane::lane(&facts, client);
+            of_clients.push((facts.first_ns(client, &lane), lane));
+            holds.extend(held);
         }
+        // From above to below in the order in which they had the lock.
+        of_clients.sort_by_key(|it| it.0);
+        lanes.extend(of_clients.into_iter().map(|it| it.1));
         let messages = message::messages(&facts, &keys, &mut notes);
-        let bands = bands(&facts, group, &beliefs);
+        let bands = bands(&facts, group, &holds);
         if messages.iter().any(|it| it.answered_ns.is_some()) {
-            notes.push("when the server acted is estimated between request and reply".to_owned());
+            notes.push("When the server acted is estimated between request and reply.".to_owned());
         }
         let others = groups.len() - 1;
         if others > 0 {
             let others = counted(others as u64, "other incident", "other incidents");
-            notes.push(format!("{others} of this run not drawn"));
+            notes.push(format!("{others} of this run not drawn."));
         }
         let also = group.findings.iter().skip(1);
         let also = also.filter(|(_, it)| it.summary != witness.summary);
@@ -138,13 +148,32 @@ impl<'a> IncidentFacts<'a> {
         (self.from_ns, self.until_ns) = (first_ns, last_ns);
     }
 
+    /// Adds clients that want the lock while nobody gets on: a stall is about them, too.
+    fn add_waiting(&mut self) {
+        for event in &self.history.events {
+            if self.clients.len() >= STALLED_MOST || event.at_ns > self.until_ns {
+                break;
+            }
+            if event.what == What::Acquire && !self.clients.contains(&event.client) {
+                self.clients.push(event.client);
+            }
+        }
+    }
+
+    /// When this client first had the lock or its key in this picture.
+    fn first_ns(&self, client: u32, lane: &IncidentLane) -> u64 {
+        let held = lane.bars.iter().filter(|it| it.kind == BarKind::Holds).map(|it| it.from_ns);
+        let owned = self.tenures.iter().filter(|it| it.client == client && it.until_ns > self.from_ns);
+        held.chain(owned.map(|it| it.from_ns)).min().unwrap_or(u64::MAX)
+    }
+
     /// Leaves out the clients for which there are no lanes.
     fn keep_clients(&mut self, most: usize, notes: &mut Vec<String>) {
         let left_out = self.clients.len().saturating_sub(most);
         if left_out > 0 {
             self.clients.truncate(most);
             let left_out = counted(left_out as u64, "client", "clients");
-            notes.push(format!("{left_out} of the story left out"));
+            notes.push(format!("{left_out} of the story left out."));
         }
     }
 
@@ -170,46 +199,6 @@ impl<'a> IncidentFacts<'a> {
         };
         behind.iter().find(is_its).map(|it| it.at_ns)
     }
-}
-
-/// Where two held the lock at once; otherwise how long nobody got on.
-fn bands(facts: &IncidentFacts<'_>, group: &FindingGroup<'_>, beliefs: &[DrawnHold]) -> Vec<Band> {
-    let mut edges: Vec<u64> = beliefs.iter().flat_map(|it| [it.from_ns, it.until_ns]).collect();
-    edges.sort_unstable();
-    edges.dedup();
-    let mut bands: Vec<(u64, u64, usize)> = Vec::new();
-    for pair in edges.windows(2) {
-        let holders = beliefs.iter().filter(|it| it.from_ns <= pair[0] && pair[1] <= it.until_ns);
-        let clients: BTreeSet<u32> = holders.map(|it| it.client).collect();
-        if clients.len() < 2 {
-            continue;
-        }
-        match bands.last_mut() {
-            Some(last) if last.1 == pair[0] => *last = (last.0, pair[1], last.2.max(clients.len())),
-            _ => bands.push((pair[0], pair[1], clients.len())),
-        }
-    }
-    let did = if facts.history.head.locks { "hold the lock" } else { "at work" };
-    let overlaps = bands.into_iter().filter_map(|(from_ns, until_ns, many)| {
-        let who = if many == 2 { "both".to_owned() } else { format!("{many} clients") };
-        let text = format!("{who} {did}: {}", duration(until_ns - from_ns));
-        let (from_ns, until_ns, _) = facts.within(from_ns, until_ns)?;
-        (from_ns < until_ns).then_some(Band { from_ns, until_ns, text, overlap: true })
-    });
-    let overlaps: Vec<Band> = overlaps.collect();
-    if !overlaps.is_empty() {
-        return overlaps;
-    }
-    let stalls = group.findings.iter().filter(|(it, _)| it.level == Level::Progress);
-    let stall = stalls.filter_map(|(it, witness)| {
-        let [first, .., last] = &witness.steps[..] else { return None };
-        let told = witness.steps.iter().any(|it| it.text.contains("nobody"));
-        let (from_ns, until_ns, _) = facts.within(first.at_ns, last.at_ns)?;
-        let what = if told { "nobody gets the lock".to_owned() } else { text(&it.name) };
-        let text = format!("{what}: {}", duration(last.at_ns - first.at_ns));
-        Some(Band { from_ns, until_ns, text, overlap: false })
-    });
-    stall.take(1).collect()
 }
 
 /// A text of the run as it may stand in a picture.

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use history::fault::Fault;
 use history::{Event, What, words};
+use scenarios::span::rounded;
 
 use super::build::{IncidentFacts, text};
 use super::layout::{Bar, BarKind, IncidentLane, LaneMark, LaneOwner, MarkKind};
 use super::resource;
-use crate::format::duration;
 
 /// From when to when a client believed that it held the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl ClientLane<'_> {
         let until_ns = ended_ns.min(valid_ns).max(from_ns);
         self.holds.push(DrawnHold { client: self.client, from_ns, until_ns });
         let did = if head.locks { "holds" } else { "at work" };
-        let long = format!("{did} {}", duration(until_ns - from_ns));
+        let long = format!("{did} {}", rounded(until_ns - from_ns));
         self.bar(BarKind::Holds, from_ns, until_ns, [long, did.to_owned()]);
         if until_ns < ended_ns {
             let texts = ["validity is over".to_owned(), "not valid".to_owned()];
@@ -147,7 +147,7 @@ impl ClientLane<'_> {
         let next_ns = || self.facts.next_of_ns(self.client, at_ns).unwrap_or(u64::MAX);
         let until_ns = if for_ns > 0 { at_ns.saturating_add(for_ns) } else { next_ns() };
         let lasts = |what: &str| {
-            let lasts = format!("{what} {}", duration(until_ns.saturating_sub(at_ns)));
+            let lasts = format!("{what} {}", rounded(until_ns.saturating_sub(at_ns)));
             [if until_ns == u64::MAX { what.to_owned() } else { lasts }, what.to_owned()]
         };
         match fault {
@@ -159,7 +159,7 @@ impl ClientLane<'_> {
                 self.fault(at_ns, "dies".to_owned());
             }
             Fault::ClockStep if for_ns > 0 => {
-                self.fault(at_ns, format!("its clock jumps {}", duration(for_ns)));
+                self.fault(at_ns, format!("its clock jumps {}", rounded(for_ns)));
             }
             Fault::ClockStep => self.fault(at_ns, "its clock jumps".to_owned()),
             Fault::Reset => self.fault(at_ns, "connection breaks".to_owned()),
@@ -186,8 +186,9 @@ impl ClientLane<'_> {
     }
 
     fn mark(&mut self, at_ns: u64, kind: MarkKind, text: String) {
-        if self.facts.shows(at_ns) {
-            self.marks.push(LaneMark { at_ns, kind, text, harms: false });
+        let mark = LaneMark { at_ns, kind, text, harms: false };
+        if self.facts.shows(at_ns) && !self.marks.contains(&mark) {
+            self.marks.push(mark);
         }
     }
 }

@@ -27,6 +27,10 @@ pub(crate) struct Exchange {
     pub(crate) end: Option<(u64, ExchangeEnd)>,
     pub(crate) request: Delivery,
     pub(crate) reply: Delivery,
+    /// Whether a fault held its request up for a time that nobody wrote down.
+    pub(crate) is_held_up: bool,
+    /// The command that had written what this one found, or 0.
+    pub(crate) found: u32,
     /// When the server carried it out, or would have: an estimate.
     pub(crate) done_ns: u64,
 }
@@ -77,7 +81,7 @@ impl Exchange {
     }
 
     /// By when it had certainly been carried out, if that is known.
-    fn answered_ns(&self) -> Option<u64> {
+    pub(crate) fn answered_ns(&self) -> Option<u64> {
         match self.end {
             Some((at_ns, ExchangeEnd::Answered(..) | ExchangeEnd::Refused(_))) => Some(at_ns),
             _ => None,
@@ -103,7 +107,7 @@ impl Exchange {
                     self.done_ns = middle_ns.max(at_ns.saturating_sub(usual_ns));
                 }
                 None => {
-                    self.request = Delivery::Late;
+                    (self.request, self.is_held_up) = (Delivery::Late, for_ns == 0);
                     self.done_ns = self.sent_ns.saturating_add(for_ns).saturating_add(usual_ns);
                 }
             },
@@ -160,13 +164,18 @@ fn sent(event: &Event) -> Option<Exchange> {
         end,
         request,
         reply,
+        is_held_up: false,
+        found: 0,
         done_ns,
     })
 }
 
 fn ended(it: &mut Exchange, event: &Event) {
     let end = match event.what {
-        What::Answered { touch, answer, .. } => ExchangeEnd::Answered(touch, answer),
+        What::Answered { touch, answer, found } => {
+            it.found = found;
+            ExchangeEnd::Answered(touch, answer)
+        }
         What::Refused(why) => ExchangeEnd::Refused(why),
         _ => ExchangeEnd::Unanswered,
     };

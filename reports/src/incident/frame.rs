@@ -2,6 +2,8 @@
 //!
 //! Invariant: no label overlaps another, or lies outside the picture; lanes are as high as their labels need.
 
+use std::collections::BTreeMap;
+
 use super::label_rows::LabelRows;
 use super::layout::{Bar, BarKind, IncidentLane, IncidentLayout, LaneOwner, MarkKind};
 use super::scale::IncidentScale;
@@ -34,9 +36,9 @@ pub(super) const WIDE: IncidentFrame = IncidentFrame {
 };
 /// For a page on a telephone.
 pub(super) const NARROW: IncidentFrame = IncidentFrame {
-    width: 360.0,
+    width: 320.0,
     margin: 8.0,
-    ends: (10.0, 350.0),
+    ends: (8.0, 312.0),
     names_above: true,
     apart: 9.0,
     title: Type::bold(14.0),
@@ -47,6 +49,7 @@ pub(super) const SMALL_BOLD: Type = Type::bold(11.0);
 pub(super) const NAME: Type = Type::bold(12.0);
 pub(super) const SUBTITLE: Type = Type::regular(12.0);
 
+const EDGE: f64 = 6.0;
 const TITLE_LINES: usize = 3;
 const ROW: f64 = 14.0;
 const LINE: f64 = 17.0;
@@ -60,6 +63,8 @@ pub(super) struct IncidentPlaces {
     pub(super) scale: IncidentScale,
     /// Lines above the lanes: their baselines, letters and texts.
     pub(super) heading: Vec<(f64, Type, String)>,
+    /// How many of them are what was found; the others say what was run.
+    pub(super) found: usize,
     pub(super) lanes: Vec<LanePlace>,
     pub(super) labels: Vec<PlacedLabel>,
     /// Names of bands: where they stand.
@@ -106,10 +111,12 @@ struct WantedLabel {
 impl IncidentPlaces {
     /// The places of this incident in this frame.
     pub(super) fn new(layout: &IncidentLayout, frame: IncidentFrame) -> Result<Self, ChartError> {
-        let scale = IncidentScale::new(&layout.instants(), frame.ends, frame.apart);
+        // What stands at either end keeps its whole symbol.
+        let ends = (frame.ends.0 + EDGE, frame.ends.1 - EDGE);
+        let scale = IncidentScale::new(&layout.instants(), ends, frame.apart);
         let width = frame.width - 2.0 * frame.margin;
         let mut heading = Vec::new();
-        let mut y = 12.0;
+        let mut y = 6.0;
         let mut say = |face: Type, text: &str, most: usize| -> Result<(), ChartError> {
             for line in wrapped(face, text, width, most)? {
                 y += if face.bold { face.em + 6.0 } else { LINE };
@@ -122,11 +129,14 @@ impl IncidentPlaces {
             say(SUBTITLE, also, 2)?;
         }
         say(SUBTITLE, &layout.run, 2)?;
+        let said = wrapped(SUBTITLE, &layout.run, width, 2)?.len();
+        let found = heading.len() - said;
 
         let mut places = Self {
             frame,
             scale,
             heading,
+            found,
             lanes: Vec::new(),
             labels: Vec::new(),
             band_labels: Vec::new(),
@@ -142,12 +152,11 @@ impl IncidentPlaces {
         places.bottom = y;
         places.ticks = places.tick_labels(layout)?;
         let mut y = y + 17.0;
-        let axis = "time in ms since the run began; quiet stretches are shortened";
-        for text in std::iter::once(axis).chain(layout.notes.iter().map(String::as_str)) {
-            for line in wrapped(SMALL, text, width, 3)? {
-                y += ROW;
-                places.footing.push((y, line));
-            }
+        let axis = "Time in ms since the run began; quiet stretches are shortened.";
+        let text = std::iter::once(axis).chain(layout.notes.iter().map(String::as_str));
+        for line in wrapped(SMALL, &text.collect::<Vec<_>>().join(" "), width, 8)? {
+            y += ROW;
+            places.footing.push((y, line));
         }
         places.legend = y + 20.0;
         Ok(places)
@@ -215,7 +224,10 @@ impl IncidentPlaces {
             wanted.push(WantedLabel { x, is_above, text, harms: mark.harms });
         }
         for (place, bar) in lane.bars.iter().enumerate() {
-            let is_said = !matches!(bar.kind, BarKind::Waits | BarKind::Holds | BarKind::Releases);
+            let is_said = !matches!(
+                bar.kind,
+                BarKind::Waits | BarKind::Holds | BarKind::Releases | BarKind::Overstays | BarKind::Dead
+            );
             if is_said && self.bar_text(lane, place)?.is_none() {
                 let from = self.scale.x(bar.from_ns);
                 let x = f64::midpoint(from, self.scale.x(bar.until_ns));
@@ -225,9 +237,13 @@ impl IncidentPlaces {
             }
         }
         if let LaneOwner::Client(client) = lane.owner {
+            let mut sent: BTreeMap<(u64, &str, bool), usize> = BTreeMap::new();
             for it in layout.messages.iter().filter(|it| it.client == client) {
-                let x = self.scale.x(it.sent_ns);
-                let (text, harms) = (it.text.clone(), it.harms);
+                *sent.entry((it.sent_ns, it.text.as_str(), it.harms)).or_default() += 1;
+            }
+            for ((sent_ns, text, harms), many) in sent {
+                let x = self.scale.x(sent_ns);
+                let text = if many == 1 { text.to_owned() } else { format!("{many} × {text}") };
                 wanted.push(WantedLabel { x, is_above: true, text, harms });
             }
         }
@@ -250,6 +266,9 @@ impl IncidentPlaces {
             .iter()
             .map(|it| (self.scale.x(it.from_ns), self.scale.x(it.until_ns)))
             .collect();
+        let faults = lane.marks.iter().filter(|it| it.kind == MarkKind::Fault);
+        let faults = faults.map(|it| self.scale.x(it.at_ns));
+        hidden.extend(faults.map(|x| (x - 6.0, x + 6.0)));
         hidden.sort_by(|one, other| one.0.total_cmp(&other.0));
         for (begins, ends) in hidden {
             if begins < end && ends > from {

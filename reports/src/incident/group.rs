@@ -3,7 +3,7 @@
 //! Invariant: every violated invariant with a witness is in exactly one incident; incidents, and findings within one,
 //! stand in the order of the result.
 
-use history::verdict::{Witness, WitnessStep};
+use history::verdict::{Level, Witness, WitnessStep};
 use scenarios::result::Invariant;
 
 /// Longer merged stories are told apart.
@@ -80,6 +80,17 @@ pub(crate) fn groups(invariants: &[Invariant]) -> Vec<FindingGroup<'_>> {
         groups.insert(place.unwrap_or(groups.len()), joined);
     }
     groups
+}
+
+/// The incident that says most: at the most levels; of several, one in which the resource was harmed; then the first.
+pub(crate) fn most_telling<'a, 'b>(groups: &'b [FindingGroup<'a>]) -> Option<&'b FindingGroup<'a>> {
+    let says = |group: &FindingGroup<'_>| {
+        let mut levels: Vec<Level> = group.findings.iter().map(|(it, _)| it.level).collect();
+        levels.dedup();
+        (levels.len(), levels.contains(&Level::Effect))
+    };
+    let told = groups.iter().filter(|it| it.span_ns().is_some());
+    told.rev().max_by_key(|it| says(it))
 }
 
 fn span_ns(witness: &Witness) -> Option<(u64, u64)> {

@@ -77,10 +77,12 @@ pub(crate) fn tenures(
     events: &[Event],
     exchanges: &mut [Exchange],
 ) -> Vec<KeyTenure> {
-    let is_of_lock = |it: &Exchange| {
+    let is_of_lock = |it: &Exchange| -> bool {
         !head.is_resource(it.node) && texts.get(it.key) == head.lock_key && it.touch() != Touch::None
     };
-    settle(exchanges, is_of_lock);
+    settle(exchanges, &is_of_lock);
+    settle_overwrites(exchanges, &is_of_lock);
+    release_held_up(exchanges, &is_of_lock);
     let commands = exchanges.iter().filter(|it| is_of_lock(it));
     let mut all: Vec<(u64, KeyEvent<'_>)> =
         commands.map(|it| (it.done_ns, KeyEvent::Command(it))).collect();
@@ -92,7 +94,7 @@ pub(crate) fn tenures(
         }
     }
     all.sort_by_key(|(at_ns, _)| *at_ns);
-    let mut keys = Keys::default();
+    let mut keys = Keys { stamped: head.stamped, ..Keys::default() };
     for (at_ns, event) in all {
         match event {
             KeyEvent::Command(it) => keys.command(it, at_ns),
@@ -111,7 +113,7 @@ fn settle(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool) {
         _ => false,
     };
     for (nth, &place) in places.iter().enumerate() {
-        if !is(&exchanges[place], false) {
+        if !is(&exchanges[place], false) || exchanges[place].answered_ns().is_none() {
             continue;
         }
         // Commands stand in the order of their sending: those around overlap with it.
@@ -126,16 +128,68 @@ fn settle(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool) {
             // Only a deletion that met its owner's key can have made room for the creation.
             let from_ns = made.sent_ns.max(deleted.sent_ns);
             let until_ns = made.latest_ns().min(deleted.latest_ns());
-            let owned = exchanges[..place].iter().rev().any(|it| {
-                let lives = |ttl_ns: u64| it.done_ns.saturating_add(ttl_ns) > deleted.sent_ns;
-                let is_its_own = it.acquisition == deleted.acquisition && it.node == deleted.node;
-                is_its_own && matches!(it.touch(), Touch::Create(ttl_ns) if ttl_ns.is_none_or(lives))
-            });
-            if (owned || deleted.intent.compares) && until_ns != u64::MAX {
+            let is_its_own = deleted.intent.compares && deleted.is_certain();
+            if is_its_own || stands(&exchanges[..place], &deleted, &is_of_lock) {
                 let middle_ns = from_ns.midpoint(until_ns);
                 exchanges[other].done_ns = deleted.done_ns.min(middle_ns);
-                exchanges[place].done_ns = made.done_ns.max(middle_ns);
+                exchanges[place].done_ns = made.done_ns.max(middle_ns + 1);
             }
+        }
+    }
+}
+
+/// Whether the key that this deletion is about was still there when it was sent: not expired, and deleted by nobody.
+fn stands(
+    before: &[Exchange],
+    deletion: &Exchange,
+    is_of_lock: impl Fn(&Exchange) -> bool,
+) -> bool {
+    let here = before.iter().filter(|it| it.node == deletion.node && is_of_lock(it));
+    let (mut made_ns, mut until_ns, mut deleted_ns) = (None, 0, 0);
+    for it in here {
+        match it.touch() {
+            Touch::Create(ttl_ns) if it.acquisition == deletion.acquisition => {
+                made_ns = Some(it.done_ns);
+                until_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| it.done_ns.saturating_add(ttl_ns));
+            }
+            Touch::Delete if it.op != deletion.op && it.is_certain() => {
+                deleted_ns = deleted_ns.max(it.done_ns);
+            }
+            _ => {}
+        }
+    }
+    made_ns.is_some_and(|made_ns| deleted_ns < made_ns && deletion.sent_ns < until_ns)
+}
+
+/// Puts a command behind the one whose value it found.
+fn settle_overwrites(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool) {
+    for place in 0..exchanges.len() {
+        let it = exchanges[place];
+        if it.found == 0 || !is_of_lock(&it) {
+            continue;
+        }
+        let Ok(found) = exchanges.binary_search_by_key(&it.found, |it| it.op) else { continue };
+        let found_ns = exchanges[found].done_ns;
+        if found_ns >= it.done_ns && it.answered_ns().is_some_and(|at_ns| at_ns > found_ns) {
+            exchanges[place].done_ns = found_ns.midpoint(it.latest_ns());
+        }
+    }
+}
+
+/// A request that a fault held up arrives behind the deletion of its client's key: before that it could do no harm.
+fn release_held_up(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool) {
+    for place in 0..exchanges.len() {
+        let it = exchanges[place];
+        if !it.is_held_up || !is_of_lock(&it) {
+            continue;
+        }
+        let deletions = exchanges.iter().filter(|other| {
+            let is_its_own = other.acquisition == it.acquisition && other.node == it.node;
+            is_its_own && is_of_lock(other) && other.touch() == Touch::Delete && other.is_certain()
+        });
+        if let Some(deleted_ns) = deletions.map(|other| other.done_ns).max() {
+            let usual_ns = it.done_ns - it.sent_ns;
+            exchanges[place].done_ns = it.done_ns.max(deleted_ns.saturating_add(usual_ns));
         }
     }
 }
@@ -145,6 +199,10 @@ fn settle(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool) {
 struct Keys {
     open: Vec<KeyTenure>,
     over: Vec<KeyTenure>,
+    /// Keys do not expire; their values say until when they count.
+    stamped: bool,
+    /// The servers whose clocks have jumped.
+    jumped: Vec<Option<u16>>,
 }
 
 impl Keys {
@@ -160,7 +218,9 @@ impl Keys {
                         return self.open.push(standing);
                     }
                     if standing.is_certain {
-                        self.ends(standing, at_ns, TenureEnd::Gone);
+                        let has_jumped = self.jumped.iter().any(|it| it.is_none_or(|it| it == standing.node));
+                        let jump = TenureEnd::Lost(Fault::ClockStep);
+                        self.ends(standing, at_ns, if has_jumped { jump } else { TenureEnd::Gone });
                     }
                 }
                 self.begins(it, at_ns, ttl_ns);
@@ -185,7 +245,7 @@ impl Keys {
             }
             Touch::Extend(ttl_ns) => {
                 let Some(standing) = standing else { return };
-                let until_ns = at_ns.saturating_add(ttl_ns);
+                let until_ns = self.until_ns(at_ns, Some(ttl_ns));
                 let extended = KeyTenure { until_ns, ttl_ns: Some(ttl_ns), ..standing };
                 self.open.push(if it.is_certain() { extended } else { standing });
             }
@@ -194,6 +254,9 @@ impl Keys {
     }
 
     fn fault(&mut self, fault: Fault, node: Option<u16>, at_ns: u64) {
+        if fault == Fault::ClockStep {
+            self.jumped.push(node);
+        }
         let (struck, others): (Vec<KeyTenure>, _) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|it| fault.loses_keys() && node == Some(it.node) && it.until_ns > at_ns);
@@ -215,8 +278,8 @@ impl Keys {
     }
 
     fn begins(&mut self, by: &Exchange, from_ns: u64, ttl_ns: Option<u64>) {
-        let until_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| from_ns.saturating_add(ttl_ns));
-        let end = if ttl_ns.is_some() { TenureEnd::Expired } else { TenureEnd::Stays };
+        let until_ns = self.until_ns(from_ns, ttl_ns);
+        let end = if until_ns < u64::MAX { TenureEnd::Expired } else { TenureEnd::Stays };
         let Exchange { node, client, acquisition, op, .. } = *by;
         let is_certain = by.is_certain();
         self.open.push(KeyTenure {
@@ -230,6 +293,11 @@ impl Keys {
             end,
             is_certain,
         });
+    }
+
+    fn until_ns(&self, from_ns: u64, ttl_ns: Option<u64>) -> u64 {
+        let ttl_ns = ttl_ns.filter(|_| !self.stamped);
+        ttl_ns.map_or(u64::MAX, |ttl_ns| from_ns.saturating_add(ttl_ns))
     }
 
     fn ends(&mut self, it: KeyTenure, until_ns: u64, end: TenureEnd) {

@@ -4,13 +4,14 @@
 
 use history::fault::Fault;
 use history::{Touch, What};
+use scenarios::span::rounded;
 
 use super::build::{IncidentFacts, text};
 use super::key::{KeyTenure, TenureEnd};
 use super::layout::{
     Bar, BarKind, IncidentLane, KEY_LANES_MOST, LaneMark, LaneOwner, MarkKind,
 };
-use crate::format::{counted, duration};
+use crate::format::counted;
 
 /// The lanes of the key: one for each server that has it; none if the recipe keeps no key.
 pub(super) fn owners(facts: &IncidentFacts<'_>, notes: &mut Vec<String>) -> Vec<LaneOwner> {
@@ -26,7 +27,7 @@ pub(super) fn owners(facts: &IncidentFacts<'_>, notes: &mut Vec<String>) -> Vec<
         _ => {
             let left_out = nodes.len().saturating_sub(KEY_LANES_MOST);
             if left_out > 0 {
-                notes.push(format!("{} left out", counted(left_out as u64, "server", "servers")));
+                notes.push(format!("{} left out.", counted(left_out as u64, "server", "servers")));
             }
             nodes.truncate(KEY_LANES_MOST);
             nodes.into_iter().map(|node| LaneOwner::Key(Some(node))).collect()
@@ -46,7 +47,7 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
     for it in of_lock.filter(|it| facts.accused.contains(&it.op) && facts.shows(it.done_ns)) {
         // What deletes or overwrites shows as the end of a tenure.
         if let Touch::Extend(ttl_ns) = it.touch() {
-            let text = format!("extended by client {}: lives {}", it.client, duration(ttl_ns));
+            let text = format!("extended by client {}: lives {}", it.client, rounded(ttl_ns));
             marks.push(LaneMark { at_ns: it.done_ns, kind: MarkKind::Ends, text, harms: true });
         }
     }
@@ -54,10 +55,14 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
         let What::Fault { fault, node, for_ns, .. } = event.what else { continue };
         let is_of_server = event.client == 0 || fault.strikes().is_server();
         let Some(name) = fault_name(fault).filter(|_| is_of_server) else { continue };
-        if !node.is_none_or(is_here) {
+        let took = TenureEnd::Lost(fault);
+        let is_said = facts.tenures.iter().any(|it| {
+            is_here(it.node) && it.end == took && it.until_ns == event.at_ns
+        });
+        if !node.is_none_or(is_here) || is_said {
             continue;
         }
-        let lasts = format!("{name} {}", duration(for_ns));
+        let lasts = format!("{name} {}", rounded(for_ns));
         let is_down = for_ns > 0 && matches!(fault, Fault::Stall | Fault::PowerLoss | Fault::ServerCrash);
         if is_down && let Some((from_ns, until_ns, open)) =
             facts.within(event.at_ns, event.at_ns.saturating_add(for_ns))
@@ -86,8 +91,9 @@ fn bar(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<Bar> {
         (BarKind::PerhapsOwned(tenure.client), format!("perhaps {who}"))
     };
     let lives = match tenure.ttl_ns {
-        Some(ttl_ns) => format!("TTL {}", duration(ttl_ns)),
-        None if facts.history.head.stamped => "until its stamp".to_owned(),
+        Some(0) if facts.history.head.stamped => "stamped as over".to_owned(),
+        Some(ttl_ns) if facts.history.head.stamped => format!("stamped for {}", rounded(ttl_ns)),
+        Some(ttl_ns) => format!("TTL {}", rounded(ttl_ns)),
         None => "never expires".to_owned(),
     };
     Some(Bar { from_ns, until_ns, kind, texts: [format!("{who}, {lives}"), who], open })
@@ -105,6 +111,7 @@ fn end(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<LaneMark> {
         TenureEnd::Deleted { by: who, .. } if who == tenure.client => "deleted".to_owned(),
         TenureEnd::Deleted { by: who, .. } => by(who, "deleted"),
         TenureEnd::Overwritten { by: who, .. } => by(who, "overwritten"),
+        TenureEnd::Lost(Fault::ClockStep) => "gone: its server's clock jumped".to_owned(),
         TenureEnd::Lost(fault) => format!("lost: {}", fault_name(fault).unwrap_or(fault.name())),
         TenureEnd::Gone => "gone".to_owned(),
         TenureEnd::Stays => return None,

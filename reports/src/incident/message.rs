@@ -37,7 +37,8 @@ pub(super) fn messages(
         let owner = if keys.len() > 1 { LaneOwner::Key(Some(it.node)) } else { LaneOwner::Key(None) };
         let concerns = facts.acquisitions.contains(&it.acquisition) || ends.contains(&it.op);
         let is_drawn = keys.contains(&owner) && facts.clients.contains(&it.client);
-        let is_shown = facts.shows(it.sent_ns) && it.acquisition > 0;
+        let is_told = facts.accused.contains(&it.op) || it.request == Delivery::Late;
+        let is_shown = facts.shows(it.sent_ns) && (facts.shows(it.done_ns) || is_told) && it.acquisition > 0;
         if !is_drawn || !is_shown || !(concerns || facts.accused.contains(&it.op)) {
             continue;
         }
@@ -64,9 +65,16 @@ pub(super) fn messages(
     }
     if left_out > 0 {
         let commands = counted(left_out as u64, "command", "commands");
-        notes.push(format!("{commands} on the key left out: tries in vain and renewals"));
+        notes.push(format!("{commands} on the key left out: tries in vain and renewals."));
     }
-    chosen.into_iter().map(|(_, it, owner)| message(facts, it, owner)).collect()
+    let drawn = chosen.into_iter().map(|(_, it, owner)| message(facts, it, owner));
+    let mut drawn: Vec<IncidentMessage> = drawn.collect();
+    for it in &mut drawn {
+        // With several servers, replies that came as usual would only hide what matters.
+        let is_usual = it.reply == Delivery::Usual && it.request != Delivery::Late;
+        it.answered_ns = it.answered_ns.filter(|at_ns| facts.shows(*at_ns) && !(keys.len() > 1 && is_usual));
+    }
+    drawn
 }
 
 /// The rank of a try in vain.
@@ -86,7 +94,7 @@ fn rank(facts: &IncidentFacts<'_>, it: &Exchange, ends: &BTreeSet<u32>) -> Optio
         Some((_, ExchangeEnd::Answered(Touch::None, _))) => match it.intent.touch {
             Touch::None | Touch::Unknown => None,
             Touch::Create(_) => Some(TRY),
-            _ => Some(1),
+            _ => Some(2),
         },
         Some((_, ExchangeEnd::Answered(Touch::Extend(_), _))) => Some(2),
         Some((_, ExchangeEnd::Answered(..))) if ends.contains(&it.op) => Some(0),
@@ -107,7 +115,7 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         _ => (None, String::new()),
     };
     let did = match (it.end, it.intent.touch) {
-        (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Create(_)) => ": taken",
+        (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Create(_)) => ": no",
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Delete) => ": nothing deleted",
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Extend(_)) => ": not extended",
         (Some((_, ExchangeEnd::Refused(_))), _) => ": error",

@@ -21,7 +21,7 @@ use crate::chart::{ChartError, Drawing, font};
 /// How far apart the lines of a hatching stand.
 const HATCHING: f64 = 7.0;
 /// Where on its way a lost message ends.
-const LOST_AT: f64 = 0.55;
+const LOST_AT: f64 = 0.38;
 
 /// An incident, ready to be painted.
 #[derive(Clone, Debug)]
@@ -75,9 +75,9 @@ impl Drawing for IncidentChart<'_> {
 
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
         pen.fill(WHITE)?;
-        let IncidentPlaces { frame, heading, footing, .. } = &self.places;
+        let IncidentPlaces { frame, heading, found, footing, .. } = &self.places;
         for (nth, (baseline, face, line)) in heading.iter().enumerate() {
-            let ink = if face.bold || nth + 1 < heading.len() { INK } else { FAINT_INK };
+            let ink = if nth < *found { INK } else { FAINT_INK };
             pen.text((frame.margin, *baseline), line, *face, ink, HPos::Left)?;
         }
         self.bands(pen)?;
@@ -86,6 +86,7 @@ impl Drawing for IncidentChart<'_> {
         for message in &self.layout.messages {
             self.message(pen, message)?;
         }
+        self.bar_texts(pen)?;
         for (lane, place) in self.layout.lanes.iter().zip(&self.places.lanes) {
             for mark in &lane.marks {
                 self.mark(pen, mark, place)?;
@@ -147,14 +148,24 @@ impl IncidentChart<'_> {
             for (number, bar) in lane.bars.iter().enumerate() {
                 let at = self.span(bar.from_ns, bar.until_ns);
                 self.bar(pen, bar.kind, ink, (at, place.bars))?;
-                if let Some((x, text)) = self.places.bar_text(lane, number)? {
-                    let width = SMALL.width(&text)? / 2.0 + 3.0;
-                    let ground = rectangle((x - width, x + width), (middle - 8.0, middle + 8.0));
-                    if matches!(bar.kind, BarKind::Stands | BarKind::CutOff | BarKind::Down) {
-                        pen.shape(&ground, WHITE)?;
-                    }
-                    pen.text((x, middle + 4.0), &text, SMALL, INK, HPos::Center)?;
-                }
+            }
+        }
+        Ok(())
+    }
+
+    fn bar_texts<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+        for (lane, place) in self.layout.lanes.iter().zip(&self.places.lanes) {
+            let middle = f64::midpoint(place.bars.0, place.bars.1);
+            for (number, bar) in lane.bars.iter().enumerate() {
+                let Some((x, text)) = self.places.bar_text(lane, number)? else { continue };
+                let width = SMALL.width(&text)? / 2.0 + 3.0;
+                let ground = rectangle((x - width, x + width), (middle - 8.0, middle + 8.0));
+                let is_hatched = matches!(
+                    bar.kind,
+                    BarKind::Stands | BarKind::CutOff | BarKind::Down | BarKind::Dead
+                );
+                pen.tint(&ground, WHITE, if is_hatched { 1.0 } else { 0.4 })?;
+                pen.text((x, middle + 4.0), &text, SMALL, INK, HPos::Center)?;
             }
         }
         Ok(())
@@ -202,7 +213,6 @@ impl IncidentChart<'_> {
             }
             BarKind::Dead => {
                 let middle = f64::midpoint(upper, lower);
-                pen.shape(&rectangle(across, (upper, lower)), WHITE)?;
                 pen.dashes(((across.0, middle), (across.1, middle)), AXIS, 1.5)
             }
         }
@@ -223,7 +233,7 @@ impl IncidentChart<'_> {
         let reached = (self.places.scale.x(it.done_ns).max(from.0), far);
         match it.request {
             Delivery::Lost => {
-                let end = part(from, (reached.0.max(from.0 + 16.0), far), LOST_AT);
+                let end = part(from, (reached.0.max(from.0 + 16.0), far), 1.0 - LOST_AT);
                 pen.line(&[from, end], ink, width)?;
                 return cross(pen, end, ink);
             }

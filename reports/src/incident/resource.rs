@@ -38,8 +38,8 @@ pub(super) fn marks(facts: &IncidentFacts<'_>, client: u32) -> Vec<LaneMark> {
                 let until = events.partition_point(|it| it.at_ns <= event.at_ns);
                 let again = events[..until].iter().take_while(|it| it.op != event.op || it.what != event.what);
                 let again = again.into_iter().any(is_won);
-                let text = if again { "wins it again: prize" } else { "wins prize" };
-                (format!("{text} {prize}"), again)
+                let again_too = if again { " again" } else { "" };
+                (format!("wins prize {prize}{again_too}"), again)
             }
             What::TakeUnknown { prize, .. } => (format!("wins prize {prize}?"), false),
             What::NotTaken(_) => ("takes no prize".to_owned(), false),

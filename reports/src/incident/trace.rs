@@ -89,7 +89,11 @@ pub(crate) fn trace(history: &History, mut w: &mut dyn Write) -> io::Result<()> 
             LaneOwner::Key(node) => 1 + u64::from(node.unwrap_or(0)),
             LaneOwner::Client(client) => CLIENTS_FROM + u64::from(client),
         };
-        let name = if owner == LaneOwner::Client(0) { "the run".to_owned() } else { owner.name() };
+        let name = match owner {
+            LaneOwner::Client(0) => "the run".to_owned(),
+            LaneOwner::Key(Some(node)) if history.head.is_resource(node) => "resource".to_owned(),
+            _ => owner.name(),
+        };
         slices.sort_by_key(|it| (it.from_ns, std::cmp::Reverse(it.until_ns)));
         let mut threads: Vec<Vec<u64>> = Vec::new();
         for slice in slices {
