@@ -19,7 +19,15 @@ mod message;
 mod painting;
 mod resource;
 mod scale;
+mod settle;
+mod shapes;
+mod ticks;
 mod trace;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use layout::IncidentLayout;
 pub(crate) use mermaid::mermaid;

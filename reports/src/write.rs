@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::chart::{self, ChartError, LatencyChart};
 use crate::directory::{RunDirectory, WriteError};
-use crate::invariant_table::InvariantTable;
 use crate::incident::{EVENTS_MOST, IncidentChart, IncidentLayout, mermaid, trace};
+use crate::invariant_table::InvariantTable;
 use crate::latency::Latencies;
 use crate::manifest::{FORMAT, Manifest};
 use crate::{hlog, html};
@@ -129,12 +129,16 @@ mod tests {
     use crate::support;
     use std::fs;
 
-    const FILES: [&str; 9] = [
+    const FILES: [&str; 13] = [
         "result.json",
         "history.jsonl",
         "latency.hlog",
         "latency.svg",
         "latency.png",
+        "incident.svg",
+        "incident.png",
+        "incident.mmd",
+        "trace.json",
         "junit.xml",
         "summary.md",
         "report.html",
@@ -165,7 +169,46 @@ mod tests {
         assert_eq!((back.seed, back.files), (u64::MAX, files));
         assert!(read("latency.svg").starts_with(b"<svg "));
         assert!(read("latency.png").starts_with(b"\x89PNG"));
-        assert!(read("report.html").starts_with(b"<!DOCTYPE html>"));
+        assert!(read("incident.svg").starts_with(b"<svg "));
+        assert!(read("incident.png").starts_with(b"\x89PNG"));
+        let diagram = String::from_utf8(read("incident.mmd")).unwrap();
+        let page = String::from_utf8(read("summary.md")).unwrap();
+        assert!(page.contains(&format!("\n```mermaid\n{diagram}```\n")), "{page}");
+        let page = String::from_utf8(read("report.html")).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>"));
+        let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+        let order =
+            [">violated<", "Timeline</h2>", "What went wrong</h2>", "Verdicts</h2>"].map(place);
+        assert!(order.is_sorted(), "{order:?}");
+    }
+
+    #[test]
+    fn a_run_that_held_has_no_picture_and_a_very_long_one_no_trace() {
+        let mut history = support::bonus_pool();
+        for events in [EVENTS_MOST, EVENTS_MOST + 1] {
+            let last = history.events.last().copied().unwrap();
+            let note =
+                history::Event { op: 0, acquisition: 0, what: history::What::Probe(-2), ..last };
+            history.events.resize(events, note);
+            let result = support::result(
+                &history,
+                vec![support::held("ownership", history::verdict::Level::Key)],
+            );
+            let out = tempfile::tempdir().unwrap();
+            let directory =
+                RunDirectory::create(out.path(), "pool", "20261121T061500Z", 7).unwrap();
+            let (latencies, manifest) = (Latencies::of(&history), Manifest::default());
+            let files =
+                write_all(&directory, &result, &history, &latencies, &manifest, &[]).unwrap();
+            assert!(!files.iter().any(|it| it.starts_with("incident")), "{files:?}");
+            assert_eq!(
+                files.contains(&"trace.json".to_owned()),
+                events == EVENTS_MOST,
+                "{files:?}"
+            );
+            let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
+            assert!(!page.contains("Timeline</h2>"));
+        }
     }
 
     #[test]

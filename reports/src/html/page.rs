@@ -1,7 +1,9 @@
 //! The page as a whole.
 //!
-//! Invariant: verdict first, then why, then figures, then how to do it again.
+//! Invariant: verdict first, then the picture of what went wrong, then its story, then what was checked, then figures, then
+//! how to do it again.
 
+use history::verdict::Level;
 use maud::{Markup, PreEscaped, html};
 use scenarios::result::{RunResult, ServerFacts};
 
@@ -33,6 +35,9 @@ pub fn page(
         header {
             h1 { (scenario) " " (badge(result.verdict)) }
             p.lead { (lead(result)) }
+            p.summary {
+                @for level in Level::ALL { span { (level.name()) " " (badge(result.level(level))) } }
+            }
         }
         main { (sections(result, incident, chart, files)) }
     };
@@ -55,10 +60,6 @@ fn sections(
         @if !result.complete {
             section.alert { strong { "Interrupted: " } (INTERRUPTED) "." }
         }
-        section {
-            h2 { "Verdicts" }
-            div.scroll tabindex="0" role="region" aria-label="Verdicts by level" { (levels(result)) }
-        }
         @if let Some(incident) = incident {
             section {
                 h2 { "Timeline" }
@@ -66,6 +67,10 @@ fn sections(
             }
         }
         (stories(result))
+        section {
+            h2 { "Verdicts" }
+            div.scroll tabindex="0" role="region" aria-label="Verdicts by level" { (levels(result)) }
+        }
         @if !result.remarks.is_empty() {
             section {
                 h2 { "Remarks" }

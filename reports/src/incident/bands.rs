@@ -68,7 +68,8 @@ fn nobody(facts: &IncidentFacts<'_>) -> Option<Band> {
         }
     };
     for event in facts.history.events.iter().take_while(|it| it.at_ns <= facts.until_ns) {
-        let over = holders.values().map(|it| it.1).filter(|until_ns| *until_ns <= event.at_ns).max();
+        let over =
+            holders.values().map(|it| it.1).filter(|until_ns| *until_ns <= event.at_ns).max();
         holders.retain(|_, (_, until_ns)| *until_ns > event.at_ns);
         if holders.is_empty() && free_ns.is_none() {
             free_ns = over;

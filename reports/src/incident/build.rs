@@ -109,16 +109,8 @@ impl<'a> IncidentFacts<'a> {
         let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
         let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
         let accused = witnesses().flat_map(|it| &it.accused).copied().collect();
-        let mut facts = Self {
-            history,
-            exchanges,
-            tenures,
-            acquisitions,
-            clients,
-            accused,
-            from_ns,
-            until_ns,
-        };
+        let mut facts =
+            Self { history, exchanges, tenures, acquisitions, clients, accused, from_ns, until_ns };
         facts.widen();
         Some(facts)
     }
@@ -133,7 +125,8 @@ impl<'a> IncidentFacts<'a> {
     fn widen(&mut self) {
         let (from_ns, until_ns) = (self.from_ns, self.until_ns);
         let concern = self.exchanges.iter().filter(|it| {
-            let concerns = self.acquisitions.contains(&it.acquisition) || self.accused.contains(&it.op);
+            let concerns =
+                self.acquisitions.contains(&it.acquisition) || self.accused.contains(&it.op);
             concerns && self.is_of_lock(it) && it.touch() != history::Touch::None
         });
         let (mut first_ns, mut last_ns) = (from_ns, until_ns);
@@ -163,7 +156,8 @@ impl<'a> IncidentFacts<'a> {
     /// When this client first had the lock or its key in this picture.
     fn first_ns(&self, client: u32, lane: &IncidentLane) -> u64 {
         let held = lane.bars.iter().filter(|it| it.kind == BarKind::Holds).map(|it| it.from_ns);
-        let owned = self.tenures.iter().filter(|it| it.client == client && it.until_ns > self.from_ns);
+        let owned =
+            self.tenures.iter().filter(|it| it.client == client && it.until_ns > self.from_ns);
         held.chain(owned.map(|it| it.from_ns)).min().unwrap_or(u64::MAX)
     }
 
@@ -194,9 +188,8 @@ impl<'a> IncidentFacts<'a> {
     pub(super) fn next_of_ns(&self, client: u32, at_ns: u64) -> Option<u64> {
         let events = &self.history.events;
         let behind = &events[events.partition_point(|it| it.at_ns <= at_ns)..];
-        let is_its = |it: &&history::Event| {
-            it.client == client && !matches!(it.what, What::Fault { .. })
-        };
+        let is_its =
+            |it: &&history::Event| it.client == client && !matches!(it.what, What::Fault { .. });
         behind.iter().find(is_its).map(|it| it.at_ns)
     }
 }

@@ -35,7 +35,8 @@ struct Attempt {
 
 /// The lane of this client, and when it held the lock.
 pub(super) fn lane(facts: &IncidentFacts<'_>, client: u32) -> (IncidentLane, Vec<DrawnHold>) {
-    let mut lane = ClientLane { facts, client, bars: Vec::new(), marks: Vec::new(), holds: Vec::new() };
+    let mut lane =
+        ClientLane { facts, client, bars: Vec::new(), marks: Vec::new(), holds: Vec::new() };
     let mut attempts: BTreeMap<u32, Attempt> = BTreeMap::new();
     for event in facts.history.events.iter().filter(|it| it.client == client) {
         lane.attempted(&mut attempts, event);
@@ -76,7 +77,8 @@ impl ClientLane<'_> {
         match event.what {
             What::Acquired => it.acquired_ns = Some(at_ns),
             What::ValidUntil(until_ns) if it.ended_ns.is_none() => {
-                let is_late = it.acquired_ns.is_some() && it.valid_ns.is_some_and(|known| known <= at_ns);
+                let is_late =
+                    it.acquired_ns.is_some() && it.valid_ns.is_some_and(|known| known <= at_ns);
                 if !is_late {
                     it.valid_ns = it.valid_ns.max(Some(until_ns));
                 }

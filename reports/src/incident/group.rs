@@ -3,11 +3,10 @@
 //! Invariant: every violated invariant with a witness is in exactly one incident; incidents, and findings within one,
 //! stand in the order of the result.
 
+use std::collections::BTreeSet;
+
 use history::verdict::{Level, Witness, WitnessStep};
 use scenarios::result::Invariant;
-
-/// Longer merged stories are told apart.
-const LINES_MOST: usize = 16;
 
 /// Violations that concern the same acquisitions, or the same clients at the same time.
 #[derive(Clone, Debug, Default)]
@@ -27,22 +26,40 @@ impl<'a> FindingGroup<'a> {
         spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
 
-    /// One story of all its findings: each line once, in order of time. None if it would be too long.
-    pub(crate) fn story(&self) -> Option<Vec<WitnessStep>> {
+    /// One story of all its findings, in order of time. What the first of them tells of a moment, the others do not repeat in
+    /// other words.
+    pub(crate) fn story(&self) -> Vec<WitnessStep> {
         let mut merged: Vec<WitnessStep> = Vec::new();
         for (_, witness) in &self.findings {
+            let told = merged.clone();
             for step in witness.short_story() {
-                // The story of the first finding has the better words for what happened at one moment.
-                let is_told = merged.iter().any(|it| it.at_ns == step.at_ns && it.client == step.client);
-                let own = witness.short_story().iter();
-                let is_alone = own.filter(|it| it.at_ns == step.at_ns && it.client == step.client).count() == 1;
-                if !merged.contains(step) && !(is_told && is_alone) {
+                let is_of_moment =
+                    |it: &&WitnessStep| it.at_ns == step.at_ns && it.client == step.client;
+                let here = witness.short_story().iter().filter(is_of_moment).count();
+                let known = told.iter().filter(is_of_moment).count();
+                if known < here && !told.contains(step) {
                     merged.push(step.clone());
                 }
             }
         }
         merged.sort_by_key(|it| it.at_ns);
-        (merged.len() <= LINES_MOST).then_some(merged)
+        merged
+    }
+
+    /// All that those concerned did, each step once, in order of time.
+    pub(crate) fn steps(&self) -> Vec<WitnessStep> {
+        let mut merged: Vec<WitnessStep> = Vec::new();
+        let mut known: BTreeSet<(u64, u32, &str)> = BTreeSet::new();
+        for (nth, (_, witness)) in self.findings.iter().enumerate() {
+            let steps =
+                witness.steps.iter().map(|it| (it, (it.at_ns, it.client, it.text.as_str())));
+            let new = steps.filter(|(_, key)| nth == 0 || !known.contains(key));
+            let new: Vec<(&WitnessStep, (u64, u32, &str))> = new.collect();
+            merged.extend(new.iter().map(|(it, _)| (*it).clone()));
+            known.extend(new.into_iter().map(|(_, key)| key));
+        }
+        merged.sort_by_key(|it| it.at_ns);
+        merged
     }
 
     fn concerns(&self, witness: &Witness) -> bool {
@@ -50,7 +67,8 @@ impl<'a> FindingGroup<'a> {
             let shares = known.acquisitions.iter().any(|it| witness.acquisitions.contains(it));
             let meets = known.clients.iter().any(|it| witness.clients.contains(it));
             let at_once = span_ns(known).zip(span_ns(witness));
-            shares || meets && at_once.is_some_and(|(one, other)| one.0 <= other.1 && other.0 <= one.1)
+            shares
+                || meets && at_once.is_some_and(|(one, other)| one.0 <= other.1 && other.0 <= one.1)
         })
     }
 }
@@ -58,26 +76,18 @@ impl<'a> FindingGroup<'a> {
 /// The incidents of a run.
 pub(crate) fn groups(invariants: &[Invariant]) -> Vec<FindingGroup<'_>> {
     let mut groups: Vec<FindingGroup<'_>> = Vec::new();
-    for (invariant, witness) in invariants.iter().filter_map(|it| Some((it, it.witness.as_ref()?))) {
-        let mut joined = FindingGroup::default();
-        let mut place = None;
-        groups.retain_mut(|group| {
-            let joins = group.concerns(witness);
-            if joins {
-                joined.findings.append(&mut group.findings);
-            }
-            !joins
-        });
-        joined.findings.push((invariant, witness));
-        // What was joined stands where its first finding stood.
-        let first = joined.findings[0].0;
-        let at = |it: &Invariant| invariants.iter().position(|other| std::ptr::eq(other, it));
-        for (nth, group) in groups.iter().enumerate() {
-            if place.is_none() && at(group.findings[0].0) > at(first) {
-                place = Some(nth);
-            }
-        }
-        groups.insert(place.unwrap_or(groups.len()), joined);
+    for (invariant, witness) in invariants.iter().filter_map(|it| Some((it, it.witness.as_ref()?)))
+    {
+        let (joined, mut others): (Vec<_>, Vec<_>) =
+            groups.into_iter().enumerate().partition(|(_, group)| group.concerns(witness));
+        // What is joined stands where the first of it stood.
+        let place = joined.first().map_or(usize::MAX, |(place, _)| *place);
+        let mut findings: Vec<_> =
+            joined.into_iter().flat_map(|(_, group)| group.findings).collect();
+        findings.push((invariant, witness));
+        others.push((place, FindingGroup { findings }));
+        others.sort_by_key(|(place, _)| *place);
+        groups = others.into_iter().map(|(_, group)| group).collect();
     }
     groups
 }

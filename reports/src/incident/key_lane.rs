@@ -8,9 +8,7 @@ use scenarios::span::rounded;
 
 use super::build::{IncidentFacts, text};
 use super::key::{KeyTenure, TenureEnd};
-use super::layout::{
-    Bar, BarKind, IncidentLane, KEY_LANES_MOST, LaneMark, LaneOwner, MarkKind,
-};
+use super::layout::{Bar, BarKind, IncidentLane, KEY_LANES_MOST, LaneMark, LaneOwner, MarkKind};
 use crate::format::counted;
 
 /// The lanes of the key: one for each server that has it; none if the recipe keeps no key.
@@ -56,21 +54,25 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
         let is_of_server = event.client == 0 || fault.strikes().is_server();
         let Some(name) = fault_name(fault).filter(|_| is_of_server) else { continue };
         let took = TenureEnd::Lost(fault);
-        let is_said = facts.tenures.iter().any(|it| {
-            is_here(it.node) && it.end == took && it.until_ns == event.at_ns
-        });
+        let is_said = facts
+            .tenures
+            .iter()
+            .any(|it| is_here(it.node) && it.end == took && it.until_ns == event.at_ns);
         if !node.is_none_or(is_here) || is_said {
             continue;
         }
         let lasts = format!("{name} {}", rounded(for_ns));
-        let is_down = for_ns > 0 && matches!(fault, Fault::Stall | Fault::PowerLoss | Fault::ServerCrash);
-        if is_down && let Some((from_ns, until_ns, open)) =
-            facts.within(event.at_ns, event.at_ns.saturating_add(for_ns))
+        let is_down =
+            for_ns > 0 && matches!(fault, Fault::Stall | Fault::PowerLoss | Fault::ServerCrash);
+        if is_down
+            && let Some((from_ns, until_ns, open)) =
+                facts.within(event.at_ns, event.at_ns.saturating_add(for_ns))
         {
             let texts = [lasts, name.to_owned()];
             bars.push(Bar { from_ns, until_ns, kind: BarKind::Down, texts, open });
         } else {
-            let text = if fault == Fault::ClockStep && for_ns > 0 { lasts } else { name.to_owned() };
+            let text =
+                if fault == Fault::ClockStep && for_ns > 0 { lasts } else { name.to_owned() };
             marks.push(LaneMark { at_ns: event.at_ns, kind: MarkKind::Fault, text, harms: false });
         }
     }
@@ -84,7 +86,8 @@ fn bar(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<Bar> {
     if from_ns >= until_ns {
         return None;
     }
-    let who = if tenure.client == 0 { "the run".to_owned() } else { format!("client {}", tenure.client) };
+    let who =
+        if tenure.client == 0 { "the run".to_owned() } else { format!("client {}", tenure.client) };
     let (kind, who) = if tenure.is_certain {
         (BarKind::Owned(tenure.client), who)
     } else {

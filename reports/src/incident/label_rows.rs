@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(rows.place(100.0, 40.0, ends), (0, 80.0));
         assert_eq!(rows.place(30.0, 40.0, ends), (0, 10.0));
         // Moved aside, it fits beside the first.
-        assert_eq!(rows.place(130.0, 40.0, ends), (0, 126.0 + 0.0));
+        assert_eq!(rows.place(131.0, 40.0, ends), (0, 127.0));
         assert_eq!(rows.place(100.0, 40.0, ends), (1, 80.0));
         assert_eq!(rows.count(), 2);
     }
@@ -56,6 +56,10 @@ mod tests {
         let mut rows = LabelRows::default();
         assert_eq!(rows.place(0.0, 50.0, (10.0, 100.0)), (0, 10.0));
         assert_eq!(rows.place(100.0, 30.0, (10.0, 100.0)), (0, 70.0));
-        assert_eq!(rows.place(50.0, 300.0, (10.0, 100.0)).1, 10.0, "too wide: it begins at the left");
+        assert_eq!(
+            rows.place(50.0, 300.0, (10.0, 100.0)).1,
+            10.0,
+            "too wide: it begins at the left"
+        );
     }
 }

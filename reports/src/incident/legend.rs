@@ -10,7 +10,8 @@ use plotters::style::text_anchor::HPos;
 use super::exchange::Delivery;
 use super::frame::SMALL;
 use super::layout::{BarKind, MarkKind};
-use super::painting::{IncidentChart, arrowhead, cross, rectangle, symbol};
+use super::painting::IncidentChart;
+use super::shapes::{arrowhead, cross, rectangle, symbol};
 use crate::chart::ChartError;
 use crate::chart::palette::{AXIS, FAINT_INK, HARM, INK};
 use crate::chart::pen::Pen;
@@ -32,6 +33,9 @@ enum Sample {
     Unanswered,
     Harm,
 }
+
+/// An entry: what it shows, what that means, and where its baseline begins.
+type LegendEntry = (Sample, &'static str, (f64, f64));
 
 impl IncidentChart<'_> {
     /// Where the legend ends.
@@ -75,8 +79,7 @@ impl IncidentChart<'_> {
         Ok(())
     }
 
-    /// Each entry, and where its baseline begins.
-    fn entries(&self) -> Result<Vec<(Sample, &'static str, (f64, f64))>, ChartError> {
+    fn entries(&self) -> Result<Vec<LegendEntry>, ChartError> {
         let mut samples: BTreeSet<Sample> = BTreeSet::new();
         let mut harm = false;
         for lane in &self.layout.lanes {

@@ -3,8 +3,8 @@
 //! Invariant: no text of the run can end a line or a statement: what Mermaid could take for syntax is written as an entity.
 
 use super::exchange::Delivery;
-use super::frame::milliseconds;
 use super::layout::{BarKind, IncidentLayout, LaneOwner};
+use super::ticks::milliseconds;
 
 /// A statement, at its time.
 struct Statement {
@@ -96,7 +96,18 @@ fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | ' ' | '.' | ',' | '-' | '_' | '\'' | '(' | ')' | '/' => {
+            'a'..='z'
+            | 'A'..='Z'
+            | '0'..='9'
+            | ' '
+            | '.'
+            | ','
+            | '-'
+            | '_'
+            | '\''
+            | '('
+            | ')'
+            | '/' => {
                 safe.push(c);
             }
             ':' | '?' | '+' | '=' => safe.push(c),

@@ -34,11 +34,13 @@ pub(super) fn messages(
     let mut tried: BTreeSet<(u32, u16)> = BTreeSet::new();
     let mut left_out = 0;
     for it in facts.exchanges.iter().filter(|it| facts.is_of_lock(it)) {
-        let owner = if keys.len() > 1 { LaneOwner::Key(Some(it.node)) } else { LaneOwner::Key(None) };
+        let owner =
+            if keys.len() > 1 { LaneOwner::Key(Some(it.node)) } else { LaneOwner::Key(None) };
         let concerns = facts.acquisitions.contains(&it.acquisition) || ends.contains(&it.op);
         let is_drawn = keys.contains(&owner) && facts.clients.contains(&it.client);
         let is_told = facts.accused.contains(&it.op) || it.request == Delivery::Late;
-        let is_shown = facts.shows(it.sent_ns) && (facts.shows(it.done_ns) || is_told) && it.acquisition > 0;
+        let is_shown =
+            facts.shows(it.sent_ns) && (facts.shows(it.done_ns) || is_told) && it.acquisition > 0;
         if !is_drawn || !is_shown || !(concerns || facts.accused.contains(&it.op)) {
             continue;
         }
@@ -72,7 +74,8 @@ pub(super) fn messages(
     for it in &mut drawn {
         // With several servers, replies that came as usual would only hide what matters.
         let is_usual = it.reply == Delivery::Usual && it.request != Delivery::Late;
-        it.answered_ns = it.answered_ns.filter(|at_ns| facts.shows(*at_ns) && !(keys.len() > 1 && is_usual));
+        it.answered_ns =
+            it.answered_ns.filter(|at_ns| facts.shows(*at_ns) && !(keys.len() > 1 && is_usual));
     }
     drawn
 }
@@ -82,7 +85,8 @@ const TRY: u8 = 3;
 
 /// How well a picture can do without it: 0 is not at all; none for what belongs into no picture.
 fn rank(facts: &IncidentFacts<'_>, it: &Exchange, ends: &BTreeSet<u32>) -> Option<u8> {
-    let struck = [it.request, it.reply].iter().any(|it| matches!(it, Delivery::Late | Delivery::Lost));
+    let struck =
+        [it.request, it.reply].iter().any(|it| matches!(it, Delivery::Late | Delivery::Lost));
     if facts.accused.contains(&it.op) || struck {
         return Some(0);
     }

@@ -13,13 +13,12 @@ use super::exchange::Delivery;
 use super::frame::{
     IncidentFrame, IncidentPlaces, LanePlace, NAME, NARROW, PlacedLabel, SMALL, SMALL_BOLD, WIDE,
 };
-use super::layout::{BarKind, IncidentLayout, IncidentMessage, LaneMark, LaneOwner, MarkKind};
+use super::layout::{BarKind, IncidentLayout, IncidentMessage, LaneMark, LaneOwner};
+use super::shapes::{arrowhead, cross, dashed, hatch, part, rectangle, symbol};
 use crate::chart::palette::{self, AXIS, FAINT_INK, GRID, HARM, INK, STALL};
 use crate::chart::pen::Pen;
 use crate::chart::{ChartError, Drawing, font};
 
-/// How far apart the lines of a hatching stand.
-const HATCHING: f64 = 7.0;
 /// Where on its way a lost message ends.
 const LOST_AT: f64 = 0.38;
 
@@ -57,6 +56,13 @@ impl<'a> IncidentChart<'a> {
         self.colours.get(&client).copied().unwrap_or(AXIS)
     }
 
+    fn ink(&self, owner: LaneOwner) -> RGBColor {
+        match owner {
+            LaneOwner::Client(client) => self.colour(client),
+            LaneOwner::Key(_) => AXIS,
+        }
+    }
+
     fn place(&self, owner: LaneOwner) -> Option<&LanePlace> {
         self.places.lanes.iter().find(|it| it.owner == owner)
     }
@@ -86,6 +92,7 @@ impl Drawing for IncidentChart<'_> {
         for message in &self.layout.messages {
             self.message(pen, message)?;
         }
+        self.names(pen)?;
         self.bar_texts(pen)?;
         for (lane, place) in self.layout.lanes.iter().zip(&self.places.lanes) {
             for mark in &lane.marks {
@@ -130,25 +137,31 @@ impl IncidentChart<'_> {
     }
 
     fn lanes<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
-        let IncidentFrame { margin, ends, .. } = self.places.frame;
+        let ends = self.places.frame.ends;
         for (lane, place) in self.layout.lanes.iter().zip(&self.places.lanes) {
             let (upper, lower) = place.bars;
             let middle = f64::midpoint(upper, lower);
             pen.line(&[(ends.0, middle), (ends.1, middle)], GRID, 1.0)?;
-            let ink = match lane.owner {
-                LaneOwner::Client(client) => self.colour(client),
-                LaneOwner::Key(_) => AXIS,
-            };
-            if matches!(lane.owner, LaneOwner::Client(_)) {
-                let x = margin - 5.0;
-                let (top, bottom) = (place.name - 10.0, place.name + 3.0);
-                pen.shape(&rectangle((x - 3.0, x), (top, bottom)), ink)?;
-            }
-            pen.text((margin, place.name), &lane.owner.name(), NAME, INK, HPos::Left)?;
-            for (number, bar) in lane.bars.iter().enumerate() {
+            let ink = self.ink(lane.owner);
+            for bar in &lane.bars {
                 let at = self.span(bar.from_ns, bar.until_ns);
                 self.bar(pen, bar.kind, ink, (at, place.bars))?;
             }
+        }
+        Ok(())
+    }
+
+    /// The names of lanes, each beside its colour.
+    fn names<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+        let margin = self.places.frame.margin;
+        for place in &self.places.lanes {
+            let (name, edges) = (place.owner.name(), (place.name - 10.0, place.name + 3.0));
+            pen.tint(&rectangle((margin, margin + NAME.width(&name)?), edges), WHITE, 0.85)?;
+            if matches!(place.owner, LaneOwner::Client(_)) {
+                let x = margin - 5.0;
+                pen.shape(&rectangle((x - 3.0, x), edges), self.ink(place.owner))?;
+            }
+            pen.text((margin, place.name), &name, NAME, INK, HPos::Left)?;
         }
         Ok(())
     }
@@ -285,111 +298,4 @@ impl IncidentChart<'_> {
     fn span(&self, from_ns: u64, until_ns: u64) -> (f64, f64) {
         (self.places.scale.x(from_ns), self.places.scale.x(until_ns))
     }
-}
-
-/// The symbol of a mark between the edges of its lane.
-pub(super) fn symbol<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    kind: MarkKind,
-    (x, (upper, lower)): (f64, (f64, f64)),
-    ink: RGBColor,
-) -> Result<(), ChartError> {
-    let square = |y: f64, half: f64| rectangle((x - half, x + half), (y - half, y + half));
-    match kind {
-        MarkKind::Reads => {
-            pen.shape(&circle((x, upper), 4.5), ink)?;
-            pen.shape(&circle((x, upper), 2.8), WHITE)
-        }
-        MarkKind::Writes => {
-            pen.shape(&square(lower, 5.0), WHITE)?;
-            pen.shape(&square(lower, 4.0), ink)
-        }
-        MarkKind::Ends => pen.line(&[(x, upper - 3.0), (x, lower + 3.0)], ink, 2.0),
-        MarkKind::Event => {
-            pen.shape(&[(x - 4.5, lower + 4.0), (x + 4.5, lower + 4.0), (x, lower - 4.0)], ink)
-        }
-        MarkKind::Fault => {
-            let y = f64::midpoint(upper, lower);
-            let bolt = [
-                (x + 3.0, y - 9.0),
-                (x - 5.0, y + 1.5),
-                (x - 0.5, y + 1.5),
-                (x - 3.0, y + 9.0),
-                (x + 5.0, y - 1.5),
-                (x + 0.5, y - 1.5),
-            ];
-            pen.shape(&bolt, HARM)
-        }
-    }
-}
-
-/// The corners of a rectangle.
-pub(super) fn rectangle((left, right): (f64, f64), (top, bottom): (f64, f64)) -> [(f64, f64); 4] {
-    [(left, top), (right, top), (right, bottom), (left, bottom)]
-}
-
-/// Two short strokes where something ends.
-pub(super) fn cross<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    (x, y): (f64, f64),
-    ink: RGBColor,
-) -> Result<(), ChartError> {
-    for side in [-4.5, 4.5] {
-        pen.line(&[(x - 4.5, y - side), (x + 4.5, y + side)], ink, 2.2)?;
-    }
-    Ok(())
-}
-
-/// Slanted lines within a rectangle; `slope` is 1 or -1.
-pub(super) fn hatch<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    (left, right): (f64, f64),
-    (top, bottom): (f64, f64),
-    slope: f64,
-) -> Result<(), ChartError> {
-    let high = bottom - top;
-    let mut x = left - high + HATCHING / 2.0;
-    while x < right {
-        // From the lower edge at x up to the upper edge, cut to the rectangle.
-        let (from, to) = (x.max(left), (x + high).min(right));
-        if from < to {
-            let y = |at: f64| if slope > 0.0 { bottom - (at - x) } else { top + (at - x) };
-            pen.line(&[(from, y(from)), (to, y(to))], AXIS, 1.0)?;
-        }
-        x += HATCHING;
-    }
-    Ok(())
-}
-
-/// The tip of an arrow at the end of a line.
-pub(super) fn arrowhead<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    from: (f64, f64),
-    to: (f64, f64),
-    ink: RGBColor,
-) -> Result<(), ChartError> {
-    let length = (to.0 - from.0).hypot(to.1 - from.1).max(1.0);
-    let (dx, dy) = ((to.0 - from.0) / length, (to.1 - from.1) / length);
-    let (x, y) = (to.0 - dx * 8.0, to.1 - dy * 8.0);
-    pen.shape(&[to, (x - dy * 3.5, y + dx * 3.5), (x + dy * 3.5, y - dx * 3.5)], ink)
-}
-
-fn dashed<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    outline: &[(f64, f64)],
-    ink: RGBColor,
-) -> Result<(), ChartError> {
-    outline.windows(2).try_for_each(|side| pen.dashes((side[0], side[1]), ink, 1.2))
-}
-
-fn circle((x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
-    let corner = |nth: u32| {
-        let angle = f64::from(nth) / 16.0 * std::f64::consts::TAU;
-        (x + radius * angle.cos(), y + radius * angle.sin())
-    };
-    (0..16).map(corner).collect()
-}
-
-fn part(from: (f64, f64), to: (f64, f64), share: f64) -> (f64, f64) {
-    (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share)
 }

@@ -36,7 +36,9 @@ pub(super) fn marks(facts: &IncidentFacts<'_>, client: u32) -> Vec<LaneMark> {
                         && matches!(it.what, What::Taken { prize: won, .. } if won == prize)
                 };
                 let until = events.partition_point(|it| it.at_ns <= event.at_ns);
-                let again = events[..until].iter().take_while(|it| it.op != event.op || it.what != event.what);
+                let again = events[..until]
+                    .iter()
+                    .take_while(|it| it.op != event.op || it.what != event.what);
                 let again = again.into_iter().any(is_won);
                 let again_too = if again { " again" } else { "" };
                 (format!("wins prize {prize}{again_too}"), again)

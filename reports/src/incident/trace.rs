@@ -253,19 +253,38 @@ struct TraceWriter<'a> {
 impl TraceWriter<'_> {
     fn named(&mut self, what: &str, tid: u64, name: &str) -> io::Result<()> {
         let args = BTreeMap::from([("name", plain(name).into_owned())]);
-        let event = TraceEvent { name: what.to_owned(), ph: "M", tid, args, ..TraceEvent::default() };
+        let event =
+            TraceEvent { name: what.to_owned(), ph: "M", tid, args, ..TraceEvent::default() };
         self.event(&event)
     }
 
     fn slice(&mut self, tid: u64, slice: Slice) -> io::Result<()> {
         let Slice { from_ns, until_ns, name, cat, args, begins, ends } = slice;
         let (ts, dur) = (microseconds(from_ns), Some(microseconds(until_ns - from_ns)));
-        self.event(&TraceEvent { name, cat, ph: "X", tid, ts, dur, args, ..TraceEvent::default() })?;
+        self.event(&TraceEvent {
+            name,
+            cat,
+            ph: "X",
+            tid,
+            ts,
+            dur,
+            args,
+            ..TraceEvent::default()
+        })?;
         for (flows, ph, bp) in [(begins, "s", None), (ends, "f", Some("e"))] {
             for (at_ns, id) in flows {
                 let name = if id % 2 == 0 { "request" } else { "reply" }.to_owned();
                 let (ts, id, cat) = (microseconds(at_ns), Some(id), "message");
-                self.event(&TraceEvent { name, cat, ph, tid, ts, id, bp, ..TraceEvent::default() })?;
+                self.event(&TraceEvent {
+                    name,
+                    cat,
+                    ph,
+                    tid,
+                    ts,
+                    id,
+                    bp,
+                    ..TraceEvent::default()
+                })?;
             }
         }
         Ok(())
