@@ -7,6 +7,7 @@ mod bands;
 mod build;
 mod client_lane;
 mod exchange;
+mod facts;
 mod frame;
 pub(crate) mod group;
 mod key;
@@ -21,6 +22,7 @@ mod resource;
 mod scale;
 mod settle;
 mod shapes;
+mod texts;
 mod ticks;
 mod trace;
 

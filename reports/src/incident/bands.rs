@@ -10,8 +10,8 @@ use history::fault::Fault;
 use history::verdict::Level;
 use scenarios::span::rounded;
 
-use super::build::IncidentFacts;
 use super::client_lane::DrawnHold;
+use super::facts::IncidentFacts;
 use super::group::FindingGroup;
 use super::layout::Band;
 

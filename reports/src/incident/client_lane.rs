@@ -9,7 +9,7 @@ use history::fault::Fault;
 use history::{Event, What, words};
 use scenarios::span::rounded;
 
-use super::build::{IncidentFacts, text};
+use super::facts::{IncidentFacts, text};
 use super::layout::{Bar, BarKind, IncidentLane, LaneMark, LaneOwner, MarkKind};
 use super::resource;
 
@@ -23,7 +23,7 @@ pub(super) struct DrawnHold {
 
 /// An acquisition of this client, as far as it is drawn.
 #[derive(Clone, Copy, Debug, Default)]
-struct Attempt {
+struct DrawnAttempt {
     asked_ns: u64,
     acquired_ns: Option<u64>,
     valid_ns: Option<u64>,
@@ -37,7 +37,7 @@ struct Attempt {
 pub(super) fn lane(facts: &IncidentFacts<'_>, client: u32) -> (IncidentLane, Vec<DrawnHold>) {
     let mut lane =
         ClientLane { facts, client, bars: Vec::new(), marks: Vec::new(), holds: Vec::new() };
-    let mut attempts: BTreeMap<u32, Attempt> = BTreeMap::new();
+    let mut attempts: BTreeMap<u32, DrawnAttempt> = BTreeMap::new();
     for event in facts.history.events.iter().filter(|it| it.client == client) {
         lane.attempted(&mut attempts, event);
         if let What::Fault { fault, for_ns, .. } = event.what {
@@ -68,10 +68,13 @@ struct ClientLane<'a> {
 }
 
 impl ClientLane<'_> {
-    fn attempted(&mut self, attempts: &mut BTreeMap<u32, Attempt>, event: &Event) {
+    fn attempted(&mut self, attempts: &mut BTreeMap<u32, DrawnAttempt>, event: &Event) {
         let at_ns = event.at_ns;
         if event.what == What::Acquire {
-            attempts.insert(event.acquisition, Attempt { asked_ns: at_ns, ..Attempt::default() });
+            attempts.insert(
+                event.acquisition,
+                DrawnAttempt { asked_ns: at_ns, ..DrawnAttempt::default() },
+            );
         }
         let Some(it) = attempts.get_mut(&event.acquisition) else { return };
         match event.what {
@@ -116,7 +119,7 @@ impl ClientLane<'_> {
     }
 
     /// What an acquisition looks like.
-    fn attempt(&mut self, it: &Attempt) {
+    fn attempt(&mut self, it: &DrawnAttempt) {
         let head = &self.facts.history.head;
         let last_ns = self.facts.history.events.last().map_or(0, |it| it.at_ns);
         let ended_ns = it.ended_ns.unwrap_or(last_ns);

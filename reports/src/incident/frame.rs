@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::label_rows::LabelRows;
 use super::layout::{Bar, BarKind, IncidentLane, IncidentLayout, LaneOwner, MarkKind};
 use super::scale::IncidentScale;
-use super::ticks::wrapped;
+use super::texts::wrapped;
 use crate::chart::ChartError;
 use crate::chart::font::Type;
 

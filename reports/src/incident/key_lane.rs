@@ -6,7 +6,7 @@ use history::fault::Fault;
 use history::{Touch, What};
 use scenarios::span::rounded;
 
-use super::build::{IncidentFacts, text};
+use super::facts::{IncidentFacts, text};
 use super::key::{KeyTenure, TenureEnd};
 use super::layout::{Bar, BarKind, IncidentLane, KEY_LANES_MOST, LaneMark, LaneOwner, MarkKind};
 use crate::format::counted;
@@ -132,8 +132,7 @@ fn fault_name(fault: Fault) -> Option<&'static str> {
         Fault::ForeignKey | Fault::ForeignList => "something else under this key",
         Fault::Stall => "server stands still",
         Fault::Full => "server is full",
-        Fault::Switchover => "switchover",
-        Fault::Failover => "failover",
+        Fault::Switchover | Fault::Failover => fault.name(),
         Fault::SplitBrain => "split brain",
         Fault::PowerLoss => "power loss",
         Fault::ServerCrash => "server dies",

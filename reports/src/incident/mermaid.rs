@@ -4,7 +4,7 @@
 
 use super::exchange::Delivery;
 use super::layout::{BarKind, IncidentLayout, LaneOwner};
-use super::ticks::milliseconds;
+use super::texts::milliseconds;
 
 /// A statement, at its time.
 struct Statement {

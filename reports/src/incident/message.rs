@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use history::{Answer, Touch};
 
-use super::build::{IncidentFacts, text};
 use super::exchange::{Delivery, Exchange, ExchangeEnd};
+use super::facts::{IncidentFacts, text};
 use super::layout::{IncidentMessage, LaneOwner};
 use crate::format::counted;
 

@@ -5,8 +5,8 @@
 
 use history::{Answer, What};
 
-use super::build::IncidentFacts;
 use super::exchange::ExchangeEnd;
+use super::facts::IncidentFacts;
 use super::layout::{LaneMark, MarkKind};
 
 /// How the resource is read.
@@ -62,7 +62,7 @@ fn reads(facts: &IncidentFacts<'_>, client: u32) -> Vec<LaneMark> {
         }
         let value = match answer {
             Answer::Int(value) => value.to_string(),
-            Answer::Text(value) => super::build::text(history.text(value)),
+            Answer::Text(value) => super::facts::text(history.text(value)),
             Answer::Nil => "nothing".to_owned(),
             Answer::Ok | Answer::List => return None,
         };
