@@ -45,7 +45,8 @@ impl IncidentLayout {
         if messages.iter().any(|it| it.answered_ns.is_some()) {
             notes.push("When the server acted is estimated between request and reply.".to_owned());
         }
-        let others = groups.len() - 1;
+        // A sum over the whole run, such as how many updates were lost, is no incident.
+        let others = groups.iter().filter(|it| it.has_clients()).count().saturating_sub(1);
         if others > 0 {
             let others = counted(others as u64, "other incident", "other incidents");
             notes.push(format!("{others} of this run not drawn."));

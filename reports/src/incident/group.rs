@@ -20,6 +20,11 @@ impl<'a> FindingGroup<'a> {
         self.findings.first().copied()
     }
 
+    /// Whether it is about what clients did at some time, rather than about the run as a whole.
+    pub(crate) fn has_clients(&self) -> bool {
+        self.findings.iter().any(|(_, it)| !it.acquisitions.is_empty() || !it.clients.is_empty())
+    }
+
     /// From the first line of its stories to the last; none if nothing is told.
     pub(crate) fn span_ns(&self) -> Option<(u64, u64)> {
         let spans = self.findings.iter().filter_map(|(_, witness)| span_ns(witness));

@@ -113,6 +113,7 @@ fn end(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<LaneMark> {
         TenureEnd::Expired => "expires".to_owned(),
         TenureEnd::Deleted { by: who, .. } if who == tenure.client => "deleted".to_owned(),
         TenureEnd::Deleted { by: who, .. } => by(who, "deleted"),
+        TenureEnd::Overwritten { by: who, .. } if who == tenure.client => "overwritten".to_owned(),
         TenureEnd::Overwritten { by: who, .. } => by(who, "overwritten"),
         TenureEnd::Lost(Fault::ClockStep) => "gone: its server's clock jumped".to_owned(),
         TenureEnd::Lost(fault) => format!("lost: {}", fault_name(fault).unwrap_or(fault.name())),
