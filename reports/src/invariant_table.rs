@@ -24,6 +24,8 @@ pub struct InvariantTable {
     pub(crate) replay: String,
     /// How long it lasted by the clock of its world.
     pub(crate) lasted: Duration,
+    /// What went wrong, as Mermaid text; none if nothing did, or nobody drew it.
+    pub(crate) diagram: Option<String>,
 }
 
 /// An invariant.
@@ -53,6 +55,7 @@ impl InvariantTable {
             remarks: result.remarks.clone(),
             replay: result.replay.clone(),
             lasted: Duration::from_nanos(result.stats.duration_ns),
+            diagram: None,
         }
     }
 

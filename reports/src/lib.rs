@@ -9,6 +9,7 @@ pub mod file;
 mod format;
 pub mod hlog;
 pub mod html;
+mod incident;
 pub mod invariant_table;
 mod junit;
 pub mod latency;

@@ -13,6 +13,9 @@ impl InvariantTable {
         for Row { level, name, found, why, .. } in &self.rows {
             text += &format!("| {level} | {name} | {} | {} |\n", found.name(), barred(why));
         }
+        if let Some(diagram) = &self.diagram {
+            text += &format!("\n```mermaid\n{diagram}```\n");
+        }
         for row in self.rows.iter().filter(|row| !row.story.is_empty()) {
             text += &format!("\n## {} violated: {}\n\n{}\n\n", row.level, row.name, row.why);
             for line in &row.story {

@@ -10,8 +10,9 @@ use history::History;
 use scenarios::result::RunResult;
 use serde::Serialize;
 
-use crate::chart::{self, LatencyChart};
+use crate::chart::{self, ChartError, LatencyChart};
 use crate::directory::{RunDirectory, WriteError};
+use crate::incident::{EVENTS_MOST, IncidentChart, IncidentLayout, mermaid, trace};
 use crate::invariant_table::InvariantTable;
 use crate::latency::Latencies;
 use crate::manifest::{FORMAT, Manifest};
@@ -51,7 +52,26 @@ pub fn write_all(
         .write_by_path("latency.png", |path| chart::png(&wide, path).map_err(io::Error::other))?;
     done("latency.png");
 
-    let table = InvariantTable::run(result);
+    let layout = IncidentLayout::of(history, result);
+    let incident = layout.as_ref().map(Pictures::of).transpose();
+    let incident = incident.map_err(|error| unwritten(directory, "incident.svg", error))?;
+    if let Some(Pictures { wide, chart, mermaid, .. }) = &incident {
+        directory.write("incident.svg", |w| w.write_all(wide.as_bytes()))?;
+        done("incident.svg");
+        directory.write_by_path("incident.png", |path| {
+            chart::png(chart, path).map_err(io::Error::other)
+        })?;
+        done("incident.png");
+        directory.write("incident.mmd", |w| w.write_all(mermaid.as_bytes()))?;
+        done("incident.mmd");
+    }
+    if history.events.len() <= EVENTS_MOST {
+        directory.write("trace.json", |w| trace(history, w))?;
+        done("trace.json");
+    }
+
+    let mut table = InvariantTable::run(result);
+    table.diagram = incident.as_ref().map(|it| it.mermaid.clone());
     directory.write("junit.xml", |w| made(w, &table.junit()))?;
     done("junit.xml");
     directory.write("summary.md", |w| w.write_all(table.markdown().as_bytes()))?;
@@ -65,11 +85,32 @@ pub fn write_all(
     files.extend(["report.html", "manifest.json"].map(str::to_owned));
     let charts = drawing.as_deref().ok().zip(narrow.as_deref().ok());
     let chart = charts.map(|(wide, narrow)| html::Chart { wide, narrow });
-    let page = html::page(result, chart, &files);
+    let incident = incident.as_ref().map(|it| html::Chart { wide: &it.wide, narrow: &it.narrow });
+    let page = html::page(result, incident, chart, &files);
     directory.write("report.html", |w| w.write_all(page.as_bytes()))?;
     let manifest = Manifest { format: FORMAT.to_owned(), files: files.clone(), ..manifest.clone() };
     directory.write("manifest.json", |w| json(w, &manifest))?;
     Ok(files)
+}
+
+/// What is drawn of an incident.
+struct Pictures<'a> {
+    chart: IncidentChart<'a>,
+    wide: String,
+    narrow: String,
+    mermaid: String,
+}
+
+impl<'a> Pictures<'a> {
+    fn of(layout: &'a IncidentLayout) -> Result<Self, ChartError> {
+        let chart = IncidentChart::wide(layout)?;
+        let (wide, narrow) = (chart::svg(&chart)?, chart::svg(&IncidentChart::narrow(layout)?)?);
+        Ok(Self { chart, wide, narrow, mermaid: mermaid(layout) })
+    }
+}
+
+fn unwritten(directory: &RunDirectory, name: &str, error: ChartError) -> WriteError {
+    WriteError::Write(directory.path().join(name), io::Error::other(error))
 }
 
 /// Writes a text, if there is one.
@@ -88,12 +129,16 @@ mod tests {
     use crate::support;
     use std::fs;
 
-    const FILES: [&str; 9] = [
+    const FILES: [&str; 13] = [
         "result.json",
         "history.jsonl",
         "latency.hlog",
         "latency.svg",
         "latency.png",
+        "incident.svg",
+        "incident.png",
+        "incident.mmd",
+        "trace.json",
         "junit.xml",
         "summary.md",
         "report.html",
@@ -124,7 +169,46 @@ mod tests {
         assert_eq!((back.seed, back.files), (u64::MAX, files));
         assert!(read("latency.svg").starts_with(b"<svg "));
         assert!(read("latency.png").starts_with(b"\x89PNG"));
-        assert!(read("report.html").starts_with(b"<!DOCTYPE html>"));
+        assert!(read("incident.svg").starts_with(b"<svg "));
+        assert!(read("incident.png").starts_with(b"\x89PNG"));
+        let diagram = String::from_utf8(read("incident.mmd")).unwrap();
+        let page = String::from_utf8(read("summary.md")).unwrap();
+        assert!(page.contains(&format!("\n```mermaid\n{diagram}```\n")), "{page}");
+        let page = String::from_utf8(read("report.html")).unwrap();
+        assert!(page.starts_with("<!DOCTYPE html>"));
+        let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+        let order =
+            [">violated<", "Timeline</h2>", "What went wrong</h2>", "Verdicts</h2>"].map(place);
+        assert!(order.is_sorted(), "{order:?}");
+    }
+
+    #[test]
+    fn a_run_that_held_has_no_picture_and_a_very_long_one_no_trace() {
+        let mut history = support::bonus_pool();
+        for events in [EVENTS_MOST, EVENTS_MOST + 1] {
+            let last = history.events.last().copied().unwrap();
+            let note =
+                history::Event { op: 0, acquisition: 0, what: history::What::Probe(-2), ..last };
+            history.events.resize(events, note);
+            let result = support::result(
+                &history,
+                vec![support::held("ownership", history::verdict::Level::Key)],
+            );
+            let out = tempfile::tempdir().unwrap();
+            let directory =
+                RunDirectory::create(out.path(), "pool", "20261121T061500Z", 7).unwrap();
+            let (latencies, manifest) = (Latencies::of(&history), Manifest::default());
+            let files =
+                write_all(&directory, &result, &history, &latencies, &manifest, &[]).unwrap();
+            assert!(!files.iter().any(|it| it.starts_with("incident")), "{files:?}");
+            assert_eq!(
+                files.contains(&"trace.json".to_owned()),
+                events == EVENTS_MOST,
+                "{files:?}"
+            );
+            let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
+            assert!(!page.contains("Timeline</h2>"));
+        }
     }
 
     #[test]

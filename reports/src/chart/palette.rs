@@ -20,9 +20,14 @@ pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 pub(crate) const MET: RGBColor = RGBColor(0xdd, 0xf1, 0xe1);
 pub(crate) const MET_INK: RGBColor = RGBColor(0x17, 0x65, 0x3b);
 
+/// Harm, and where two hold at once.
+pub(crate) const HARM: RGBColor = RGBColor(0xb4, 0x14, 0x2d);
+/// Where nobody gets on.
+pub(crate) const STALL: RGBColor = RGBColor(0xb8, 0x86, 0x00);
+
 /// What becomes of each colour on a dark page: the card's own colour, inks that are light, and lines
 /// bright enough for it.
-const NIGHT: [(RGBColor, &str); 14] = [
+const NIGHT: [(RGBColor, &str); 16] = [
     (WHITE, "#1c2026"),
     (INK, "#e6e9ed"),
     (FAINT_INK, "#a0a8b4"),
@@ -30,6 +35,8 @@ const NIGHT: [(RGBColor, &str); 14] = [
     (GRID, "#343a43"),
     (MET_INK, "#8fdcae"),
     (MET, "#163825"),
+    (HARM, "#ff7b86"),
+    (STALL, "#e0b84a"),
     (LINES[0].0, "#4fa8e0"),
     (LINES[1].0, "#ff8f4a"),
     (LINES[2].0, "#33c79d"),
@@ -80,6 +87,12 @@ impl Marker {
         let at = |angle: f64| (x + radius * size * angle.cos(), y + radius * size * angle.sin());
         (0..corners).map(|corner| at(angle(corner))).collect()
     }
+}
+
+/// The colour of the client in the lane of this number: those that look like harm come last.
+pub(crate) fn lane(number: usize) -> RGBColor {
+    const ORDER: [usize; 7] = [0, 4, 2, 3, 5, 6, 1];
+    LINES[ORDER[number % ORDER.len()]].0
 }
 
 /// The colour and mark of the line of this number.

@@ -78,6 +78,18 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
         self.area.draw(&Polygon::new(corners, colour.filled())).map_err(ChartError::from_display)
     }
 
+    /// The same, so that what lies below shows through: 1 is opaque.
+    pub(crate) fn tint(
+        &self,
+        corners: &[(f64, f64)],
+        colour: RGBColor,
+        opacity: f64,
+    ) -> Result<(), ChartError> {
+        let corners: Vec<(i32, i32)> = corners.iter().map(|&corner| self.pixel(corner)).collect();
+        let style = colour.mix(opacity).filled();
+        self.area.draw(&Polygon::new(corners, style)).map_err(ChartError::from_display)
+    }
+
     /// A text whose baseline begins, is centred or ends at this point.
     pub(crate) fn text(
         &self,

@@ -66,10 +66,11 @@ pub fn svg(painting: &impl Drawing) -> Result<String, ChartError> {
 /// Where the file cannot be written in full.
 pub fn png(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
     let scale = PNG_SCALE * SMOOTHING;
-    let large = (SIZE.0 * scale, SIZE.1 * scale);
+    let (width, height) = painting.size();
+    let large = (width * scale, height * scale);
     let mut pixels = vec![0; large.0 as usize * large.1 as usize * CHANNELS];
     draw(BitMapBackend::with_buffer(&mut pixels, large), scale, BITMAP, painting)?;
-    let size = (SIZE.0 * PNG_SCALE, SIZE.1 * PNG_SCALE);
+    let size = (width * PNG_SCALE, height * PNG_SCALE);
     let small = smooth(&pixels, large.0 as usize);
     let mut file = BitMapBackend::new(path, size);
     file.blit_bitmap((0, 0), size, &small).map_err(ChartError::from_display)?;

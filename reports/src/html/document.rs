@@ -52,7 +52,8 @@ h1 .badge { vertical-align: .2em; margin-left: .4rem; }
 h2 { margin: 0 0 .8rem; font-size: 1.2rem; line-height: 1.3; }
 h3 { margin: 0 0 .4rem; font-size: 1.02rem; }
 p { margin: 0 0 .8rem; }
-.lead { margin: .5rem 0 1.5rem; color: var(--faint); overflow-wrap: anywhere; }
+.summary { display: flex; flex-wrap: wrap; gap: .4rem 1.4rem; margin: 0 0 1.5rem; }
+.lead { margin: .5rem 0 .8rem; color: var(--faint); overflow-wrap: anywhere; }
 section {
   margin-top: 1.25rem; padding: 1.25rem 1.4rem; background: var(--card);
   border: 1px solid var(--rule); border-radius: .6rem;
@@ -99,7 +100,7 @@ summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
 figure { margin: 0 0 1.2rem; padding: .5rem; border: 1px solid var(--rule); border-radius: .4rem; }
 figure svg { display: block; width: 100%; height: auto; }
 figure.scroll svg { min-width: 48rem; }
-figure.narrow { display: none; max-width: 28rem; }
+figure.narrow { display: none; max-width: 28rem; padding: 0; border: 0; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.4rem; margin: 0; }
 dt { color: var(--faint); }
 dd { margin: 0; overflow-wrap: anywhere; }

@@ -1,7 +1,9 @@
 //! The page as a whole.
 //!
-//! Invariant: verdict first, then why, then figures, then how to do it again.
+//! Invariant: verdict first, then the picture of what went wrong, then its story, then what was checked, then figures, then
+//! how to do it again.
 
+use history::verdict::Level;
 use maud::{Markup, PreEscaped, html};
 use scenarios::result::{RunResult, ServerFacts};
 
@@ -11,7 +13,7 @@ use super::verdicts::{badge, levels, stories};
 use crate::format::{counted, plain};
 use crate::terminal::INTERRUPTED;
 
-/// The chart of a page, for each width that it may have.
+/// A drawing of a page, for each width that it may have.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart<'a> {
     /// For a screen.
@@ -20,16 +22,24 @@ pub struct Chart<'a> {
     pub narrow: &'a str,
 }
 
-/// The page of a run: its result, its chart, and the files beside it.
-pub fn page(result: &RunResult, chart: Option<Chart<'_>>, files: &[String]) -> String {
+/// The page of a run: its result, the picture of what went wrong, its chart, and the files beside it.
+pub fn page(
+    result: &RunResult,
+    incident: Option<Chart<'_>>,
+    chart: Option<Chart<'_>>,
+    files: &[String],
+) -> String {
     let scenario = plain(&result.scenario);
     let title = format!("{scenario}: {} — picklock", result.verdict.name());
     let body = html! {
         header {
             h1 { (scenario) " " (badge(result.verdict)) }
             p.lead { (lead(result)) }
+            p.summary {
+                @for level in Level::ALL { span { (level.name()) " " (badge(result.level(level))) } }
+            }
         }
-        main { (sections(result, chart, files)) }
+        main { (sections(result, incident, chart, files)) }
     };
     document(&title, &body)
 }
@@ -40,16 +50,27 @@ fn lead(result: &RunResult) -> String {
     plain(&format!("{clients}, lock {lock}, world {world}, seed {seed}")).into_owned()
 }
 
-fn sections(result: &RunResult, chart: Option<Chart<'_>>, files: &[String]) -> Markup {
+fn sections(
+    result: &RunResult,
+    incident: Option<Chart<'_>>,
+    chart: Option<Chart<'_>>,
+    files: &[String],
+) -> Markup {
     html! {
         @if !result.complete {
             section.alert { strong { "Interrupted: " } (INTERRUPTED) "." }
         }
+        @if let Some(incident) = incident {
+            section {
+                h2 { "Timeline" }
+                (drawing(incident))
+            }
+        }
+        (stories(result))
         section {
             h2 { "Verdicts" }
             div.scroll tabindex="0" role="region" aria-label="Verdicts by level" { (levels(result)) }
         }
-        (stories(result))
         @if !result.remarks.is_empty() {
             section {
                 h2 { "Remarks" }
@@ -58,10 +79,7 @@ fn sections(result: &RunResult, chart: Option<Chart<'_>>, files: &[String]) -> M
         }
         section {
             h2 { "Latency" }
-            @if let Some(chart) = chart {
-                figure.wide { (PreEscaped(chart.wide)) }
-                figure.narrow { (PreEscaped(chart.narrow)) }
-            }
+            @if let Some(chart) = chart { (drawing(chart)) }
             (latencies(&result.stats.latencies))
         }
         section {
@@ -78,6 +96,13 @@ fn sections(result: &RunResult, chart: Option<Chart<'_>>, files: &[String]) -> M
             pre { (plain(&result.replay)) }
         }
         (beside(files))
+    }
+}
+
+fn drawing(chart: Chart<'_>) -> Markup {
+    html! {
+        figure.wide { (PreEscaped(chart.wide)) }
+        figure.narrow { (PreEscaped(chart.narrow)) }
     }
 }
 

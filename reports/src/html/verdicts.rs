@@ -1,12 +1,14 @@
 //! Verdicts and stories on the page.
 //!
-//! Invariant: a verdict is a word in a badge; its colour only repeats it.
+//! Invariant: a verdict is a word in a badge; its colour only repeats it. What several invariants say of one incident is
+//! told once.
 
-use history::verdict::{Level, Outcome, Witness, WitnessStep};
+use history::verdict::{Level, Outcome, WitnessStep};
 use maud::{Markup, html};
 use scenarios::result::{Invariant, RunResult};
 
 use crate::format::{count, plain, told};
+use crate::incident::group::{FindingGroup, groups};
 
 /// A verdict in its badge.
 pub(super) fn badge(outcome: Outcome) -> Markup {
@@ -61,35 +63,38 @@ fn of_level(result: &RunResult, level: Level) -> Markup {
 
 /// Every violation as a story; nothing where there is none.
 pub(super) fn stories(result: &RunResult) -> Markup {
-    let violations: Vec<(&Invariant, &Witness)> =
-        result.invariants.iter().filter_map(|it| Some((it, it.witness.as_ref()?))).collect();
+    let incidents = groups(&result.invariants);
     html! {
-        @if !violations.is_empty() {
+        @if !incidents.is_empty() {
             section {
                 h2 { "What went wrong" }
-                @for (invariant, witness) in violations { (story(invariant, witness)) }
+                @for incident in incidents { (story(&incident)) }
             }
         }
     }
 }
 
-fn story(invariant: &Invariant, witness: &Witness) -> Markup {
+/// An incident: each invariant that it violates, and its story, told once.
+fn story(incident: &FindingGroup<'_>) -> Markup {
+    let (told, all) = (incident.story(), incident.steps());
     html! {
         article.story {
-            h3 {
-                (plain(&invariant.name))
-                @if witness.occurrences > 1 {
-                    span.faint { " — the first of " (count(witness.occurrences)) }
+            @for (invariant, witness) in &incident.findings {
+                h3 {
+                    (invariant.level.name()) ": " (plain(&invariant.name))
+                    @if witness.occurrences > 1 {
+                        span.faint { " — the first of " (count(witness.occurrences)) }
+                    }
                 }
+                p { (plain(&witness.summary)) }
             }
-            p { (plain(&witness.summary)) }
-            @if !witness.short_story().is_empty() {
-                (table(witness.short_story(), "What happened, step by step", true))
+            @if !told.is_empty() {
+                (table(&told, "What happened, step by step", true))
             }
-            @if witness.steps.len() > witness.short_story().len() {
+            @if all.len() > told.len() {
                 details {
                     summary { "All that they did" }
-                    (table(&witness.steps, "All that those concerned did", false))
+                    (table(&all, "All that those concerned did", false))
                 }
             }
         }

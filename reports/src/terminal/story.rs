@@ -1,6 +1,6 @@
-//! A violation told as a story.
+//! An incident told as a story.
 //!
-//! Invariant: times count from the beginning of the run, as in history.jsonl, so that every step can
+//! Invariant: it is told once, below each invariant that it violates; times count from the beginning of the run, as in history.jsonl, so that every step can
 //! be looked up there; two steps at different times never show the same time.
 
 use history::verdict::{Witness, WitnessStep};
@@ -9,23 +9,31 @@ use scenarios::result::Invariant;
 use super::colour::Emphasis;
 use super::{Style, Verbosity};
 use crate::format::{count, plain, told};
+use crate::incident::group::FindingGroup;
 
-/// The story of this violation.
-pub(super) fn tell(invariant: &Invariant, witness: &Witness, style: Style) -> String {
+/// The story of this incident.
+pub(super) fn tell(incident: &FindingGroup<'_>, style: Style) -> String {
+    let findings = incident.findings.iter();
+    let mut text: String = findings.map(|(it, witness)| headline(it, witness, style)).collect();
+    let (told, all) = (incident.story(), incident.steps());
+    // Its lines are numbered, so that they can be spoken of.
+    text.push_str(&table(&told, style, |place| format!("{:>4}. ", place + 1)));
+    if style.verbosity >= Verbosity::Verbose && all.len() > told.len() {
+        text.push_str("  all that they did:\n");
+        text.push_str(&table(&all, style, |_| " ".repeat(4)));
+    }
+    text
+}
+
+/// What is violated, and by what.
+fn headline(invariant: &Invariant, witness: &Witness, style: Style) -> String {
     let title = format!("{} violated: {}", invariant.level.name(), plain(&invariant.name));
     let which = match witness.occurrences {
         0 | 1 => String::new(),
         many => format!(", the first of {}", count(many)),
     };
     let summary = style.wrap(&plain(&witness.summary), 2);
-    let mut text = format!("{}{which}\n  {summary}\n", style.ink(Emphasis::Red, &title));
-    // Its lines are numbered, so that they can be spoken of.
-    text.push_str(&table(witness.short_story(), style, |place| format!("{:>4}. ", place + 1)));
-    if style.verbosity >= Verbosity::Verbose && witness.steps.len() > witness.short_story().len() {
-        text.push_str("  all that they did:\n");
-        text.push_str(&table(&witness.steps, style, |_| " ".repeat(4)));
-    }
-    text
+    format!("{}{which}\n  {summary}\n", style.ink(Emphasis::Red, &title))
 }
 
 fn table(steps: &[WitnessStep], style: Style, before: impl Fn(usize) -> String) -> String {

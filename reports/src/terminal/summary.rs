@@ -10,6 +10,7 @@ use scenarios::result::{RunResult, ServerFacts};
 use super::colour::Emphasis;
 use super::{Style, Verbosity, figures, story, verdicts};
 use crate::format::{counted, plain};
+use crate::incident::group::groups;
 
 /// The summary of a run, ending with a line break.
 pub fn summary(result: &RunResult, style: Style) -> String {
@@ -20,11 +21,7 @@ pub fn summary(result: &RunResult, style: Style) -> String {
         return blocks.remove(0);
     }
     blocks.push(verdicts::table(result, style));
-    for invariant in &result.invariants {
-        if let Some(witness) = &invariant.witness {
-            blocks.push(story::tell(invariant, witness, style));
-        }
-    }
+    blocks.extend(groups(&result.invariants).iter().map(|incident| story::tell(incident, style)));
     blocks.push(figures::latencies(&result.stats.latencies, style));
     blocks.push(figures::counts(result, style));
     blocks.push(remarks(result, style));

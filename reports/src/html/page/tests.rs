@@ -25,7 +25,7 @@ fn chart(drawing: &str) -> Option<Chart<'_>> {
 #[test]
 fn the_page_says_everything() {
     let files = ["result.json", "report.html", "server.log"].map(str::to_owned);
-    let page = page(&result(), None, &files);
+    let page = page(&result(), None, None, &files);
     for part in [
         "<html lang=\"en\">",
         "<title>bonus-pool: violated — picklock</title>",
@@ -76,7 +76,7 @@ fn every_text_is_escaped() {
     witness.steps[0].text = bad.to_owned();
     let (none, head) = (Latencies::default(), Head { scenario: bad.to_owned(), ..Head::default() });
     let drawing = svg(&LatencyChart::wide(&none, &head)).unwrap();
-    let page = page(&result, chart(&drawing), &[bad.to_owned(), "javascript:x".to_owned()]);
+    let page = page(&result, None, chart(&drawing), &[bad.to_owned(), "javascript:x".to_owned()]);
     assert!(!page.contains("<script") && !page.contains('\u{1b}'));
     assert!(page.contains("href=\"./javascript%3Ax\""));
 }
@@ -85,7 +85,7 @@ fn every_text_is_escaped() {
 fn nothing_is_fetched() {
     let history = support::bonus_pool();
     let drawing = svg(&LatencyChart::wide(&Latencies::of(&history), &history.head)).unwrap();
-    let page = page(&result(), chart(&drawing), &[]);
+    let page = page(&result(), None, chart(&drawing), &[]);
     for word in ["<script", "<link", "@import", "url(", " src=", "<iframe", "<object"] {
         assert!(!page.contains(word), "{word}");
     }
@@ -98,7 +98,7 @@ fn nothing_is_fetched() {
 fn an_interrupted_and_an_empty_run_have_a_page() {
     let history = history::History::new(support::head());
     let empty = RunResult { complete: false, ..support::result(&history, Vec::new()) };
-    let page = page(&empty, None, &[]);
+    let page = page(&empty, None, None, &[]);
     assert!(page.contains("Interrupted: ") && page.contains("cut short"));
     assert!(!page.contains("What went wrong") && !page.contains("Remarks"));
 }

@@ -90,6 +90,21 @@ belief violated: mutual-exclusion, the first of 2
 }
 
 #[test]
+fn what_violates_two_invariants_is_told_once() {
+    let owned = Invariant { name: "ownership".to_owned(), level: Level::Key, ..support::overlap() };
+    let text = summary(&result(vec![owned, support::overlap()]), PLAIN);
+    let told = "\
+key violated: ownership, the first of 2
+  clients 3 and 7 both believed to hold the lock, for 41.882 ms
+belief violated: mutual-exclusion, the first of 2
+  clients 3 and 7 both believed to hold the lock, for 41.882 ms
+   1.  12.345 ms  client 3  acquired the lock, valid until 512.345 ms
+";
+    assert!(text.contains(told), "{text}");
+    assert_eq!(text.matches("read prize 7, still believing").count(), 1, "{text}");
+}
+
+#[test]
 fn an_interrupted_run_says_so() {
     let reason = "the run was interrupted";
     let because = support::because("ownership", Level::Key, Outcome::Inconclusive, reason);

@@ -1,0 +1,37 @@
+//! An incident as a picture: who held the lock's key, what each client did, and which messages went between them.
+//!
+//! Invariant: one layout serves SVG, PNG and Mermaid; it follows from the history and the witnesses alone, and says in words
+//! whatever a colour says.
+
+mod bands;
+mod build;
+mod client_lane;
+mod exchange;
+mod facts;
+mod frame;
+pub(crate) mod group;
+mod key;
+mod key_lane;
+mod label_rows;
+mod layout;
+mod legend;
+mod mermaid;
+mod message;
+mod painting;
+mod resource;
+mod scale;
+mod settle;
+mod shapes;
+mod texts;
+mod ticks;
+mod trace;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use layout::IncidentLayout;
+pub(crate) use mermaid::mermaid;
+pub(crate) use painting::IncidentChart;
+pub(crate) use trace::{EVENTS_MOST, trace};

@@ -1,0 +1,75 @@
+//! From a history and its findings to what is drawn of the incident that says most.
+//!
+//! Invariant: what others did to the key meanwhile is drawn in the key's lane, without lanes of their own.
+
+use history::History;
+use history::verdict::Level;
+use scenarios::result::RunResult;
+
+use super::bands::bands;
+use super::client_lane;
+use super::facts::{IncidentFacts, text};
+use super::group::{groups, most_telling};
+use super::key_lane;
+use super::layout::{IncidentLane, IncidentLayout, LANES_MOST};
+use super::message;
+use crate::format::counted;
+
+impl IncidentLayout {
+    /// The first incident of a run; none if nothing was violated.
+    pub(crate) fn of(history: &History, result: &RunResult) -> Option<Self> {
+        let groups = groups(&result.invariants);
+        let group = most_telling(&groups)?;
+        let (first, witness) = group.first()?;
+        let mut facts = IncidentFacts::of(history, group)?;
+        let mut notes = Vec::new();
+        let keys = key_lane::owners(&facts, &mut notes);
+        if group.findings.iter().all(|(it, _)| it.level == Level::Progress) {
+            facts.add_waiting();
+        }
+        facts.keep_clients(LANES_MOST - keys.len(), &mut notes);
+
+        let mut lanes: Vec<IncidentLane> =
+            keys.iter().map(|owner| key_lane::lane(&facts, *owner)).collect();
+        let (mut of_clients, mut holds) = (Vec::new(), Vec::new());
+        for &client in &facts.clients {
+            let (lane, held) = client_lane::lane(&facts, client);
+            of_clients.push((facts.first_ns(client, &lane), lane));
+            holds.extend(held);
+        }
+        // From above to below in the order in which they had the lock.
+        of_clients.sort_by_key(|it| it.0);
+        lanes.extend(of_clients.into_iter().map(|it| it.1));
+        let messages = message::messages(&facts, &keys, &mut notes);
+        let bands = bands(&facts, group, &holds);
+        if messages.iter().any(|it| it.answered_ns.is_some()) {
+            notes.push("When the server acted is estimated between request and reply.".to_owned());
+        }
+        // A sum over the whole run, such as how many updates were lost, is no incident.
+        let others = groups.iter().filter(|it| it.has_clients()).count().saturating_sub(1);
+        if others > 0 {
+            let others = counted(others as u64, "other incident", "other incidents");
+            notes.push(format!("{others} of this run not drawn."));
+        }
+        let also = group.findings.iter().skip(1);
+        let also = also.filter(|(_, it)| it.summary != witness.summary);
+        let also = also.map(|(it, witness)| format!("{}: {}", it.level.name(), witness.summary));
+        let RunResult { scenario, lock, world, seed, .. } = result;
+        let layout = Self {
+            title: text(&witness.summary),
+            also: also.map(|it| text(&it)).collect(),
+            run: text(&format!(
+                "{} violated in scenario {scenario}, lock {lock}, world {world}, seed {seed}",
+                first.level.name()
+            )),
+            from_ns: facts.from_ns,
+            until_ns: facts.until_ns,
+            lanes,
+            messages,
+            bands,
+            notes,
+        };
+        let is_empty = layout.lanes.iter().all(|it| it.bars.is_empty() && it.marks.is_empty());
+        (!is_empty).then_some(layout)
+    }
+}

@@ -1,0 +1,207 @@
+//! Commands as two messages: a request, and a reply. What became of each, and when the server acted.
+//!
+//! Invariant: when a command was sent and answered stands in the history. When the server carried it out does not: that
+//! is estimated between the two, and only pictures may depend on it.
+
+use history::fault::Fault;
+use history::{Answer, Event, History, Intent, Text, Touch, What};
+
+/// A fault that strikes a message is looked for among so many of its client's last commands.
+const LOOKED_BACK: usize = 32;
+/// What a message takes if no command was ever answered.
+const USUAL_NS: u64 = 200_000;
+
+/// A command: its request and its reply.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Exchange {
+    /// Its number in the history.
+    pub(crate) op: u32,
+    pub(crate) client: u32,
+    pub(crate) acquisition: u32,
+    pub(crate) node: u16,
+    pub(crate) name: Text,
+    pub(crate) key: Text,
+    pub(crate) intent: Intent,
+    pub(crate) sent_ns: u64,
+    /// When and how it ended for its client; none if nothing more was heard.
+    pub(crate) end: Option<(u64, ExchangeEnd)>,
+    pub(crate) request: Delivery,
+    pub(crate) reply: Delivery,
+    /// Whether a fault held its request up for a time that nobody wrote down.
+    pub(crate) is_held_up: bool,
+    /// The command that had written what this one found, or 0.
+    pub(crate) found: u32,
+    /// When the server carried it out, or would have: an estimate.
+    pub(crate) done_ns: u64,
+}
+
+/// How a command ended for its client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ExchangeEnd {
+    /// It was answered, and did this to its key.
+    Answered(Touch, Answer),
+    /// The server refused it, with this error.
+    Refused(Text),
+    /// The client stopped waiting.
+    Unanswered,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It arrived in the usual time.
+    Usual,
+    /// A fault held it up.
+    Late,
+    /// A fault lost it.
+    Lost,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Exchange {
+    /// When it ended for its client, or when it was sent if it never did.
+    pub(crate) fn last_ns(&self) -> u64 {
+        self.end.map_or(self.sent_ns, |(at_ns, _)| at_ns)
+    }
+
+    /// What it did to its key, or may have done; nothing if its request was lost.
+    pub(crate) fn touch(&self) -> Touch {
+        match self.end {
+            Some((_, ExchangeEnd::Answered(touch, _))) => touch,
+            Some((_, ExchangeEnd::Refused(_))) => Touch::None,
+            _ if self.request == Delivery::Lost => Touch::None,
+            _ => self.intent.touch,
+        }
+    }
+
+    /// Whether the server certainly carried it out.
+    pub(crate) fn is_certain(&self) -> bool {
+        matches!(self.end, Some((_, ExchangeEnd::Answered(..)))) || self.reply == Delivery::Lost
+    }
+
+    /// By when it had certainly been carried out, if that is known.
+    pub(crate) fn answered_ns(&self) -> Option<u64> {
+        match self.end {
+            Some((at_ns, ExchangeEnd::Answered(..) | ExchangeEnd::Refused(_))) => Some(at_ns),
+            _ => None,
+        }
+    }
+
+    /// The latest moment at which the server can have carried it out.
+    pub(crate) fn latest_ns(&self) -> u64 {
+        self.answered_ns().unwrap_or(u64::MAX)
+    }
+
+    fn struck(&mut self, fault: Fault, at_ns: u64, for_ns: u64, usual_ns: u64) {
+        match fault {
+            Fault::LoseRequest => self.request = Delivery::Lost,
+            Fault::LoseReply => {
+                (self.request, self.reply) = (Delivery::Usual, Delivery::Lost);
+                self.done_ns = self.done_ns.min(self.sent_ns.midpoint(at_ns));
+            }
+            _ => match self.answered_ns() {
+                Some(at_ns) => {
+                    let middle_ns = self.sent_ns.midpoint(at_ns);
+                    self.request = Delivery::Late;
+                    self.done_ns = middle_ns.max(at_ns.saturating_sub(usual_ns));
+                }
+                None => {
+                    (self.request, self.is_held_up) = (Delivery::Late, for_ns == 0);
+                    self.done_ns = self.sent_ns.saturating_add(for_ns).saturating_add(usual_ns);
+                }
+            },
+        }
+    }
+}
+
+/// Every command of a history, in the order in which they were sent.
+pub(crate) fn exchanges(history: &History) -> Vec<Exchange> {
+    let mut all: Vec<Exchange> = Vec::new();
+    for event in &history.events {
+        match event.what {
+            What::Command { .. } => all.extend(sent(event)),
+            What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
+                // Numbers of operations rise.
+                if let Ok(place) = all.binary_search_by_key(&event.op, |it| it.op) {
+                    ended(&mut all[place], event);
+                }
+            }
+            _ => {}
+        }
+    }
+    let usual_ns = usual_ns(&all);
+    for it in &mut all {
+        let half_ns = it.answered_ns().map_or(usual_ns, |at_ns| (at_ns - it.sent_ns) / 2);
+        it.done_ns = it.sent_ns.saturating_add(half_ns.min(usual_ns));
+    }
+    for event in &history.events {
+        let What::Fault { fault, for_ns, .. } = event.what else { continue };
+        let is_of_message = matches!(fault, Fault::Delay | Fault::LoseRequest | Fault::LoseReply);
+        if is_of_message
+            && event.client > 0
+            && let Some(place) = struck(&all, event, fault)
+        {
+            all[place].struck(fault, event.at_ns, for_ns, usual_ns);
+        }
+    }
+    all
+}
+
+fn sent(event: &Event) -> Option<Exchange> {
+    let Event { at_ns: sent_ns, client, acquisition, op, what } = *event;
+    let What::Command { node, name, key, intent } = what else { return None };
+    let (request, reply, end, done_ns) = (Delivery::Unknown, Delivery::Unknown, None, sent_ns);
+    Some(Exchange {
+        op,
+        client,
+        acquisition,
+        node,
+        name,
+        key,
+        intent,
+        sent_ns,
+        end,
+        request,
+        reply,
+        is_held_up: false,
+        found: 0,
+        done_ns,
+    })
+}
+
+fn ended(it: &mut Exchange, event: &Event) {
+    let end = match event.what {
+        What::Answered { touch, answer, found } => {
+            it.found = found;
+            ExchangeEnd::Answered(touch, answer)
+        }
+        What::Refused(why) => ExchangeEnd::Refused(why),
+        _ => ExchangeEnd::Unanswered,
+    };
+    it.end = Some((event.at_ns, end));
+    if end != ExchangeEnd::Unanswered {
+        (it.request, it.reply) = (Delivery::Usual, Delivery::Usual);
+    }
+}
+
+/// What a message takes as a rule: half the median of all answers.
+fn usual_ns(all: &[Exchange]) -> u64 {
+    let answered = all.iter().filter_map(|it| Some(it.answered_ns()? - it.sent_ns));
+    let mut times: Vec<u64> = answered.collect();
+    let middle = times.len() / 2;
+    if times.is_empty() { USUAL_NS } else { *times.select_nth_unstable(middle).1 / 2 }
+}
+
+/// Which command a fault of messages has struck: the last that its client had sent by then; a lost message is one of a
+/// command without an answer.
+fn struck(all: &[Exchange], event: &Event, fault: Fault) -> Option<usize> {
+    let sent = all.partition_point(|it| it.sent_ns <= event.at_ns);
+    let theirs = all[..sent].iter().enumerate().rev();
+    let mut theirs = theirs.filter(|(_, it)| it.client == event.client).take(LOOKED_BACK);
+    let is_struck = |it: &Exchange| {
+        let is_open = it.end.is_none_or(|(at_ns, _)| at_ns >= event.at_ns);
+        is_open && (fault == Fault::Delay || it.answered_ns().is_none())
+    };
+    theirs.find(|(_, it)| is_struck(it)).map(|(place, _)| place)
+}

@@ -1,0 +1,135 @@
+//! What a history says of an incident, sorted out: whose it is, which time it takes, and what happened to the key.
+//!
+//! Invariant: whose incident it is, and which time it takes, is what the witnesses say.
+
+use std::collections::BTreeSet;
+
+use history::{History, What};
+
+use super::exchange::{Exchange, exchanges};
+use super::group::FindingGroup;
+use super::key::{KeyTenure, tenures};
+use super::layout::{BarKind, IncidentLane};
+use crate::format::{counted, plain};
+
+/// So many clients are drawn of a stall, if there are so many.
+const STALLED_MOST: usize = 3;
+
+/// What a history says of an incident, sorted out.
+pub(super) struct IncidentFacts<'a> {
+    pub(super) history: &'a History,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) tenures: Vec<KeyTenure>,
+    /// The acquisitions that witnesses name.
+    pub(super) acquisitions: BTreeSet<u32>,
+    /// The clients that have lanes.
+    pub(super) clients: Vec<u32>,
+    /// The commands that did the harm.
+    pub(super) accused: BTreeSet<u32>,
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
+}
+
+impl<'a> IncidentFacts<'a> {
+    pub(super) fn of(history: &'a History, group: &FindingGroup<'_>) -> Option<Self> {
+        let (from_ns, until_ns) = group.span_ns()?;
+        let witnesses = || group.findings.iter().map(|(_, witness)| *witness);
+        let mut clients: Vec<u32> = Vec::new();
+        for &client in witnesses().flat_map(|it| &it.clients) {
+            if client > 0 && !clients.contains(&client) {
+                clients.push(client);
+            }
+        }
+        let mut exchanges = exchanges(history);
+        let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
+        let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
+        let accused = witnesses().flat_map(|it| &it.accused).copied().collect();
+        let mut facts =
+            Self { history, exchanges, tenures, acquisitions, clients, accused, from_ns, until_ns };
+        facts.widen();
+        Some(facts)
+    }
+
+    /// Whether this command is one on the lock's key.
+    pub(super) fn is_of_lock(&self, it: &Exchange) -> bool {
+        let head = &self.history.head;
+        !head.is_resource(it.node) && self.history.text(it.key) == head.lock_key
+    }
+
+    /// Makes room for the commands that the story begins and ends with.
+    fn widen(&mut self) {
+        let (from_ns, until_ns) = (self.from_ns, self.until_ns);
+        let concern = self.exchanges.iter().filter(|it| {
+            let concerns =
+                self.acquisitions.contains(&it.acquisition) || self.accused.contains(&it.op);
+            concerns && self.is_of_lock(it) && it.touch() != history::Touch::None
+        });
+        let (mut first_ns, mut last_ns) = (from_ns, until_ns);
+        for it in concern {
+            if it.sent_ns < from_ns && it.last_ns() >= from_ns {
+                first_ns = first_ns.min(it.sent_ns);
+            }
+            if it.sent_ns <= until_ns && it.last_ns() > until_ns && it.is_certain() {
+                last_ns = last_ns.max(it.last_ns());
+            }
+        }
+        (self.from_ns, self.until_ns) = (first_ns, last_ns);
+    }
+
+    /// Adds clients that want the lock while nobody gets on: a stall is about them, too.
+    pub(super) fn add_waiting(&mut self) {
+        for event in &self.history.events {
+            if self.clients.len() >= STALLED_MOST || event.at_ns > self.until_ns {
+                break;
+            }
+            if event.what == What::Acquire && !self.clients.contains(&event.client) {
+                self.clients.push(event.client);
+            }
+        }
+    }
+
+    /// When this client first had the lock or its key in this picture.
+    pub(super) fn first_ns(&self, client: u32, lane: &IncidentLane) -> u64 {
+        let held = lane.bars.iter().filter(|it| it.kind == BarKind::Holds).map(|it| it.from_ns);
+        let owned =
+            self.tenures.iter().filter(|it| it.client == client && it.until_ns > self.from_ns);
+        held.chain(owned.map(|it| it.from_ns)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Leaves out the clients for which there are no lanes.
+    pub(super) fn keep_clients(&mut self, most: usize, notes: &mut Vec<String>) {
+        let left_out = self.clients.len().saturating_sub(most);
+        if left_out > 0 {
+            self.clients.truncate(most);
+            let left_out = counted(left_out as u64, "client", "clients");
+            notes.push(format!("{left_out} of the story left out."));
+        }
+    }
+
+    /// This stretch of time within the window, and whether it goes on at either end.
+    pub(super) fn within(&self, from_ns: u64, until_ns: u64) -> Option<(u64, u64, [bool; 2])> {
+        let (begins_ns, ends_ns) = (from_ns.max(self.from_ns), until_ns.min(self.until_ns));
+        let open = [from_ns < self.from_ns, until_ns > self.until_ns];
+        (begins_ns <= ends_ns && from_ns <= self.until_ns && until_ns >= self.from_ns)
+            .then_some((begins_ns, ends_ns, open))
+    }
+
+    /// Whether this moment is drawn.
+    pub(super) fn shows(&self, at_ns: u64) -> bool {
+        (self.from_ns..=self.until_ns).contains(&at_ns)
+    }
+
+    /// The next moment after this one at which a client did something.
+    pub(super) fn next_of_ns(&self, client: u32, at_ns: u64) -> Option<u64> {
+        let events = &self.history.events;
+        let behind = &events[events.partition_point(|it| it.at_ns <= at_ns)..];
+        let is_its =
+            |it: &&history::Event| it.client == client && !matches!(it.what, What::Fault { .. });
+        behind.iter().find(is_its).map(|it| it.at_ns)
+    }
+}
+
+/// A text of the run as it may stand in a picture.
+pub(super) fn text(text: &str) -> String {
+    plain(text).into_owned()
+}

@@ -1,0 +1,169 @@
+//! Which commands are drawn as messages, and in which words.
+//!
+//! Invariant: what harmed somebody, and every message that was lost or late, is drawn. Tries in vain and renewals that
+//! repeat each other are left out, which a note says.
+
+use std::collections::BTreeSet;
+
+use history::{Answer, Touch};
+
+use super::exchange::{Delivery, Exchange, ExchangeEnd};
+use super::facts::{IncidentFacts, text};
+use super::layout::{IncidentMessage, LaneOwner};
+use crate::format::counted;
+
+/// More are left out, which a note says.
+const MESSAGES_MOST: usize = 24;
+/// An error that only asks for the script to be sent once more.
+const NO_SCRIPT: &str = "NOSCRIPT";
+
+/// The messages of an incident to these lanes of the key, in the order of their sending.
+pub(super) fn messages(
+    facts: &IncidentFacts<'_>,
+    keys: &[LaneOwner],
+    notes: &mut Vec<String>,
+) -> Vec<IncidentMessage> {
+    let mut ends: BTreeSet<u32> = BTreeSet::new();
+    for tenure in &facts.tenures {
+        ends.extend(tenure.end.op().filter(|_| facts.shows(tenure.until_ns)));
+        if facts.shows(tenure.from_ns) {
+            ends.insert(tenure.op);
+        }
+    }
+    let mut chosen: Vec<(u8, &Exchange, LaneOwner)> = Vec::new();
+    let mut tried: BTreeSet<(u32, u16)> = BTreeSet::new();
+    let mut left_out = 0;
+    for it in facts.exchanges.iter().filter(|it| facts.is_of_lock(it)) {
+        let owner =
+            if keys.len() > 1 { LaneOwner::Key(Some(it.node)) } else { LaneOwner::Key(None) };
+        let concerns = facts.acquisitions.contains(&it.acquisition) || ends.contains(&it.op);
+        let is_drawn = keys.contains(&owner) && facts.clients.contains(&it.client);
+        let is_told = facts.accused.contains(&it.op) || it.request == Delivery::Late;
+        let is_shown =
+            facts.shows(it.sent_ns) && (facts.shows(it.done_ns) || is_told) && it.acquisition > 0;
+        if !is_drawn || !is_shown || !(concerns || facts.accused.contains(&it.op)) {
+            continue;
+        }
+        let rank = match rank(facts, it, &ends) {
+            Some(rank) => rank,
+            None => continue,
+        };
+        // Only the first try in vain says anything: why its client waits.
+        if rank == TRY && !tried.insert((it.acquisition, it.node)) {
+            left_out += 1;
+            continue;
+        }
+        chosen.push((rank, it, owner));
+    }
+    let mut ranks: Vec<u8> = chosen.iter().map(|it| it.0).collect();
+    ranks.sort_unstable();
+    if let Some(&most) = ranks.get(MESSAGES_MOST) {
+        let all = chosen.len();
+        chosen.retain(|it| it.0 < most || it.0 == 0);
+        left_out += all - chosen.len();
+        let all = chosen.len();
+        chosen.truncate(2 * MESSAGES_MOST);
+        left_out += all - chosen.len();
+    }
+    if left_out > 0 {
+        let commands = counted(left_out as u64, "command", "commands");
+        notes.push(format!("{commands} on the key left out: tries in vain and renewals."));
+    }
+    let drawn = chosen.into_iter().map(|(_, it, owner)| message(facts, it, owner));
+    let mut drawn: Vec<IncidentMessage> = drawn.collect();
+    for it in &mut drawn {
+        // With several servers, replies that came as usual would only hide what matters.
+        let is_usual = it.reply == Delivery::Usual && it.request != Delivery::Late;
+        it.answered_ns =
+            it.answered_ns.filter(|at_ns| facts.shows(*at_ns) && !(keys.len() > 1 && is_usual));
+    }
+    drawn
+}
+
+/// The rank of a try in vain.
+const TRY: u8 = 3;
+
+/// How well a picture can do without it: 0 is not at all; none for what belongs into no picture.
+fn rank(facts: &IncidentFacts<'_>, it: &Exchange, ends: &BTreeSet<u32>) -> Option<u8> {
+    let struck =
+        [it.request, it.reply].iter().any(|it| matches!(it, Delivery::Late | Delivery::Lost));
+    if facts.accused.contains(&it.op) || struck {
+        return Some(0);
+    }
+    match it.end {
+        Some((_, ExchangeEnd::Refused(why))) => {
+            let is_script = facts.history.text(why).starts_with(NO_SCRIPT);
+            (!is_script).then_some(2)
+        }
+        Some((_, ExchangeEnd::Answered(Touch::None, _))) => match it.intent.touch {
+            Touch::None | Touch::Unknown => None,
+            Touch::Create(_) => Some(TRY),
+            _ => Some(2),
+        },
+        Some((_, ExchangeEnd::Answered(Touch::Extend(_), _))) => Some(2),
+        Some((_, ExchangeEnd::Answered(..))) if ends.contains(&it.op) => Some(0),
+        Some((_, ExchangeEnd::Answered(..))) => Some(1),
+        _ => (it.intent.touch != Touch::None).then_some(1),
+    }
+}
+
+fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> IncidentMessage {
+    let name = text(facts.history.text(it.name));
+    let (answered_ns, answer) = match it.end {
+        Some((at_ns, ExchangeEnd::Answered(touch, answer))) => {
+            (Some(at_ns), said(facts, it.intent.touch, touch, answer))
+        }
+        Some((at_ns, ExchangeEnd::Refused(why))) => {
+            (Some(at_ns), format!("error: {}", text(facts.history.text(why))))
+        }
+        _ => (None, String::new()),
+    };
+    let did = match (it.end, it.intent.touch) {
+        (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Create(_)) => ": no",
+        (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Delete) => ": nothing deleted",
+        (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Extend(_)) => ": not extended",
+        (Some((_, ExchangeEnd::Refused(_))), _) => ": error",
+        (_, Touch::Delete) if name != "DEL" => " deletes",
+        (_, Touch::Extend(_)) => " extends",
+        (_, Touch::Overwrite(_)) => " overwrites",
+        (_, Touch::Create(_)) if !name.starts_with("SET") => " takes",
+        _ => "",
+    };
+    let fate = match (it.request, it.reply) {
+        (Delivery::Lost, _) => ", lost",
+        (Delivery::Late, _) => ", late",
+        (_, Delivery::Lost) => ", reply lost",
+        (Delivery::Unknown, _) => ", no answer",
+        _ => "",
+    };
+    IncidentMessage {
+        client: it.client,
+        key,
+        sent_ns: it.sent_ns,
+        done_ns: it.done_ns,
+        answered_ns,
+        request: it.request,
+        reply: it.reply,
+        text: format!("{name}{did}{fate}"),
+        answer,
+        harms: facts.accused.contains(&it.op),
+    }
+}
+
+/// An answer in words.
+fn said(facts: &IncidentFacts<'_>, wanted: Touch, touch: Touch, answer: Answer) -> String {
+    match (wanted, touch) {
+        (_, Touch::Create(_)) => "the key is made".to_owned(),
+        (_, Touch::Overwrite(_)) => "the key is overwritten".to_owned(),
+        (_, Touch::Delete) => "the key is deleted".to_owned(),
+        (_, Touch::Extend(_)) => "the key is extended".to_owned(),
+        (Touch::Create(_), _) => "another has it".to_owned(),
+        _ => match answer {
+            Answer::Nil => "nothing".to_owned(),
+            Answer::Ok => "OK".to_owned(),
+            Answer::Int(value) => value.to_string(),
+            Answer::Text(it) => text(facts.history.text(it)),
+            Answer::List => "a list".to_owned(),
+        },
+    }
+}
