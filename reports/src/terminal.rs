@@ -14,6 +14,7 @@ mod verdicts;
 
 pub use matrix::matrix;
 pub(crate) use summary::INTERRUPTED;
+pub use story::tell as story;
 pub use summary::{footer, summary};
 pub use sweep::{Swept, sweep};
 pub(crate) use table::table;

@@ -3,15 +3,16 @@
 //! Invariant: times count from the beginning of the run, as in history.jsonl, so that every step can
 //! be looked up there; two steps at different times never show the same time.
 
-use history::verdict::{Witness, WitnessStep};
+use history::verdict::WitnessStep;
 use scenarios::result::Invariant;
 
 use super::colour::Emphasis;
 use super::{Style, Verbosity};
 use crate::format::{count, plain, told};
 
-/// The story of this violation.
-pub(super) fn tell(invariant: &Invariant, witness: &Witness, style: Style) -> String {
+/// The story of this invariant's violation; nothing where it is not violated.
+pub fn tell(invariant: &Invariant, style: Style) -> String {
+    let Some(witness) = &invariant.witness else { return String::new() };
     let title = format!("{} violated: {}", invariant.level.name(), plain(&invariant.name));
     let which = match witness.occurrences {
         0 | 1 => String::new(),

@@ -21,9 +21,7 @@ pub fn summary(result: &RunResult, style: Style) -> String {
     }
     blocks.push(verdicts::table(result, style));
     for invariant in &result.invariants {
-        if let Some(witness) = &invariant.witness {
-            blocks.push(story::tell(invariant, witness, style));
-        }
+        blocks.push(story::tell(invariant, style));
     }
     blocks.push(figures::latencies(&result.stats.latencies, style));
     blocks.push(figures::counts(result, style));

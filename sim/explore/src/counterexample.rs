@@ -1,0 +1,100 @@
+//! A violation as people carry it: a scenario that they can read, edit, run and commit, and its story.
+//!
+//! Invariant: the scenario's text, read again, is the scenario that violates.
+
+use std::sync::Arc;
+
+use harness::world::{Run, RunError, RunRequest, World};
+use history::verdict::{Level, Witness};
+use scenarios::judge::judge;
+use scenarios::result::{Invariant, RunResult};
+use scenarios::scenario::{Expectation, Overrides, Scenario};
+
+use super::base::{Base, SEED};
+use super::search::Found;
+
+/// A violation, and the scenario that shows it.
+#[derive(Clone, Debug)]
+pub struct Counterexample {
+    /// The schedule, and what it violates.
+    pub found: Found,
+    /// The schedule as a scenario.
+    pub scenario: Scenario,
+    /// The scenario as TOML.
+    pub toml: String,
+    /// What it shows in the world in which it was found.
+    pub result: RunResult,
+}
+
+impl Counterexample {
+    /// Runs the schedule once more and tells its story. `line` is the command that has found it.
+    ///
+    /// # Errors
+    /// [`RunError::Bug`] where it does not violate what it did, or its text is no scenario.
+    pub fn of(
+        world: &mut impl World,
+        base: &Base,
+        found: Found,
+        line: &str,
+    ) -> Result<Self, RunError> {
+        let invariant = found.conviction.invariant;
+        let mut scenario = base.scenario(&found.candidate);
+        scenario.name = format!("{}-{invariant}", base.lock());
+        let request = RunRequest::new(Arc::new(scenario.clone()), SEED);
+        let run = world.run(&request)?;
+        let result = told(&run, &scenario);
+        world.recycle(run);
+        let it = Self { found, scenario, toml: String::new(), result };
+        let Some(witness) = it.witness().cloned() else {
+            return Err(RunError::Bug(format!("{invariant} is violated in one run and not in another")));
+        };
+        it.written(&witness, line)
+    }
+
+    /// What shows the violation.
+    pub fn witness(&self) -> Option<&Witness> {
+        self.invariant().and_then(|it| it.witness.as_ref())
+    }
+
+    /// The invariant that is violated.
+    pub fn invariant(&self) -> Option<&Invariant> {
+        let name = self.found.conviction.invariant;
+        self.result.invariants.iter().find(|it| it.name == name)
+    }
+
+    /// In how many steps the story is told.
+    pub fn steps(&self) -> usize {
+        self.witness().map_or(0, |witness| witness.short_story().len())
+    }
+
+    /// The same with its words, and as a text.
+    fn written(mut self, witness: &Witness, line: &str) -> Result<Self, RunError> {
+        let (lock, conviction) = (self.scenario.lock.recipe.clone(), &self.found.conviction);
+        let scenario = &mut self.scenario;
+        scenario.title = format!("{lock} violates {} ({})", conviction.invariant, conviction.level.name());
+        let step = |step: &history::verdict::WitnessStep| {
+            let who = if step.client == 0 { "the run".to_owned() } else { format!("client {}", step.client) };
+            format!("{who} {}\n", step.text)
+        };
+        let steps: String = witness.short_story().iter().map(step).collect();
+        scenario.story = format!("{}:\n{steps}", witness.summary);
+        line.clone_into(&mut scenario.source);
+        let [key, belief, effect, progress] = Level::ALL.map(|level| self.result.level(level));
+        let why = witness.summary.clone();
+        scenario.expect = vec![Expectation { locks: vec![lock], key, belief, effect, progress, why }];
+        let bug = |why: String| RunError::Bug(format!("a counterexample is no scenario: {why}"));
+        self.toml = scenario.to_toml().map_err(|error| bug(error.to_string()))?;
+        let file = format!("{}.toml", scenario.name);
+        let read = Scenario::parse(&scenario.name, &file, &self.toml, &Overrides::default());
+        let read = read.map_err(|error| bug(error.to_string()))?;
+        if read != *scenario {
+            return Err(bug("its text reads back as another".to_owned()));
+        }
+        Ok(self)
+    }
+}
+
+/// What a run shows, with its stories.
+fn told(run: &Run, scenario: &Scenario) -> RunResult {
+    judge(&run.history, run.circumstances(scenario, String::new(), Vec::new()))
+}

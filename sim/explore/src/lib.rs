@@ -1,0 +1,21 @@
+//! Counterexamples that people can carry: small worlds tried in order of size, what is found made smaller, and confirmed.
+
+mod alphabet;
+mod base;
+mod bounds;
+mod candidate;
+mod confirm;
+mod conviction;
+mod counterexample;
+mod place;
+mod search;
+mod shrink;
+
+pub use base::{Base, BaseError};
+pub use bounds::{Bounds, Size};
+pub use candidate::Candidate;
+pub use confirm::{Confirmation, compare};
+pub use conviction::Conviction;
+pub use counterexample::Counterexample;
+pub use search::{Ended, Explored, Found, Plan, Stage, search};
+pub use shrink::shrink;

@@ -1,0 +1,118 @@
+//! Locks in small worlds: each flawed recipe is convicted, and the sound ones are exhausted.
+
+use explore::{Base, Bounds, Counterexample, Ended, Explored, Found, Plan, Size, search, shrink};
+use harness::sweep::BatchProgress;
+use history::fault::Fault;
+use history::verdict::Level;
+use scenarios::recipe;
+use scenarios::scenario::{Overrides, Scenario};
+use virtual_world::VirtualWorld;
+
+const SMALLEST: Bounds = Bounds { clients: 2, rounds: 1, faults: 1 };
+
+fn base(lock: &str) -> Base {
+    Base::of_lock(lock, &mut VirtualWorld::default()).unwrap()
+}
+
+fn explored(base: &Base, bounds: Bounds, threads: usize) -> Explored {
+    let plan = Plan { bounds, threads };
+    search(VirtualWorld::default, base, &plan, &BatchProgress::default(), |_| {}).unwrap()
+}
+
+/// The nearest violation within these bounds, as small as it gets.
+fn nearest(base: &Base, bounds: Bounds) -> Counterexample {
+    let explored = explored(base, bounds, 2);
+    let found = explored.found.first().unwrap_or_else(|| panic!("{}: {explored:?}", base.lock()));
+    let mut world = VirtualWorld::default();
+    let found = shrink(&mut world, base, found).unwrap();
+    Counterexample::of(&mut world, base, found, "picklock explore").unwrap()
+}
+
+#[test]
+fn every_flawed_recipe_is_convicted_with_few_clients_faults_and_steps() {
+    for about in recipe::ALL.into_iter().filter(|about| about.flaw.is_some()) {
+        let example = nearest(&base(about.name), Bounds { clients: 3, rounds: 2, faults: 3 });
+        let found = &example.found;
+        let (clients, faults) = (found.candidate.size.clients, found.candidate.faults.len());
+        assert!(clients <= 3 && faults <= 3, "{}: {found:?}", about.name);
+        assert!((1..=12).contains(&example.steps()), "{}: {} steps", about.name, example.steps());
+    }
+}
+
+#[test]
+fn a_late_release_is_found_at_the_level_of_the_key_with_one_fault() {
+    let example = nearest(&base("del-release"), SMALLEST);
+    let found = &example.found;
+    assert_eq!((found.conviction.invariant, found.conviction.level), ("ownership", Level::Key));
+    assert_eq!(found.candidate.size, Size { clients: 2, rounds: 1 });
+    assert_eq!(found.candidate.faults.len(), 1, "{found:?}");
+    assert!(found.candidate.faults.iter().all(|it| it.kind != Fault::Crash), "who is dead deletes nothing");
+}
+
+#[test]
+fn what_needs_no_fault_is_found_without_one() {
+    let example = nearest(&base("none"), SMALLEST);
+    assert!(example.found.candidate.faults.is_empty(), "{:?}", example.found);
+}
+
+#[test]
+fn a_counterexample_read_from_its_text_violates_the_same() {
+    let base = base("get-del-release");
+    let example = nearest(&base, SMALLEST);
+    let read = Scenario::parse("x", "x.toml", &example.toml, &Overrides::default()).unwrap();
+    assert_eq!(read, example.scenario);
+    let again = scenarios::matrix::Pair::form(("x", "x.toml", &example.toml), base.lock(), false);
+    let again = std::sync::Arc::new(again.unwrap());
+    let (shown, _) = harness::matrix::shown(&mut VirtualWorld::default(), &again, 1).unwrap();
+    for (level, shown) in Level::ALL.into_iter().zip(shown) {
+        assert_eq!(again.expected(base.lock(), level), shown, "{level:?}: it expects what it shows");
+    }
+}
+
+#[test]
+fn sound_recipes_are_exhausted() {
+    for about in recipe::ALL.into_iter().filter(|about| about.is_sound()) {
+        let explored = explored(&base(about.name), SMALLEST, 2);
+        assert_eq!(explored.ended, Ended::Exhausted, "{}: {:?}", about.name, explored.found);
+        let tried: Vec<_> = explored.stages.iter().map(|it| (it.faults, it.is_whole)).collect();
+        assert_eq!(tried, [(0, true), (1, true)]);
+        assert_eq!(explored.stages[0].schedules, 1);
+        let vacuous = explored.stages[1].vacuous;
+        assert!(vacuous * 4 < explored.schedules(), "{}: places were come to", about.name);
+    }
+}
+
+#[test]
+fn what_is_found_does_not_depend_on_the_number_of_threads() {
+    let base = base("polling");
+    let shown = |threads| {
+        let explored = explored(&base, Bounds { clients: 3, ..SMALLEST }, threads);
+        let found = explored.found.into_iter().map(|it: Found| (it.candidate, it.conviction));
+        (explored.stages, found.collect::<Vec<_>>())
+    };
+    let alone = shown(1);
+    assert!(!alone.1.is_empty());
+    assert!(shown(3) == alone);
+}
+
+#[test]
+fn a_search_that_is_stopped_says_so() {
+    let progress = BatchProgress::default();
+    progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let plan = Plan { bounds: SMALLEST, threads: 1 };
+    let explored = search(VirtualWorld::default, &base("single"), &plan, &progress, |_| {}).unwrap();
+    assert_eq!((explored.ended, explored.schedules()), (Ended::Stopped, 0));
+}
+
+#[test]
+fn a_scenario_gives_its_ttl_servers_and_workload_and_none_of_its_faults() {
+    let text = scenarios::catalog::text("failover").unwrap();
+    let overrides = Overrides { lock: Some("single".to_owned()), ..Overrides::default() };
+    let scenario = Scenario::parse("failover", "failover.toml", text, &overrides).unwrap();
+    let (servers, ttl) = (scenario.topology(), scenario.lock.ttl);
+    let base = Base::of_scenario(scenario);
+    let calm = explore::Candidate::calm(Size { clients: 2, rounds: 1 });
+    let small = base.scenario(&calm);
+    assert_eq!((small.topology(), small.lock.ttl, small.clients), (servers, ttl, 2));
+    assert!(small.faults.is_empty() && small.swarm.kinds() == 0);
+}
