@@ -13,8 +13,8 @@ mod table;
 mod verdicts;
 
 pub use matrix::matrix;
-pub(crate) use summary::INTERRUPTED;
 pub use story::tell as story;
+pub(crate) use summary::INTERRUPTED;
 pub use summary::{footer, summary};
 pub use sweep::{Swept, sweep};
 pub(crate) use table::table;

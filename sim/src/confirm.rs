@@ -58,7 +58,9 @@ pub(super) fn again(
     terminal: &Terminal,
 ) -> Result<Option<(String, Confirmation)>, Failure> {
     if server.redis.is_none() && matches!(world::find(server), Err(DiscoverError::NotFound)) {
-        print::note("not confirmed: no redis-server was found on PATH; name one with --server-bin PATH");
+        print::note(
+            "not confirmed: no redis-server was found on PATH; name one with --server-bin PATH",
+        );
         return Ok(None);
     }
     let conviction = &example.found.conviction;

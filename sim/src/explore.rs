@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use explore::{Base, BaseError, Bounds, Counterexample, Explored, Plan, Stage, search, shrink};
+use explore::{Base, BaseError, Bounds, Counterexample, Explored, Plan, Stage, search};
 use harness::sweep::BatchProgress;
-use harness::world::RunError;
 use reports::directory::{Latest, RunDirectory};
 use scenarios::scenario::{Overrides, Scenario};
 
@@ -48,7 +47,9 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         written.map_err(Failure::unavailable)?;
     }
     let confirmed = match examples.first() {
-        Some(nearest) if !args.no_confirm && !interrupted => confirm::again(nearest, &args.server, terminal)?,
+        Some(nearest) if !args.no_confirm && !interrupted => {
+            confirm::again(nearest, &args.server, terminal)?
+        }
         _ => None,
     };
     let report = ExploreReport::new(&base, bounds(args), &explored, &examples, took)
@@ -138,13 +139,8 @@ fn counterexamples(
     base: &Base,
     explored: &Explored,
 ) -> Result<Vec<Counterexample>, Failure> {
-    let mut world = world::simulated(false);
     let line = line(args, base);
-    let mut small = |found| -> Result<Counterexample, RunError> {
-        let found = shrink(&mut world, base, found)?;
-        Counterexample::of(&mut world, base, found, &line)
-    };
-    explored.found.iter().map(&mut small).collect::<Result<_, _>>().map_err(run::failed)
+    Counterexample::all(&mut world::simulated(false), base, explored, &line).map_err(run::failed)
 }
 
 /// The command that finds the same.

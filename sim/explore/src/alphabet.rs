@@ -135,3 +135,84 @@ fn fault(kind: Fault, place: &Place) -> Staged {
         comes_back: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use history::fault::Trigger;
+    use scenarios::recipe::about;
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_millis(200);
+
+    fn place(sends: bool, first: bool) -> Place {
+        let at = Trigger { command: Some("SET".to_owned()), ..Trigger::default() };
+        Place { client: 2, at_any: Trigger { nth: Some(3), ..at.clone() }, at, sends, first }
+    }
+
+    fn kinds(lock: &str, place: &Place, before: &[Staged]) -> BTreeSet<Fault> {
+        let alphabet = Alphabet::of(about(lock).unwrap(), TTL);
+        alphabet.at(place, before).into_iter().map(|it| it.kind).collect()
+    }
+
+    #[test]
+    fn every_fault_stands_once_and_strikes_who_has_come_there() {
+        let all = Alphabet::of(about("single").unwrap(), TTL).at(&place(true, true), &[]);
+        for (nth, fault) in all.iter().enumerate() {
+            assert!(!all[..nth].contains(fault), "{fault:?}");
+            let of_server = fault.kind.strikes().is_server();
+            let on = if of_server { Whom::Primary } else { Whom::Client(2) };
+            let nth = if of_server { Some(3) } else { None };
+            assert_eq!((fault.on, fault.at.nth), (Some(on), nth), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn what_lasts_is_short_long_or_lasts_until_another_has_the_lock() {
+        let all = Alphabet::of(about("single").unwrap(), TTL).at(&place(true, false), &[]);
+        for (kind, times) in [(Fault::Pause, 1), (Fault::Partition, 1), (Fault::Delay, 2)] {
+            let of_kind: Vec<_> = all.iter().filter(|it| it.kind == kind).collect();
+            assert_eq!(of_kind.len(), 3 * times, "{kind:?}");
+            let lasts = |it: &&&Staged| it.lasts.map(|it| it.0);
+            let within = of_kind.iter().filter(|it| lasts(it) < Some(TTL)).count();
+            let until = of_kind.iter().filter(|it| it.until.is_some()).count();
+            assert_eq!((within, until), (times, times), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_struck_where_one_is_sent_and_clocks_drift_from_the_first_place_on() {
+        let silent = kinds("single", &place(false, true), &[]);
+        assert!(!silent.iter().any(|it| it.is_of_message()), "{silent:?}");
+        assert!(silent.contains(&Fault::Drift));
+        let sends = kinds("single", &place(true, false), &[]);
+        for kind in [Fault::LoseRequest, Fault::LoseReply, Fault::Delay, Fault::Reset] {
+            assert!(sends.contains(&kind), "{kind:?}");
+        }
+        assert!(!sends.contains(&Fault::Drift));
+    }
+
+    #[test]
+    fn a_server_ends_only_where_the_lock_assumes_that_others_remember_and_once() {
+        for (lock, ends) in [
+            ("single", None),
+            ("redlock", Some(Fault::ServerCrash)),
+            ("single-wait", Some(Fault::Failover)),
+        ] {
+            let place = place(true, false);
+            let found = kinds(lock, &place, &[]);
+            assert_eq!(found.iter().copied().find(|it| it.loses_keys()), ends, "{lock}");
+            let alphabet = Alphabet::of(about(lock).unwrap(), TTL);
+            let before: Vec<_> =
+                alphabet.at(&place, &[]).into_iter().filter(|it| it.kind.ends_server()).collect();
+            let again = kinds(lock, &place, &before);
+            assert_eq!(
+                again.iter().any(|it| it.ends_server()),
+                ends.is_some() && before.is_empty(),
+                "{lock}"
+            );
+        }
+    }
+}

@@ -11,7 +11,9 @@ use history::What;
 use history::fault::Swarm;
 use picklock::env::Phase;
 use scenarios::distribution::Distribution;
-use scenarios::scenario::{LinkPart, NetworkPart, Overrides, Scenario, ScenarioError, WorkloadPart};
+use scenarios::scenario::{
+    LinkPart, NetworkPart, Overrides, Scenario, ScenarioError, WorkloadPart,
+};
 use scenarios::span::Span;
 
 use super::bounds::Size;
@@ -59,7 +61,9 @@ impl Base {
         let mut base = Self::of_scenario(scenario);
         let long = Span(base.ttl() * 3 / 2);
         let mut longer = base.clone();
-        let WorkloadPart::Register(register) = &mut longer.scenario.workload else { return Ok(base) };
+        let WorkloadPart::Register(register) = &mut longer.scenario.workload else {
+            return Ok(base);
+        };
         register.hold = long;
         let smallest = Candidate::calm(Size { clients: 2, rounds: 1 });
         let scenario = Arc::new(longer.scenario(&smallest));

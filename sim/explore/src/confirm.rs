@@ -83,8 +83,12 @@ mod tests {
     use super::*;
 
     fn of(verdict: Verdict) -> Confirmation {
-        let other = Finding::new("mutual-exclusion", Level::Belief, Verdict::Violated(Witness::default()));
-        of_findings(("ownership", Level::Key), &[Finding::new("ownership", Level::Key, verdict), other])
+        let other =
+            Finding::new("mutual-exclusion", Level::Belief, Verdict::Violated(Witness::default()));
+        of_findings(
+            ("ownership", Level::Key),
+            &[Finding::new("ownership", Level::Key, verdict), other],
+        )
     }
 
     #[test]

@@ -11,7 +11,9 @@ use scenarios::result::{Invariant, RunResult};
 use scenarios::scenario::{Expectation, Overrides, Scenario};
 
 use super::base::{Base, SEED};
-use super::search::Found;
+use super::search::{Explored, Found};
+use super::shrink::shrink;
+use super::text::shortened;
 
 /// A violation, and the scenario that shows it.
 #[derive(Clone, Debug)]
@@ -27,6 +29,31 @@ pub struct Counterexample {
 }
 
 impl Counterexample {
+    /// One for each invariant that was found to be violated: each schedule is made as small as it gets, and the one that is
+    /// told in the fewest steps is taken. `line` is the command that has found them.
+    ///
+    /// # Errors
+    /// [`RunError`] where a schedule cannot be run.
+    pub fn all(
+        world: &mut impl World,
+        base: &Base,
+        explored: &Explored,
+        line: &str,
+    ) -> Result<Vec<Self>, RunError> {
+        let mut all: Vec<Self> = Vec::new();
+        for found in &explored.found {
+            let small = shrink(world, base, found)?;
+            let it = Self::of(world, base, small, line)?;
+            let is_same = |other: &&mut Self| other.found.conviction.is_of(&found.conviction);
+            match all.iter_mut().find(is_same) {
+                None => all.push(it),
+                Some(other) if it.measure() < other.measure() => *other = it,
+                Some(_) => {}
+            }
+        }
+        Ok(all)
+    }
+
     /// Runs the schedule once more and tells its story. `line` is the command that has found it.
     ///
     /// # Errors
@@ -46,7 +73,9 @@ impl Counterexample {
         world.recycle(run);
         let it = Self { found, scenario, toml: String::new(), result };
         let Some(witness) = it.witness().cloned() else {
-            return Err(RunError::Bug(format!("{invariant} is violated in one run and not in another")));
+            return Err(RunError::Bug(format!(
+                "{invariant} is violated in one run and not in another"
+            )));
         };
         it.written(&witness, line)
     }
@@ -67,13 +96,23 @@ impl Counterexample {
         self.witness().map_or(0, |witness| witness.short_story().len())
     }
 
+    /// How much there is to carry.
+    fn measure(&self) -> (usize, usize) {
+        (self.found.candidate.faults.len(), self.steps())
+    }
+
     /// The same with its words, and as a text.
     fn written(mut self, witness: &Witness, line: &str) -> Result<Self, RunError> {
         let (lock, conviction) = (self.scenario.lock.recipe.clone(), &self.found.conviction);
         let scenario = &mut self.scenario;
-        scenario.title = format!("{lock} violates {} ({})", conviction.invariant, conviction.level.name());
+        scenario.title =
+            format!("{lock} violates {} ({})", conviction.invariant, conviction.level.name());
         let step = |step: &history::verdict::WitnessStep| {
-            let who = if step.client == 0 { "the run".to_owned() } else { format!("client {}", step.client) };
+            let who = if step.client == 0 {
+                "the run".to_owned()
+            } else {
+                format!("client {}", step.client)
+            };
             format!("{who} {}\n", step.text)
         };
         let steps: String = witness.short_story().iter().map(step).collect();
@@ -81,15 +120,17 @@ impl Counterexample {
         line.clone_into(&mut scenario.source);
         let [key, belief, effect, progress] = Level::ALL.map(|level| self.result.level(level));
         let why = witness.summary.clone();
-        scenario.expect = vec![Expectation { locks: vec![lock], key, belief, effect, progress, why }];
+        scenario.expect =
+            vec![Expectation { locks: vec![lock], key, belief, effect, progress, why }];
         let bug = |why: String| RunError::Bug(format!("a counterexample is no scenario: {why}"));
-        self.toml = scenario.to_toml().map_err(|error| bug(error.to_string()))?;
+        let whole = scenario.to_toml().map_err(|error| bug(error.to_string()))?;
         let file = format!("{}.toml", scenario.name);
-        let read = Scenario::parse(&scenario.name, &file, &self.toml, &Overrides::default());
-        let read = read.map_err(|error| bug(error.to_string()))?;
-        if read != *scenario {
-            return Err(bug("its text reads back as another".to_owned()));
+        let read = |text: &str| Scenario::parse(&scenario.name, &file, text, &Overrides::default());
+        match read(&whole).map_err(|error| bug(error.to_string()))? {
+            same if same == *scenario => {}
+            _ => return Err(bug("its text reads back as another".to_owned())),
         }
+        self.toml = shortened(&whole, |text| read(text).is_ok_and(|it| it == *scenario));
         Ok(self)
     }
 }

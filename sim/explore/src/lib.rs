@@ -10,6 +10,7 @@ mod counterexample;
 mod place;
 mod search;
 mod shrink;
+mod text;
 
 pub use base::{Base, BaseError};
 pub use bounds::{Bounds, Size};

@@ -109,6 +109,109 @@ fn without_those_between(found: Vec<Found>) -> Vec<Found> {
         let ends = ends.entry(key(it)).or_insert((it.event, it.event));
         ends.1 = it.event;
     }
-    let is_end = |it: &Found| ends.get(&key(it)).is_some_and(|(first, last)| it.event == *first || it.event == *last);
+    let is_end = |it: &Found| {
+        ends.get(&key(it)).is_some_and(|(first, last)| it.event == *first || it.event == *last)
+    };
     found.into_iter().filter(is_end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use history::fault::Fault;
+    use history::{Head, Intent, Touch};
+    use picklock::env::Phase;
+
+    use super::*;
+
+    /// What a client does at a time; a command goes to the lock's server, or to that of the resource.
+    enum Does {
+        Phase(Phase),
+        Lock(&'static str),
+        Resource(&'static str),
+        Struck(u16),
+    }
+
+    fn history(events: &[(u64, u32, Does)]) -> History {
+        let mut history = History::new(Head { resource: Some(1), ..Head::default() });
+        let intent = Intent { touch: Touch::None, compares: false };
+        for (at_ns, client, does) in events {
+            let mut command = |node, name| {
+                let (name, key) = (history.texts.intern(name), history.texts.intern("k"));
+                What::Command { node, name, key, intent }
+            };
+            let what = match does {
+                Does::Phase(phase) => What::Phase(*phase),
+                Does::Lock(name) => command(0, name),
+                Does::Resource(name) => command(1, name),
+                Does::Struck(staged) => {
+                    let (fault, staged) = (Fault::Pause, Some(*staged));
+                    What::Fault { fault, node: None, for_ns: 0, in_hold: false, staged }
+                }
+            };
+            let event = Event { at_ns: *at_ns, client: *client, acquisition: *client, op: 0, what };
+            history.events.push(event);
+        }
+        history
+    }
+
+    /// Each place in short: whose, what, which time, and whether something is sent there.
+    fn shown(history: &History, staged: usize) -> Vec<String> {
+        let show = |place: Place| {
+            let what = place.at.phase.map(Phase::name).map(str::to_owned).or(place.at.command);
+            let (own, any) = (place.at.nth.unwrap_or(1), place.at_any.nth.unwrap_or(1));
+            let sends = if place.sends { " sends" } else { "" };
+            format!("{} {} {own}/{any}{sends}", place.client, what.unwrap())
+        };
+        places(history, staged).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn a_phase_and_the_command_that_follows_at_once_are_one_place() {
+        let history = history(&[
+            (1, 1, Does::Phase(Phase::AcquireBeforeSend)),
+            (1, 1, Does::Lock("SET")),
+            (3, 2, Does::Phase(Phase::AcquireBeforeSend)),
+            (3, 2, Does::Lock("SET")),
+            (5, 1, Does::Phase(Phase::ReleaseBeforeDelete)),
+            (6, 1, Does::Lock("DEL")),
+        ]);
+        let expected = [
+            "1 acquire.before-send 1/1 sends",
+            "2 acquire.before-send 1/2 sends",
+            "1 release.before-delete 1/1",
+            "1 DEL 1/1 sends",
+        ];
+        assert_eq!(shown(&history, 0), expected);
+    }
+
+    #[test]
+    fn commands_to_the_resource_are_counted_and_no_places() {
+        let history = history(&[(1, 1, Does::Resource("GET")), (2, 1, Does::Lock("GET"))]);
+        assert_eq!(shown(&history, 0), ["1 GET 2/2 sends"]);
+    }
+
+    #[test]
+    fn of_many_attempts_the_first_and_the_last_count() {
+        let tries = |times| {
+            let tries = (1..=times).map(|at_ns| (at_ns, 1, Does::Lock("SET")));
+            shown(&history(&tries.collect::<Vec<_>>()), 0)
+        };
+        assert_eq!(tries(1), ["1 SET 1/1 sends"]);
+        assert_eq!(tries(2), ["1 SET 1/1 sends", "1 SET 2/2 sends"]);
+        assert_eq!(tries(5), ["1 SET 1/1 sends", "1 SET 5/5 sends"]);
+    }
+
+    #[test]
+    fn only_what_comes_behind_the_last_strike_counts() {
+        let history = history(&[
+            (1, 1, Does::Lock("SET")),
+            (1, 1, Does::Struck(0)),
+            (3, 1, Does::Lock("DEL")),
+            (3, 1, Does::Struck(1)),
+            (5, 2, Does::Lock("SET")),
+        ]);
+        assert_eq!(shown(&history, 1), ["1 DEL 1/1 sends", "2 SET 1/2 sends"]);
+        assert_eq!(shown(&history, 2), ["2 SET 1/2 sends"]);
+        assert_eq!(shown(&history, 3), [""; 0], "one of three has not struck");
+    }
 }

@@ -18,6 +18,9 @@ use super::candidate::Candidate;
 use super::conviction::Conviction;
 use super::place::places;
 
+/// So many violations of one invariant are kept: some of them are told in fewer steps than others.
+const KEPT: usize = 16;
+
 /// How far to search, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -32,7 +35,8 @@ pub struct Plan {
 pub struct Explored {
     /// What was tried, in this order.
     pub stages: Vec<Stage>,
-    /// The first violation of each invariant in the stages with the fewest faults that have any, the nearest level first.
+    /// The first violations of each invariant in the stages with the fewest faults that have any, all of one size, the
+    /// nearest level first.
     pub found: Vec<Found>,
     /// How it ended.
     pub ended: Ended,
@@ -124,7 +128,6 @@ impl Explored {
         self.stages.iter().map(|it| it.schedules).sum()
     }
 
-    /// Keeps the first of each invariant.
     fn settled(mut self) -> Self {
         self.found = firsts(self.found);
         if !self.found.is_empty() {
@@ -191,11 +194,13 @@ impl Grown {
     }
 }
 
-/// The first violation of each invariant, the nearest level first.
+/// The first violations of each invariant, all of one size, the nearest level first.
 fn firsts(found: Vec<Found>) -> Vec<Found> {
     let mut firsts: Vec<Found> = Vec::new();
     for it in found {
-        if !firsts.iter().any(|first| first.conviction.is_of(&it.conviction)) {
+        let mut same = firsts.iter().filter(|first| first.conviction.is_of(&it.conviction));
+        let is_larger = same.clone().any(|first| first.candidate.size != it.candidate.size);
+        if !is_larger && same.by_ref().count() < KEPT {
             firsts.push(it);
         }
     }
@@ -288,7 +293,8 @@ impl<W: World> Grower<'_, W> {
         self.progress.done.fetch_add(1, Ordering::Relaxed);
         if convictions.is_empty() {
             // Behind a fault that has struck nobody comes only what comes without it.
-            let missed = |it: &Finding| matches!(it.verdict, Verdict::Vacuous(Vacuous::NeverStruck(_)));
+            let missed =
+                |it: &Finding| matches!(it.verdict, Verdict::Vacuous(Vacuous::NeverStruck(_)));
             if self.keep && !findings.iter().any(missed) {
                 grown.next.push(candidate);
             }

@@ -62,12 +62,19 @@ fn smaller(candidate: &Candidate) -> Vec<Candidate> {
         fewer.remove(nth);
         Candidate { faults: fewer, ..candidate.clone() }
     }));
-    let last = |client: u32| faults.iter().any(|it| it.on == Some(history::fault::Whom::Client(client)));
+    let last =
+        |client: u32| faults.iter().any(|it| it.on == Some(history::fault::Whom::Client(client)));
     if *clients > 2 && !last(*clients) {
-        all.push(Candidate { size: Size { clients: clients - 1, rounds: *rounds }, ..candidate.clone() });
+        all.push(Candidate {
+            size: Size { clients: clients - 1, rounds: *rounds },
+            ..candidate.clone()
+        });
     }
     if *rounds > 1 {
-        all.push(Candidate { size: Size { clients: *clients, rounds: rounds - 1 }, ..candidate.clone() });
+        all.push(Candidate {
+            size: Size { clients: *clients, rounds: rounds - 1 },
+            ..candidate.clone()
+        });
     }
     for nth in places {
         all.extend(simpler(&faults[nth]).into_iter().map(|fault| {

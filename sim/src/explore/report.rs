@@ -116,8 +116,9 @@ impl ExploreReport {
     pub(super) fn text(&self, examples: &[Counterexample], terminal: &Terminal) -> String {
         let tried = format!("{} schedules in {:.1} s", count(self.schedules), self.seconds);
         let BoundsReport { clients, rounds, faults } = self.bounds;
+        let clients = if clients == 2 { "2".to_owned() } else { format!("2 to {clients}") };
         let within = format!(
-            "2 to {clients} clients, {}, {}",
+            "{clients} clients, {}, {}",
             up_to(u64::from(rounds), "round"),
             up_to(faults as u64, "fault"),
         );
@@ -130,7 +131,9 @@ impl ExploreReport {
                 nearest.steps()
             ),
             ("exhausted", None) => {
-                format!("verdict: exhausted: {tried}, none violates anything\nbounds: {within}\n{NOT_TRIED}")
+                format!(
+                    "verdict: exhausted: {tried}, none violates anything\nbounds: {within}\n{NOT_TRIED}"
+                )
             }
             _ => format!(
                 "verdict: inconclusive: {tried}, none violates anything, and the budget ran out before the bounds \
@@ -145,7 +148,10 @@ impl ExploreReport {
         for (nth, (it, example)) in self.counterexamples.iter().zip(examples).enumerate() {
             match example.invariant().filter(|_| nth == 0) {
                 Some(invariant) => text += &reports::terminal::story(invariant, style(terminal)),
-                None => text += &format!("also {} violated: {}, in {}\n", it.level, it.invariant, it.file),
+                None => {
+                    text +=
+                        &format!("also {} violated: {}, in {}\n", it.level, it.invariant, it.file)
+                }
             }
         }
         text += &verdict;
@@ -196,7 +202,16 @@ fn up_to(most: u64, what: &str) -> String {
 fn stage_report(stage: &Stage) -> StageReport {
     let Stage { size, faults, schedules, violating, undecided, vacuous, is_whole } = *stage;
     let (clients, rounds) = (size.clients, size.rounds);
-    StageReport { clients, rounds, faults, schedules, violating, undecided, vacuous, whole: is_whole }
+    StageReport {
+        clients,
+        rounds,
+        faults,
+        schedules,
+        violating,
+        undecided,
+        vacuous,
+        whole: is_whole,
+    }
 }
 
 fn example_report(example: &Counterexample) -> ExampleReport {
