@@ -60,3 +60,53 @@ fn roles(witness: &Witness, faults: &[Staged]) -> Vec<Role> {
     };
     witness.clients.iter().map(role).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use history::fault::{Fault, Trigger};
+
+    use super::*;
+
+    fn finding(level: Level, clients: &[u32]) -> Finding {
+        let witness = Witness { clients: clients.to_vec(), ..Witness::default() };
+        Finding::new("ownership", level, Verdict::Violated(witness))
+    }
+
+    fn crash(client: u32) -> Staged {
+        Staged {
+            kind: Fault::Crash,
+            on: Some(Whom::Client(client)),
+            at: Trigger::default(),
+            lasts: None,
+            until: None,
+            by: None,
+            ppm: None,
+            ways: None,
+            to: None,
+            loses_hold: false,
+            error: None,
+            comes_back: None,
+        }
+    }
+
+    fn one(clients: &[u32], faults: &[Staged]) -> Conviction {
+        Conviction::all(&[finding(Level::Key, clients)], faults).remove(0)
+    }
+
+    #[test]
+    fn roles_are_the_same_whatever_the_clients_are_called() {
+        assert_eq!(one(&[1, 2], &[crash(1)]), one(&[3, 1], &[crash(3)]));
+        assert_ne!(one(&[1, 2], &[crash(1)]), one(&[1, 2], &[crash(2)]), "another is struck");
+        assert_ne!(one(&[1, 2], &[]), one(&[1, 1], &[]), "one client does it to itself");
+        assert_ne!(one(&[1, 2], &[]), one(&[1, 2, 3], &[]));
+        assert!(one(&[1, 2], &[]).is_of(&one(&[1, 1], &[crash(1)])), "it is the same invariant");
+    }
+
+    #[test]
+    fn only_what_is_violated_convicts_and_the_nearest_level_comes_first() {
+        let held = Finding::new("ownership", Level::Key, Verdict::Held);
+        let all = [finding(Level::Effect, &[1]), held, finding(Level::Belief, &[1])];
+        let levels: Vec<Level> = Conviction::all(&all, &[]).iter().map(|it| it.level).collect();
+        assert_eq!(levels, [Level::Belief, Level::Effect]);
+    }
+}

@@ -67,6 +67,10 @@ impl Counterexample {
         let invariant = found.conviction.invariant;
         let mut scenario = base.scenario(&found.candidate);
         scenario.name = format!("{}-{invariant}", base.lock());
+        if found.conviction.level != Level::Progress {
+            // What is asked of progress is no part of this story.
+            (scenario.available_within, scenario.woken_within) = (None, None);
+        }
         let request = RunRequest::new(Arc::new(scenario.clone()), SEED);
         let run = world.run(&request)?;
         let result = told(&run, &scenario);
@@ -125,7 +129,8 @@ impl Counterexample {
         let bug = |why: String| RunError::Bug(format!("a counterexample is no scenario: {why}"));
         let whole = scenario.to_toml().map_err(|error| bug(error.to_string()))?;
         let file = format!("{}.toml", scenario.name);
-        let read = |text: &str| Scenario::parse(&scenario.name, &file, text, &Overrides::default());
+        // It keeps its name, whatever its file is called.
+        let read = |text: &str| Scenario::parse("", &file, text, &Overrides::default());
         match read(&whole).map_err(|error| bug(error.to_string()))? {
             same if same == *scenario => {}
             _ => return Err(bug("its text reads back as another".to_owned())),

@@ -19,7 +19,7 @@ use super::conviction::Conviction;
 use super::place::places;
 
 /// So many violations of one invariant are kept: some of them are told in fewer steps than others.
-const KEPT: usize = 16;
+const KEPT: usize = 32;
 
 /// How far to search, and how.
 #[derive(Clone, Copy, Debug)]

@@ -13,13 +13,22 @@ pub(crate) fn shortened(text: &str, says_the_same: impl Fn(&str) -> bool) -> Str
     let inlined = inlined(text);
     let mut lines: Vec<&str> =
         if says_the_same(&inlined) { inlined.lines() } else { text.lines() }.collect();
-    // From the end, so that a table is empty when its head comes up.
-    for nth in (0..lines.len()).rev().filter(|nth| !lines[*nth].is_empty()).collect::<Vec<_>>() {
-        let line = std::mem::take(&mut lines[nth]);
+    let count = lines.len();
+    let heads: Vec<usize> = (0..count).filter(|nth| lines[*nth].starts_with('[')).collect();
+    let mut without = |places: std::ops::Range<usize>| {
+        let taken: Vec<&str> = lines[places.clone()].to_vec();
+        lines[places.clone()].fill("");
         if !says_the_same(&lines.join("\n")) {
-            lines[nth] = line;
+            lines[places].copy_from_slice(&taken);
         }
+    };
+    // Whole tables first, then single lines; from the end, so that a table is empty when its head comes up.
+    let mut end = count;
+    for head in heads.into_iter().rev() {
+        without(head..end);
+        end = head;
     }
+    (0..count).rev().for_each(|nth| without(nth..nth + 1));
     // A line that was taken out leaves an empty one.
     lines.dedup_by(|next, line| next.is_empty() && line.is_empty());
     let short = without_gaps(&lines);

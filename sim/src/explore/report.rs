@@ -114,7 +114,9 @@ impl ExploreReport {
 
     /// For people.
     pub(super) fn text(&self, examples: &[Counterexample], terminal: &Terminal) -> String {
-        let tried = format!("{} schedules in {:.1} s", count(self.schedules), self.seconds);
+        let tried = format!("{} in {:.1} s", schedules(self.schedules), self.seconds);
+        let undecided: u64 = self.stages.iter().map(|it| it.undecided).sum();
+        let undecided = few(undecided, "undecided");
         let BoundsReport { clients, rounds, faults } = self.bounds;
         let clients = if clients == 2 { "2".to_owned() } else { format!("2 to {clients}") };
         let within = format!(
@@ -132,7 +134,7 @@ impl ExploreReport {
             ),
             ("exhausted", None) => {
                 format!(
-                    "verdict: exhausted: {tried}, none violates anything\nbounds: {within}\n{NOT_TRIED}"
+                    "verdict: exhausted: {tried}, none violates anything{undecided}\nbounds: {within}\n{NOT_TRIED}"
                 )
             }
             _ => format!(
@@ -175,20 +177,25 @@ const NOT_TRIED: &str = "not tried: servers that forget and servers whose clocks
 /// One stage, as a line.
 pub(super) fn stage(stage: &Stage) -> String {
     let Stage { size, faults, schedules, violating, undecided, vacuous, is_whole } = stage;
-    let few = |number: &u64, what: &str| match number {
-        0 => String::new(),
-        _ => format!(", {} {what}", count(*number)),
-    };
     let violate = if *violating == 0 { ", none violates anything" } else { "" };
     format!(
-        "{size}, {}: {} schedules{violate}{}{}{}{}",
+        "{size}, {}: {}{violate}{}{}{}{}",
         plural(*faults as u64, "fault"),
-        count(*schedules),
-        few(violating, "violate something"),
-        few(undecided, "beyond what the lock assumes"),
-        few(vacuous, "show nothing"),
+        self::schedules(*schedules),
+        few(*violating, "violating something"),
+        few(*undecided, "undecided"),
+        few(*vacuous, "showing nothing"),
         if *is_whole { "" } else { ", ended early" }
     )
+}
+
+fn schedules(number: u64) -> String {
+    format!("{} schedule{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// How many of them did so, if any.
+fn few(number: u64, what: &str) -> String {
+    if number == 0 { String::new() } else { format!(", {} {what}", count(number)) }
 }
 
 fn plural(number: u64, what: &str) -> String {
