@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use explore::{Confirmation, Counterexample, compare};
-use harness::world::{Run, RunRequest, World as _};
+use explore::{Counterexample, Reproduction, compare};
+use harness::world::{Run, RunError, RunRequest, World as _};
 use history::verdict::{Finding, Level, Verdict};
 use live_world::LiveWorld;
 use live_world::server::DiscoverError;
@@ -56,17 +56,17 @@ pub(super) fn again(
     example: &Counterexample,
     server: &ServerArgs,
     terminal: &Terminal,
-) -> Result<Option<(String, Confirmation)>, Failure> {
+) -> Result<Option<(String, Reproduction)>, Failure> {
     if server.redis.is_none() && matches!(world::find(server), Err(DiscoverError::NotFound)) {
         print::note(
             "not confirmed: no redis-server was found on PATH; name one with --server-bin PATH",
         );
         return Ok(None);
     }
-    let conviction = &example.found.conviction;
+    let violation = &example.found.violation;
     let chosen = choose(World::Redis, server)?;
     let scenario = Arc::new(example.scenario.clone());
-    on(chosen, &scenario, (conviction.invariant, conviction.level), terminal).map(Some)
+    on(chosen, &scenario, (violation.invariant, violation.level), terminal).map(Some)
 }
 
 /// What is violated at the nearest level.
@@ -81,7 +81,7 @@ fn on(
     scenario: &Arc<Scenario>,
     what: (&str, Level),
     terminal: &Terminal,
-) -> Result<(String, Confirmation), Failure> {
+) -> Result<(String, Reproduction), Failure> {
     if !terminal.options.quiet {
         print::note(&chosen.why);
     }
@@ -89,14 +89,14 @@ fn on(
     let entered = runtime.enter();
     let signals = signal::watch().map_err(Failure::unavailable)?;
     let mut world = LiveWorld::new(chosen.choice, Handle::current(), signals);
-    let mut outcome = (String::from("a redis-server"), Confirmation::NotReproduced(String::new()));
+    let mut outcome = (String::from("a redis-server"), Reproduction::NotReproduced(String::new()));
     for _ in 0..RUNS_MOST {
         let run = world.run(&RunRequest::new(Arc::clone(scenario), SEED));
         if let Ok(Run { server: ServerFacts { software, version, .. }, .. }) = &run {
             outcome.0 = format!("{software}-server {version}");
         }
-        outcome.1 = compare(what, run).map_err(run::failed)?;
-        if !matches!(outcome.1, Confirmation::NotReproduced(_)) {
+        outcome.1 = compare(what, run).map_err(failed)?;
+        if !matches!(outcome.1, Reproduction::NotReproduced(_)) {
             break;
         }
     }
@@ -104,4 +104,15 @@ fn on(
     // What is still at work, a resolver say, is not waited for.
     runtime.shutdown_background();
     Ok(outcome)
+}
+
+/// Why a server did not say anything.
+fn failed(error: RunError) -> Failure {
+    match error {
+        RunError::Interrupted => Failure::interrupted(
+            "interrupted while a redis-server ran the scenario",
+            "`picklock confirm FILE.toml` runs it again",
+        ),
+        error => run::failed(error),
+    }
 }

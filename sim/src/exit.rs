@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use attack::{AttackReport, PlanOutcome, Severity};
-use explore::{Confirmation, Ended, Explored};
+use explore::{Ended, Explored, Reproduction};
 use history::verdict::{Level, Outcome};
 use scenarios::matrix::{Matrix, Totals};
 use scenarios::result::RunResult;
@@ -81,7 +81,7 @@ impl Exit {
     /// What was found before a signal or the end of the budget is found.
     pub(crate) fn of_explored(found: &Explored, interrupted: bool) -> Self {
         match (found.ended, found.found.first()) {
-            (_, Some(nearest)) => Self::of_level(nearest.conviction.level),
+            (_, Some(nearest)) => Self::of_level(nearest.violation.level),
             _ if interrupted => Self::Interrupted,
             (Ended::Exhausted, None) => Self::Held,
             (Ended::Violated | Ended::Stopped, None) => Self::Inconclusive,
@@ -89,11 +89,11 @@ impl Exit {
     }
 
     /// What was confirmed is violated.
-    pub(crate) const fn of_confirmation(found: &Confirmation, level: Level) -> Self {
+    pub(crate) const fn of_confirmation(found: &Reproduction, level: Level) -> Self {
         match found {
-            Confirmation::Confirmed => Self::of_level(level),
-            Confirmation::NotReproduced(_) => Self::Inconclusive,
-            Confirmation::NotStageable(_) => Self::NothingRan,
+            Reproduction::Confirmed => Self::of_level(level),
+            Reproduction::NotReproduced(_) => Self::Inconclusive,
+            Reproduction::NotStageable(_) => Self::NothingRan,
         }
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use explore::{Base, BaseError, Bounds, Counterexample, Explored, Plan, Stage, search};
+use explore::{Base, BaseError, Bounds, Counterexample, Explored, SearchPlan, SearchStage, search};
 use harness::sweep::BatchProgress;
 use reports::directory::{Latest, RunDirectory};
 use scenarios::scenario::{Overrides, Scenario};
@@ -46,13 +46,18 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         let written = directory.write(&file_name(it), |file| file.write_all(it.toml.as_bytes()));
         written.map_err(Failure::unavailable)?;
     }
-    let confirmed = match examples.first() {
+    let (confirmed, failure) = match examples.first() {
         Some(nearest) if !args.no_confirm && !interrupted => {
-            confirm::again(nearest, &args.server, terminal)?
+            match confirm::again(nearest, &args.server, terminal) {
+                Ok(confirmed) => (confirmed, None),
+                // What was found is not lost with the server that should have confirmed it.
+                Err(failure) => (None, Some(failure)),
+            }
         }
-        _ => None,
+        _ => (None, None),
     };
     let report = ExploreReport::new(&base, bounds(args), &explored, &examples, took)
+        .interrupted(interrupted)
         .at(directory.path())
         .confirmed(confirmed);
     if !examples.is_empty()
@@ -65,12 +70,12 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         OutputFormat::Json => run::report::json_text(&report),
         _ => Ok(report.text(&examples, terminal)),
     })?;
-    Ok(Exit::of_explored(&explored, interrupted))
+    failure.map_or_else(|| Ok(Exit::of_explored(&explored, interrupted)), Err)
 }
 
 /// What a counterexample is called in its directory.
 fn file_name(example: &Counterexample) -> String {
-    format!("{}.toml", example.found.conviction.invariant)
+    format!("{}.toml", example.found.violation.invariant)
 }
 
 /// The world without faults.
@@ -106,14 +111,15 @@ fn explored(
     terminal: &Terminal,
 ) -> Result<(Explored, bool), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan = Plan { bounds: bounds(args), threads: args.threads.map_or(cores, usize::from) };
+    let plan =
+        SearchPlan { bounds: bounds(args), threads: args.threads.map_or(cores, usize::from) };
     let (base, budget, quiet) = (base.clone(), args.budget.0, terminal.options.quiet);
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         let signals = signal::watch().map_err(Failure::unavailable)?;
         let batch = Arc::new(BatchProgress::default());
         let (theirs, timed) = (Arc::clone(&batch), Arc::clone(&batch));
-        let seen = move |stage: &Stage| {
+        let seen = move |stage: &SearchStage| {
             if !quiet {
                 print::note(&report::stage(stage));
             }

@@ -5,7 +5,8 @@ mod cli_support;
 use std::fs;
 use std::path::PathBuf;
 
-use cli_support::{Room, Said, words};
+use cli_support::{Room, Said, eventually, words};
+use nix::sys::signal::Signal;
 use scenarios::scenario::{Overrides, Scenario};
 
 /// A line of the output, behind its first word.
@@ -58,10 +59,8 @@ fn a_sound_lock_is_exhausted_within_bounds_that_are_printed() {
     let room = Room::new();
     let said = explore(&room, "--lock single --format json=found.json --format human", 0);
     let verdict = after(&said, "verdict:");
-    assert!(
-        verdict.starts_with("exhausted: ") && verdict.ends_with("none violates anything"),
-        "{verdict}"
-    );
+    let says = ["exhausted: ", " schedules in ", "none violates anything"];
+    assert!(says.iter().all(|it| verdict.contains(it)), "{verdict}");
     assert_eq!(after(&said, "bounds:"), "2 clients, 1 round, 1 fault");
     let json = fs::read_to_string(room.path().join("found.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -79,6 +78,22 @@ fn a_budget_that_runs_out_is_said_and_nothing_counts_as_exhausted() {
         "{}",
         said.stdout
     );
+}
+
+#[test]
+fn a_signal_ends_the_search_and_what_was_tried_is_said() {
+    let room = Room::new();
+    let options = "explore --lock single --clients 2 --rounds 1 --faults 3 --budget 1h";
+    let playing = room.start(&words(options));
+    eventually("two faults are combined", || playing.stderr().contains(" 1 fault: ").then_some(()));
+    playing.signal(Signal::SIGINT);
+    let said = playing.said().ended(130);
+    assert!(
+        after(&said, "verdict:").starts_with("inconclusive: interrupted after "),
+        "{}",
+        said.stdout
+    );
+    room.is_left_clean();
 }
 
 #[test]

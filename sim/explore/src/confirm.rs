@@ -7,7 +7,7 @@ use history::verdict::{Finding, Level, Verdict};
 
 /// What another world makes of a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Confirmation {
+pub enum Reproduction {
     /// The same invariant is violated at the same level.
     Confirmed,
     /// It is not, and this is what was found of it.
@@ -16,7 +16,7 @@ pub enum Confirmation {
     NotStageable(String),
 }
 
-impl Confirmation {
+impl Reproduction {
     /// Its name.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -42,10 +42,10 @@ impl Confirmation {
 pub fn compare(
     (invariant, level): (&str, Level),
     run: Result<Run, RunError>,
-) -> Result<Confirmation, RunError> {
+) -> Result<Reproduction, RunError> {
     let run = match run {
         Err(RunError::Impossible { why, .. } | RunError::NotOurs(why)) => {
-            return Ok(Confirmation::NotStageable(why));
+            return Ok(Reproduction::NotStageable(why));
         }
         run => run?,
     };
@@ -55,7 +55,7 @@ pub fn compare(
     Ok(of_findings((invariant, level), &run.findings()))
 }
 
-fn of_findings((invariant, level): (&str, Level), findings: &[Finding]) -> Confirmation {
+fn of_findings((invariant, level): (&str, Level), findings: &[Finding]) -> Reproduction {
     let same = findings.iter().find(|it| it.name == invariant && it.level == level);
     let others = findings.iter().filter(|it| matches!(it.verdict, Verdict::Violated(_)));
     let others: Vec<&str> = others.map(|it| it.name).collect();
@@ -64,15 +64,15 @@ fn of_findings((invariant, level): (&str, Level), findings: &[Finding]) -> Confi
         names => format!("; violated: {}", names.join(", ")),
     };
     match same.map(|it| &it.verdict) {
-        Some(Verdict::Violated(_)) => Confirmation::Confirmed,
-        Some(Verdict::Held) => Confirmation::NotReproduced(format!("{invariant} held{beside}")),
-        Some(Verdict::Inconclusive(why)) => Confirmation::NotReproduced(format!("{why}{beside}")),
-        Some(Verdict::Vacuous(why)) => Confirmation::NotReproduced(format!("{why}{beside}")),
+        Some(Verdict::Violated(_)) => Reproduction::Confirmed,
+        Some(Verdict::Held) => Reproduction::NotReproduced(format!("{invariant} held{beside}")),
+        Some(Verdict::Inconclusive(why)) => Reproduction::NotReproduced(format!("{why}{beside}")),
+        Some(Verdict::Vacuous(why)) => Reproduction::NotReproduced(format!("{why}{beside}")),
         Some(Verdict::NotApplicable(why)) => {
-            Confirmation::NotStageable(format!("{invariant} is not judged there: {why}"))
+            Reproduction::NotStageable(format!("{invariant} is not judged there: {why}"))
         }
         // What is found only where it happens, as that tasks wait for ever.
-        None => Confirmation::NotReproduced(format!("{invariant} was not found{beside}")),
+        None => Reproduction::NotReproduced(format!("{invariant} was not found{beside}")),
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    fn of(verdict: Verdict) -> Confirmation {
+    fn of(verdict: Verdict) -> Reproduction {
         let other =
             Finding::new("mutual-exclusion", Level::Belief, Verdict::Violated(Witness::default()));
         of_findings(
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn only_the_same_violation_confirms() {
-        assert_eq!(of(Verdict::Violated(Witness::default())), Confirmation::Confirmed);
+        assert_eq!(of(Verdict::Violated(Witness::default())), Reproduction::Confirmed);
         for (verdict, says) in [
             (Verdict::Held, "ownership held; violated: mutual-exclusion"),
             (Verdict::Inconclusive("a search gave up".to_owned()), "a search gave up"),
             (Verdict::Vacuous(Vacuous::NobodyHeld), "nobody ever got the lock"),
         ] {
-            let Confirmation::NotReproduced(why) = of(verdict) else { panic!("{says}") };
+            let Reproduction::NotReproduced(why) = of(verdict) else { panic!("{says}") };
             assert!(why.contains(says), "{why}");
         }
         let silent = of(Verdict::NotApplicable("times are not exact".to_owned()));
@@ -113,7 +113,7 @@ mod tests {
         let what = ("ownership", Level::Key);
         let impossible = RunError::Impossible { why: "no replicas".to_owned(), help: "" };
         let found = compare(what, Err(impossible)).unwrap();
-        assert_eq!(found, Confirmation::NotStageable("no replicas".to_owned()));
+        assert_eq!(found, Reproduction::NotStageable("no replicas".to_owned()));
         assert!(compare(what, Err(RunError::Bug("oh".to_owned()))).is_err());
         let run = Run { cut_short: Some(CutShort::Interrupted), ..Run::default() };
         assert!(matches!(compare(what, Ok(run)), Err(RunError::Interrupted)));

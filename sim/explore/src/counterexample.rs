@@ -44,7 +44,7 @@ impl Counterexample {
         for found in &explored.found {
             let small = shrink(world, base, found)?;
             let it = Self::of(world, base, small, line)?;
-            let is_same = |other: &&mut Self| other.found.conviction.is_of(&found.conviction);
+            let is_same = |other: &&mut Self| other.found.violation.is_of(&found.violation);
             match all.iter_mut().find(is_same) {
                 None => all.push(it),
                 Some(other) if it.measure() < other.measure() => *other = it,
@@ -64,10 +64,10 @@ impl Counterexample {
         found: Found,
         line: &str,
     ) -> Result<Self, RunError> {
-        let invariant = found.conviction.invariant;
+        let invariant = found.violation.invariant;
         let mut scenario = base.scenario(&found.candidate);
         scenario.name = format!("{}-{invariant}", base.lock());
-        if found.conviction.level != Level::Progress {
+        if found.violation.level != Level::Progress {
             // What is asked of progress is no part of this story.
             (scenario.available_within, scenario.woken_within) = (None, None);
         }
@@ -91,7 +91,7 @@ impl Counterexample {
 
     /// The invariant that is violated.
     pub fn invariant(&self) -> Option<&Invariant> {
-        let name = self.found.conviction.invariant;
+        let name = self.found.violation.invariant;
         self.result.invariants.iter().find(|it| it.name == name)
     }
 
@@ -107,10 +107,10 @@ impl Counterexample {
 
     /// The same with its words, and as a text.
     fn written(mut self, witness: &Witness, line: &str) -> Result<Self, RunError> {
-        let (lock, conviction) = (self.scenario.lock.recipe.clone(), &self.found.conviction);
+        let (lock, violation) = (self.scenario.lock.recipe.clone(), &self.found.violation);
         let scenario = &mut self.scenario;
         scenario.title =
-            format!("{lock} violates {} ({})", conviction.invariant, conviction.level.name());
+            format!("{lock} violates {} ({})", violation.invariant, violation.level.name());
         let step = |step: &history::verdict::WitnessStep| {
             let who = if step.client == 0 {
                 "the run".to_owned()

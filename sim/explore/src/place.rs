@@ -28,7 +28,7 @@ pub(crate) struct Place {
 }
 
 /// A place, and what it is one of.
-struct Found {
+struct SeenPlace {
     place: Place,
     /// Its event.
     event: usize,
@@ -59,8 +59,8 @@ fn struck_last(history: &History, staged: usize) -> Option<usize> {
 }
 
 /// Every place of the run.
-fn all(history: &History) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+fn all(history: &History) -> Vec<SeenPlace> {
+    let mut found: Vec<SeenPlace> = Vec::new();
     let mut times = BTreeMap::<(u32, String), u32>::new();
     // The event of each client that came last, and the place that it is, if it is one.
     let mut last = BTreeMap::<u32, (usize, Option<usize>)>::new();
@@ -96,20 +96,20 @@ fn all(history: &History) -> Vec<Found> {
         let first = !found.iter().any(|it| it.place.client == client);
         let place = Place { client, at, at_any, sends: phase.is_none(), first };
         last.insert(client, (nth, Some(found.len())));
-        found.push(Found { place, event: nth, at_ns, name, acquisition });
+        found.push(SeenPlace { place, event: nth, at_ns, name, acquisition });
     }
     found
 }
 
 /// Of places of the same name in the same acquisition the first and the last.
-fn without_those_between(found: Vec<Found>) -> Vec<Found> {
-    let key = |it: &Found| (it.place.client, it.acquisition, it.name.clone());
+fn without_those_between(found: Vec<SeenPlace>) -> Vec<SeenPlace> {
+    let key = |it: &SeenPlace| (it.place.client, it.acquisition, it.name.clone());
     let mut ends = BTreeMap::<(u32, u32, String), (usize, usize)>::new();
     for it in &found {
         let ends = ends.entry(key(it)).or_insert((it.event, it.event));
         ends.1 = it.event;
     }
-    let is_end = |it: &Found| {
+    let is_end = |it: &SeenPlace| {
         ends.get(&key(it)).is_some_and(|(first, last)| it.event == *first || it.event == *last)
     };
     found.into_iter().filter(is_end).collect()

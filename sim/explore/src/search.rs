@@ -15,15 +15,15 @@ use super::alphabet::Alphabet;
 use super::base::{Base, SEED};
 use super::bounds::{Bounds, Size};
 use super::candidate::Candidate;
-use super::conviction::Conviction;
 use super::place::places;
+use super::violation::Violation;
 
 /// So many violations of one invariant are kept: some of them are told in fewer steps than others.
 const KEPT: usize = 32;
 
 /// How far to search, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct SearchPlan {
     /// How far.
     pub bounds: Bounds,
     /// On how many threads.
@@ -34,7 +34,7 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 pub struct Explored {
     /// What was tried, in this order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<SearchStage>,
     /// The first violations of each invariant in the stages with the fewest faults that have any, all of one size, the
     /// nearest level first.
     pub found: Vec<Found>,
@@ -55,7 +55,7 @@ pub enum Ended {
 
 /// All schedules of one size with so many faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stage {
+pub struct SearchStage {
     /// How large the world is.
     pub size: Size,
     /// How many faults strike.
@@ -78,7 +78,7 @@ pub struct Found {
     /// Which.
     pub candidate: Candidate,
     /// What it violates.
-    pub conviction: Conviction,
+    pub violation: Violation,
 }
 
 /// Searches within the bounds until something is found, or the caller has it stopped. `seen` is told of every stage.
@@ -88,9 +88,9 @@ pub struct Found {
 pub fn search<W: World>(
     world: impl Fn() -> W + Sync,
     base: &Base,
-    plan: &Plan,
+    plan: &SearchPlan,
     progress: &BatchProgress,
-    mut seen: impl FnMut(&Stage),
+    mut seen: impl FnMut(&SearchStage),
 ) -> Result<Explored, RunError> {
     let rounds = plan.bounds.rounds.min(base.rounds_most());
     let sizes = Bounds { rounds, ..plan.bounds }.sizes();
@@ -105,7 +105,7 @@ pub fn search<W: World>(
                 _ => std::mem::take(parents).into_iter().map(Task::Grow).collect(),
             };
             let grown = grow_all(&world, base, &tasks, plan.threads, keep, progress)?;
-            let stage = Stage { size: *size, faults, ..grown.counts };
+            let stage = SearchStage { size: *size, faults, ..grown.counts };
             seen(&stage);
             explored.stages.push(stage);
             explored.found.extend(grown.found);
@@ -147,7 +147,7 @@ enum Task {
 
 /// What has come of some tasks.
 struct Grown {
-    counts: Stage,
+    counts: SearchStage,
     found: Vec<Found>,
     /// What can be tried with one fault more.
     next: Vec<Candidate>,
@@ -156,7 +156,7 @@ struct Grown {
 impl Grown {
     fn new() -> Self {
         let size = Size { clients: 0, rounds: 0 };
-        let counts = Stage {
+        let counts = SearchStage {
             size,
             faults: 0,
             schedules: 0,
@@ -169,7 +169,7 @@ impl Grown {
     }
 
     fn add(&mut self, other: Self) {
-        let Stage { schedules, violating, undecided, vacuous, is_whole, .. } = other.counts;
+        let SearchStage { schedules, violating, undecided, vacuous, is_whole, .. } = other.counts;
         self.counts.schedules += schedules;
         self.counts.violating += violating;
         self.counts.undecided += undecided;
@@ -180,17 +180,17 @@ impl Grown {
         self.next.extend(other.next);
     }
 
-    fn count(&mut self, findings: &[Finding], candidate: &Candidate) -> Vec<Conviction> {
-        let convictions = Conviction::all(findings, &candidate.faults);
+    fn count(&mut self, findings: &[Finding], candidate: &Candidate) -> Vec<Violation> {
+        let violations = Violation::all(findings, &candidate.faults);
         let any = |what: fn(&Verdict) -> bool| findings.iter().any(|it| what(&it.verdict));
         self.counts.schedules += 1;
         match () {
-            () if !convictions.is_empty() => self.counts.violating += 1,
+            () if !violations.is_empty() => self.counts.violating += 1,
             () if any(|it| matches!(it, Verdict::Inconclusive(_))) => self.counts.undecided += 1,
             () if any(|it| matches!(it, Verdict::Vacuous(_))) => self.counts.vacuous += 1,
             () => {}
         }
-        convictions
+        violations
     }
 }
 
@@ -198,13 +198,13 @@ impl Grown {
 fn firsts(found: Vec<Found>) -> Vec<Found> {
     let mut firsts: Vec<Found> = Vec::new();
     for it in found {
-        let mut same = firsts.iter().filter(|first| first.conviction.is_of(&it.conviction));
+        let mut same = firsts.iter().filter(|first| first.violation.is_of(&it.violation));
         let is_larger = same.clone().any(|first| first.candidate.size != it.candidate.size);
         if !is_larger && same.by_ref().count() < KEPT {
             firsts.push(it);
         }
     }
-    firsts.sort_by_key(|it| it.conviction.level);
+    firsts.sort_by_key(|it| it.violation.level);
     firsts
 }
 
@@ -288,10 +288,10 @@ impl<W: World> Grower<'_, W> {
         let scenario = Arc::new(self.base.scenario(&candidate));
         let run = self.world.run(&RunRequest::new(scenario, SEED))?;
         let findings = run.findings();
-        let convictions = grown.count(&findings, &candidate);
+        let violations = grown.count(&findings, &candidate);
         self.world.recycle(run);
         self.progress.done.fetch_add(1, Ordering::Relaxed);
-        if convictions.is_empty() {
+        if violations.is_empty() {
             // Behind a fault that has struck nobody comes only what comes without it.
             let missed =
                 |it: &Finding| matches!(it.verdict, Verdict::Vacuous(Vacuous::NeverStruck(_)));
@@ -299,8 +299,8 @@ impl<W: World> Grower<'_, W> {
                 grown.next.push(candidate);
             }
         } else {
-            let found = |conviction| Found { candidate: candidate.clone(), conviction };
-            grown.found.extend(convictions.into_iter().map(found));
+            let found = |violation| Found { candidate: candidate.clone(), violation };
+            grown.found.extend(violations.into_iter().map(found));
             grown.found = firsts(std::mem::take(&mut grown.found));
         }
         Ok(())

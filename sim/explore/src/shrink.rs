@@ -13,8 +13,8 @@ use scenarios::span::Span;
 use super::base::{Base, SEED};
 use super::bounds::Size;
 use super::candidate::Candidate;
-use super::conviction::Conviction;
 use super::search::Found;
+use super::violation::Violation;
 
 /// Durations that are easy to read.
 const ROUND_MS: [u64; 12] = [10, 20, 50, 100, 150, 200, 250, 300, 400, 500, 600, 1_000];
@@ -28,14 +28,14 @@ pub fn shrink(world: &mut impl World, base: &Base, found: &Found) -> Result<Foun
     // What comes first saves most. After each step that succeeds all are tried again.
     'again: loop {
         for smaller in smaller(&smallest) {
-            if violates(world, base, &smaller, &found.conviction)? {
+            if violates(world, base, &smaller, &found.violation)? {
                 smallest = smaller;
                 continue 'again;
             }
         }
         break;
     }
-    Ok(Found { candidate: smallest, conviction: found.conviction.clone() })
+    Ok(Found { candidate: smallest, violation: found.violation.clone() })
 }
 
 /// Whether the schedule violates the same.
@@ -43,13 +43,13 @@ fn violates(
     world: &mut impl World,
     base: &Base,
     candidate: &Candidate,
-    conviction: &Conviction,
+    violation: &Violation,
 ) -> Result<bool, RunError> {
     let scenario = Arc::new(base.scenario(candidate));
     let run = world.run(&RunRequest::new(scenario, SEED))?;
-    let all = Conviction::all(&run.findings(), &candidate.faults);
+    let all = Violation::all(&run.findings(), &candidate.faults);
     world.recycle(run);
-    Ok(all.contains(conviction))
+    Ok(all.contains(violation))
 }
 
 /// What is smaller by a step, the greatest step first.

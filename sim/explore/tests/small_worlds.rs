@@ -1,7 +1,8 @@
 //! Locks in small worlds: each flawed recipe is convicted, and the sound ones are exhausted.
 
 use explore::{
-    Base, Bounds, Candidate, Counterexample, Ended, Explored, Found, Plan, Size, search, shrink,
+    Base, Bounds, Candidate, Counterexample, Ended, Explored, Found, SearchPlan, Size, search,
+    shrink,
 };
 use harness::sweep::BatchProgress;
 use history::fault::Fault;
@@ -17,7 +18,7 @@ fn base(lock: &str) -> Base {
 }
 
 fn explored(base: &Base, bounds: Bounds, threads: usize) -> Explored {
-    let plan = Plan { bounds, threads };
+    let plan = SearchPlan { bounds, threads };
     search(VirtualWorld::default, base, &plan, &BatchProgress::default(), |_| {}).unwrap()
 }
 
@@ -48,7 +49,7 @@ fn every_flawed_recipe_is_convicted_with_few_clients_faults_and_steps() {
 fn a_late_release_is_found_at_the_level_of_the_key_with_one_fault() {
     let example = nearest(&base("del-release"), SMALLEST);
     let found = &example.found;
-    assert_eq!((found.conviction.invariant, found.conviction.level), ("ownership", Level::Key));
+    assert_eq!((found.violation.invariant, found.violation.level), ("ownership", Level::Key));
     assert_eq!(found.candidate.size, Size { clients: 2, rounds: 1 });
     assert_eq!(found.candidate.faults.len(), 1, "{found:?}");
     assert!(
@@ -85,7 +86,7 @@ fn a_counterexample_read_from_its_text_violates_the_same() {
 #[test]
 fn each_invariant_is_shown_once_and_the_nearest_level_first() {
     let all = counterexamples(&base("fixed-value"), SMALLEST);
-    let shown: Vec<_> = all.iter().map(|it| it.found.conviction.clone()).collect();
+    let shown: Vec<_> = all.iter().map(|it| it.found.violation.clone()).collect();
     assert!(shown.len() > 1, "{shown:?}");
     assert!(shown.iter().map(|it| it.level).is_sorted(), "{shown:?}");
     for (nth, one) in shown.iter().enumerate() {
@@ -104,11 +105,11 @@ fn shrinking_keeps_the_violation_and_leaves_out_what_it_does_not_need() {
     (fault.lasts, fault.until, fault.ways) = (None, None, None);
     let mut large = smallest.candidate.with(fault);
     large.size = Size { clients: 3, rounds: 2 };
-    let large = Found { candidate: large, conviction: smallest.conviction.clone() };
+    let large = Found { candidate: large, violation: smallest.violation.clone() };
     let mut world = VirtualWorld::default();
     let shrunk = shrink(&mut world, &base, &large).unwrap();
     assert_eq!(shrunk.candidate, smallest.candidate);
-    assert_eq!(shrunk.conviction, smallest.conviction);
+    assert_eq!(shrunk.violation, smallest.violation);
     let shown = Counterexample::of(&mut world, &base, shrunk, "picklock explore").unwrap();
     assert!(shown.witness().is_some());
 }
@@ -131,7 +132,7 @@ fn what_is_found_does_not_depend_on_the_number_of_threads() {
     let base = base("polling");
     let shown = |threads| {
         let explored = explored(&base, Bounds { clients: 3, ..SMALLEST }, threads);
-        let found = explored.found.into_iter().map(|it: Found| (it.candidate, it.conviction));
+        let found = explored.found.into_iter().map(|it: Found| (it.candidate, it.violation));
         (explored.stages, found.collect::<Vec<_>>())
     };
     let alone = shown(1);
@@ -143,7 +144,7 @@ fn what_is_found_does_not_depend_on_the_number_of_threads() {
 fn a_search_that_is_stopped_says_so() {
     let progress = BatchProgress::default();
     progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    let plan = Plan { bounds: SMALLEST, threads: 1 };
+    let plan = SearchPlan { bounds: SMALLEST, threads: 1 };
     let explored =
         search(VirtualWorld::default, &base("single"), &plan, &progress, |_| {}).unwrap();
     assert_eq!((explored.ended, explored.schedules()), (Ended::Stopped, 0));

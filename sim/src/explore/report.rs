@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use explore::{Base, Bounds, Confirmation, Counterexample, Ended, Explored, Stage};
+use explore::{Base, Bounds, Counterexample, Ended, Explored, Reproduction, SearchStage};
 use scenarios::format::count;
 use serde::Serialize;
 
@@ -15,6 +15,8 @@ use super::super::terminal::Terminal;
 use super::file_name;
 
 const SCHEMA: &str = "picklock/explore/1";
+const STOPPED: &str = "stopped";
+const INTERRUPTED: &str = "interrupted";
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -85,7 +87,7 @@ impl ExploreReport {
             ended: match explored.ended {
                 Ended::Exhausted => "exhausted",
                 Ended::Violated => "violated",
-                Ended::Stopped => "stopped",
+                Ended::Stopped => STOPPED,
             },
             schedules: explored.schedules(),
             seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
@@ -93,6 +95,14 @@ impl ExploreReport {
             counterexamples: examples.iter().map(example_report).collect(),
             confirmation: None,
         }
+    }
+
+    /// The same where a signal may have ended the search.
+    pub(super) fn interrupted(mut self, interrupted: bool) -> Self {
+        if interrupted && self.ended == STOPPED {
+            self.ended = INTERRUPTED;
+        }
+        self
     }
 
     /// The same with the files where they are.
@@ -103,7 +113,7 @@ impl ExploreReport {
         self
     }
 
-    pub(super) fn confirmed(mut self, confirmed: Option<(String, Confirmation)>) -> Self {
+    pub(super) fn confirmed(mut self, confirmed: Option<(String, Reproduction)>) -> Self {
         self.confirmation = confirmed.map(|(server, found)| ConfirmationReport {
             server,
             outcome: found.name(),
@@ -127,8 +137,8 @@ impl ExploreReport {
         let verdict = match (self.ended, examples.first()) {
             (_, Some(nearest)) => format!(
                 "verdict: violated ({}): {} after {tried}, with {}, {} steps\n",
-                nearest.found.conviction.level.name(),
-                nearest.found.conviction.invariant,
+                nearest.found.violation.level.name(),
+                nearest.found.violation.invariant,
                 nearest.found.candidate,
                 nearest.steps()
             ),
@@ -137,9 +147,14 @@ impl ExploreReport {
                     "verdict: exhausted: {tried}, none violates anything{undecided}\nbounds: {within}\n{NOT_TRIED}"
                 )
             }
+            (INTERRUPTED, None) => {
+                format!(
+                    "verdict: inconclusive: interrupted after {tried}, none violates anything\n"
+                )
+            }
             _ => format!(
                 "verdict: inconclusive: {tried}, none violates anything, and the budget ran out before the bounds \
-                 were exhausted ({within})\n  Give more time with --budget, or nearer bounds with --faults, --clients \
+                 were exhausted\nbounds: {within}\nGive more time with --budget, or nearer bounds with --faults, --clients \
                  or --rounds.\n"
             ),
         };
@@ -175,8 +190,8 @@ const NOT_TRIED: &str = "not tried: servers that forget and servers whose clocks
                          another has the lock\n";
 
 /// One stage, as a line.
-pub(super) fn stage(stage: &Stage) -> String {
-    let Stage { size, faults, schedules, violating, undecided, vacuous, is_whole } = stage;
+pub(super) fn stage(stage: &SearchStage) -> String {
+    let SearchStage { size, faults, schedules, violating, undecided, vacuous, is_whole } = stage;
     let violate = if *violating == 0 { ", none violates anything" } else { "" };
     format!(
         "{size}, {}: {}{violate}{}{}{}{}",
@@ -206,8 +221,8 @@ fn up_to(most: u64, what: &str) -> String {
     if most <= 1 { plural(most, what) } else { format!("up to {}", plural(most, what)) }
 }
 
-fn stage_report(stage: &Stage) -> StageReport {
-    let Stage { size, faults, schedules, violating, undecided, vacuous, is_whole } = *stage;
+fn stage_report(stage: &SearchStage) -> StageReport {
+    let SearchStage { size, faults, schedules, violating, undecided, vacuous, is_whole } = *stage;
     let (clients, rounds) = (size.clients, size.rounds);
     StageReport {
         clients,
@@ -225,8 +240,8 @@ fn example_report(example: &Counterexample) -> ExampleReport {
     let found = &example.found;
     ExampleReport {
         file: file_name(example),
-        invariant: found.conviction.invariant,
-        level: found.conviction.level.name(),
+        invariant: found.violation.invariant,
+        level: found.violation.level.name(),
         clients: found.candidate.size.clients,
         rounds: found.candidate.size.rounds,
         faults: found.candidate.faults.iter().map(|it| it.kind.name()).collect(),

@@ -1,6 +1,6 @@
 //! What a schedule violates, so that another can be asked whether it violates the same.
 //!
-//! Invariant: two convictions are equal only where the same invariant is violated at the same level by clients in the same
+//! Invariant: two violations are equal only where the same invariant is violated at the same level by clients in the same
 //! roles.
 
 use history::fault::{Staged, Whom};
@@ -8,7 +8,7 @@ use history::verdict::{Finding, Level, Verdict, Witness};
 
 /// What a schedule violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conviction {
+pub struct Violation {
     /// The invariant.
     pub invariant: &'static str,
     /// Its level.
@@ -26,7 +26,7 @@ struct Role {
     struck: bool,
 }
 
-impl Conviction {
+impl Violation {
     /// What these findings convict the lock of under these faults, the nearest level first.
     pub fn all(findings: &[Finding], faults: &[Staged]) -> Vec<Self> {
         let of = |finding: &Finding| match &finding.verdict {
@@ -89,8 +89,8 @@ mod tests {
         }
     }
 
-    fn one(clients: &[u32], faults: &[Staged]) -> Conviction {
-        Conviction::all(&[finding(Level::Key, clients)], faults).remove(0)
+    fn one(clients: &[u32], faults: &[Staged]) -> Violation {
+        Violation::all(&[finding(Level::Key, clients)], faults).remove(0)
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
     fn only_what_is_violated_convicts_and_the_nearest_level_comes_first() {
         let held = Finding::new("ownership", Level::Key, Verdict::Held);
         let all = [finding(Level::Effect, &[1]), held, finding(Level::Belief, &[1])];
-        let levels: Vec<Level> = Conviction::all(&all, &[]).iter().map(|it| it.level).collect();
+        let levels: Vec<Level> = Violation::all(&all, &[]).iter().map(|it| it.level).collect();
         assert_eq!(levels, [Level::Belief, Level::Effect]);
     }
 }
