@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use attack::{AttackReport, PlanOutcome, Severity};
-use explore::{Ended, Explored, Reproduction};
+use explore::{Explored, Reproduction, SearchEnd};
 use history::verdict::{Level, Outcome};
 use scenarios::matrix::{Matrix, Totals};
 use scenarios::result::RunResult;
@@ -83,8 +83,8 @@ impl Exit {
         match (found.ended, found.found.first()) {
             (_, Some(nearest)) => Self::of_level(nearest.violation.level),
             _ if interrupted => Self::Interrupted,
-            (Ended::Exhausted, None) => Self::Held,
-            (Ended::Violated | Ended::Stopped, None) => Self::Inconclusive,
+            (SearchEnd::Exhausted, None) => Self::Held,
+            (SearchEnd::Violated | SearchEnd::Stopped, None) => Self::Inconclusive,
         }
     }
 

@@ -37,6 +37,15 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     output::check(&args.format)?;
     world::refuse_several(&args.server)?;
     let base = base(args)?;
+    if args.beyond && base.is_sound() {
+        return Err(Failure::usage_text(
+            format!(
+                "{} assumes that servers do not forget, and that their clocks do not jump",
+                base.lock()
+            ),
+            "omit --beyond: it is for recipes with a known flaw",
+        ));
+    }
     let directory = directory(args, base.lock())?;
     let began = Instant::now();
     let (explored, interrupted) = explored(args, &base, terminal)?;
@@ -111,8 +120,8 @@ fn explored(
     terminal: &Terminal,
 ) -> Result<(Explored, bool), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let plan =
-        SearchPlan { bounds: bounds(args), threads: args.threads.map_or(cores, usize::from) };
+    let threads = args.threads.map_or(cores, usize::from);
+    let plan = SearchPlan { bounds: bounds(args), threads, beyond: args.beyond };
     let (base, budget, quiet) = (base.clone(), args.budget.0, terminal.options.quiet);
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
@@ -152,11 +161,11 @@ fn counterexamples(
 /// The command that finds the same.
 fn line(args: &ExploreArgs, base: &Base) -> String {
     let line = Line::plain().word("explore").option("--lock", base.lock());
-    match &args.scenario {
+    let line = match &args.scenario {
         Some(asked) => line.option("--scenario", &asked.to_string_lossy()),
         None => line,
-    }
-    .text()
+    };
+    if args.beyond { line.word("--beyond") } else { line }.text()
 }
 
 /// Where what is found is written.

@@ -118,6 +118,7 @@ fn slips_are_met_with_what_to_do() {
         ("explore --lock single --faults 4", "0..=3"),
         ("explore --lock single --clients 1", "2..=5"),
         ("explore --lock single --format junit", "use human or json"),
+        ("explore --lock single --beyond", "it is for recipes with a known flaw"),
         ("confirm missing.toml", "give the path of a scenario file"),
         ("confirm", "FILE.toml"),
     ] {

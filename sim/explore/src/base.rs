@@ -106,6 +106,11 @@ impl Base {
         &self.scenario.lock.recipe
     }
 
+    /// Whether it has no known flaw, and is held to what it assumes.
+    pub fn is_sound(&self) -> bool {
+        self.scenario.about_lock().is_sound()
+    }
+
     /// How many acquisitions of a client its workload has at most.
     pub fn rounds_most(&self) -> u32 {
         match self.scenario.workload {

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use harness::world::{Run, RunError, RunRequest, World};
+use harness::world::{RunError, RunRequest, World};
 use history::verdict::{Level, Witness};
 use scenarios::judge::judge;
 use scenarios::result::{Invariant, RunResult};
 use scenarios::scenario::{Expectation, Overrides, Scenario};
 
 use super::base::{Base, SEED};
-use super::search::{Explored, Found};
+use super::search::{Explored, FoundSchedule};
 use super::shrink::shrink;
 use super::text::shortened;
 
@@ -19,7 +19,7 @@ use super::text::shortened;
 #[derive(Clone, Debug)]
 pub struct Counterexample {
     /// The schedule, and what it violates.
-    pub found: Found,
+    pub found: FoundSchedule,
     /// The schedule as a scenario.
     pub scenario: Scenario,
     /// The scenario as TOML.
@@ -43,7 +43,7 @@ impl Counterexample {
         let mut all: Vec<Self> = Vec::new();
         for found in &explored.found {
             let small = shrink(world, base, found)?;
-            let it = Self::of(world, base, small, line)?;
+            let it = Self::told(world, base, small)?;
             let is_same = |other: &&mut Self| other.found.violation.is_of(&found.violation);
             match all.iter_mut().find(is_same) {
                 None => all.push(it),
@@ -51,7 +51,7 @@ impl Counterexample {
                 Some(_) => {}
             }
         }
-        Ok(all)
+        all.into_iter().map(|it| it.written(line)).collect()
     }
 
     /// Runs the schedule once more and tells its story. `line` is the command that has found it.
@@ -61,9 +61,14 @@ impl Counterexample {
     pub fn of(
         world: &mut impl World,
         base: &Base,
-        found: Found,
+        found: FoundSchedule,
         line: &str,
     ) -> Result<Self, RunError> {
+        Self::told(world, base, found)?.written(line)
+    }
+
+    /// The schedule with its story, not written yet.
+    fn told(world: &mut impl World, base: &Base, found: FoundSchedule) -> Result<Self, RunError> {
         let invariant = found.violation.invariant;
         let mut scenario = base.scenario(&found.candidate);
         scenario.name = format!("{}-{invariant}", base.lock());
@@ -71,17 +76,17 @@ impl Counterexample {
             // What is asked of progress is no part of this story.
             (scenario.available_within, scenario.woken_within) = (None, None);
         }
-        let request = RunRequest::new(Arc::new(scenario.clone()), SEED);
-        let run = world.run(&request)?;
-        let result = told(&run, &scenario);
+        let run = world.run(&RunRequest::new(Arc::new(scenario.clone()), SEED))?;
+        let circumstances = run.circumstances(&scenario, String::new(), Vec::new());
+        let result = judge(&run.history, circumstances);
         world.recycle(run);
         let it = Self { found, scenario, toml: String::new(), result };
-        let Some(witness) = it.witness().cloned() else {
-            return Err(RunError::Bug(format!(
-                "{invariant} is violated in one run and not in another"
-            )));
-        };
-        it.written(&witness, line)
+        match it.witness() {
+            Some(_) => Ok(it),
+            None => {
+                Err(RunError::Bug(format!("{invariant} is violated in one run and not in another")))
+            }
+        }
     }
 
     /// What shows the violation.
@@ -106,7 +111,8 @@ impl Counterexample {
     }
 
     /// The same with its words, and as a text.
-    fn written(mut self, witness: &Witness, line: &str) -> Result<Self, RunError> {
+    fn written(mut self, line: &str) -> Result<Self, RunError> {
+        let witness = self.witness().cloned().unwrap_or_default();
         let (lock, violation) = (self.scenario.lock.recipe.clone(), &self.found.violation);
         let scenario = &mut self.scenario;
         scenario.title =
@@ -123,7 +129,7 @@ impl Counterexample {
         scenario.story = format!("{}:\n{steps}", witness.summary);
         line.clone_into(&mut scenario.source);
         let [key, belief, effect, progress] = Level::ALL.map(|level| self.result.level(level));
-        let why = witness.summary.clone();
+        let why = witness.summary;
         scenario.expect =
             vec![Expectation { locks: vec![lock], key, belief, effect, progress, why }];
         let bug = |why: String| RunError::Bug(format!("a counterexample is no scenario: {why}"));
@@ -138,9 +144,4 @@ impl Counterexample {
         self.toml = shortened(&whole, |text| read(text).is_ok_and(|it| it == *scenario));
         Ok(self)
     }
-}
-
-/// What a run shows, with its stories.
-fn told(run: &Run, scenario: &Scenario) -> RunResult {
-    judge(&run.history, run.circumstances(scenario, String::new(), Vec::new()))
 }

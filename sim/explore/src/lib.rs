@@ -17,6 +17,6 @@ pub use bounds::{Bounds, Size};
 pub use candidate::Candidate;
 pub use confirm::{Reproduction, compare};
 pub use counterexample::Counterexample;
-pub use search::{Ended, Explored, Found, SearchPlan, SearchStage, search};
+pub use search::{Explored, FoundSchedule, SearchEnd, SearchPlan, SearchStage, search};
 pub use shrink::shrink;
 pub use violation::Violation;

@@ -14,7 +14,7 @@ const ANYBODY: u32 = 0;
 
 /// Where a client has come to.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct FaultPlace {
     /// Which client.
     pub(crate) client: u32,
     /// What a scenario calls the place, of this client.
@@ -29,7 +29,7 @@ pub(crate) struct Place {
 
 /// A place, and what it is one of.
 struct SeenPlace {
-    place: Place,
+    place: FaultPlace,
     /// Its event.
     event: usize,
     at_ns: u64,
@@ -39,7 +39,7 @@ struct SeenPlace {
 
 /// Every place behind the fault that has struck last, in the order in which clients come to them; none where one of so
 /// many staged faults has not struck.
-pub(crate) fn places(history: &History, staged: usize) -> Vec<Place> {
+pub(crate) fn places(history: &History, staged: usize) -> Vec<FaultPlace> {
     let Some(after) = struck_last(history, staged) else { return Vec::new() };
     let found = all(history).into_iter().filter(|it| it.event >= after).collect();
     without_those_between(found).into_iter().map(|it| it.place).collect()
@@ -94,7 +94,7 @@ fn all(history: &History) -> Vec<SeenPlace> {
         let at = Trigger { phase, command, nth: nth_own, ..Trigger::default() };
         let at_any = Trigger { nth: nth_any, ..at.clone() };
         let first = !found.iter().any(|it| it.place.client == client);
-        let place = Place { client, at, at_any, sends: phase.is_none(), first };
+        let place = FaultPlace { client, at, at_any, sends: phase.is_none(), first };
         last.insert(client, (nth, Some(found.len())));
         found.push(SeenPlace { place, event: nth, at_ns, name, acquisition });
     }
@@ -156,7 +156,7 @@ mod tests {
 
     /// Each place in short: whose, what, which time, and whether something is sent there.
     fn shown(history: &History, staged: usize) -> Vec<String> {
-        let show = |place: Place| {
+        let show = |place: FaultPlace| {
             let what = place.at.phase.map(Phase::name).map(str::to_owned).or(place.at.command);
             let (own, any) = (place.at.nth.unwrap_or(1), place.at_any.nth.unwrap_or(1));
             let sends = if place.sends { " sends" } else { "" };

@@ -28,6 +28,8 @@ pub struct SearchPlan {
     pub bounds: Bounds,
     /// On how many threads.
     pub threads: usize,
+    /// Whether faults are staged that every lock which expires assumes away.
+    pub beyond: bool,
 }
 
 /// What a search has found.
@@ -37,14 +39,14 @@ pub struct Explored {
     pub stages: Vec<SearchStage>,
     /// The first violations of each invariant in the stages with the fewest faults that have any, all of one size, the
     /// nearest level first.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundSchedule>,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: SearchEnd,
 }
 
 /// How a search has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum SearchEnd {
     /// Every schedule within the bounds was tried, and none violates anything.
     Exhausted,
     /// Something was found.
@@ -74,7 +76,7 @@ pub struct SearchStage {
 
 /// A schedule that violates something.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundSchedule {
     /// Which.
     pub candidate: Candidate,
     /// What it violates.
@@ -94,7 +96,8 @@ pub fn search<W: World>(
 ) -> Result<Explored, RunError> {
     let rounds = plan.bounds.rounds.min(base.rounds_most());
     let sizes = Bounds { rounds, ..plan.bounds }.sizes();
-    let mut explored = Explored { stages: Vec::new(), found: Vec::new(), ended: Ended::Exhausted };
+    let mut explored =
+        Explored { stages: Vec::new(), found: Vec::new(), ended: SearchEnd::Exhausted };
     // What each size is to be tried with next.
     let mut parents: Vec<Vec<Candidate>> = sizes.iter().map(|_| Vec::new()).collect();
     for faults in 0..=plan.bounds.faults {
@@ -104,14 +107,14 @@ pub fn search<W: World>(
                 0 => vec![Task::Run(Candidate::calm(*size))],
                 _ => std::mem::take(parents).into_iter().map(Task::Grow).collect(),
             };
-            let grown = grow_all(&world, base, &tasks, plan.threads, keep, progress)?;
+            let grown = grow_all(&world, base, &tasks, plan, keep, progress)?;
             let stage = SearchStage { size: *size, faults, ..grown.counts };
             seen(&stage);
             explored.stages.push(stage);
             explored.found.extend(grown.found);
             *parents = grown.next;
             if !stage.is_whole {
-                explored.ended = Ended::Stopped;
+                explored.ended = SearchEnd::Stopped;
                 return Ok(explored.settled());
             }
         }
@@ -131,7 +134,7 @@ impl Explored {
     fn settled(mut self) -> Self {
         self.found = firsts(self.found);
         if !self.found.is_empty() {
-            self.ended = Ended::Violated;
+            self.ended = SearchEnd::Violated;
         }
         self
     }
@@ -148,7 +151,7 @@ enum Task {
 /// What has come of some tasks.
 struct Grown {
     counts: SearchStage,
-    found: Vec<Found>,
+    found: Vec<FoundSchedule>,
     /// What can be tried with one fault more.
     next: Vec<Candidate>,
 }
@@ -195,8 +198,8 @@ impl Grown {
 }
 
 /// The first violations of each invariant, all of one size, the nearest level first.
-fn firsts(found: Vec<Found>) -> Vec<Found> {
-    let mut firsts: Vec<Found> = Vec::new();
+fn firsts(found: Vec<FoundSchedule>) -> Vec<FoundSchedule> {
+    let mut firsts: Vec<FoundSchedule> = Vec::new();
     for it in found {
         let mut same = firsts.iter().filter(|first| first.violation.is_of(&it.violation));
         let is_larger = same.clone().any(|first| first.candidate.size != it.candidate.size);
@@ -213,7 +216,7 @@ fn grow_all<W: World>(
     world: &(impl Fn() -> W + Sync),
     base: &Base,
     tasks: &[Task],
-    threads: usize,
+    plan: &SearchPlan,
     keep: bool,
     progress: &BatchProgress,
 ) -> Result<Grown, RunError> {
@@ -221,9 +224,9 @@ fn grow_all<W: World>(
     let done: Vec<Mutex<Option<Result<Grown, RunError>>>> =
         tasks.iter().map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, tasks.len().max(1)) {
+        for _ in 0..plan.threads.clamp(1, tasks.len().max(1)) {
             scope.spawn(|| {
-                let mut grower = Grower { world: world(), base, keep, progress };
+                let mut grower = Grower { world: world(), base, plan, keep, progress };
                 while let Some((task, place)) = {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
                     tasks.get(nth).zip(done.get(nth))
@@ -246,6 +249,7 @@ fn grow_all<W: World>(
 struct Grower<'a, W> {
     world: W,
     base: &'a Base,
+    plan: &'a SearchPlan,
     keep: bool,
     progress: &'a BatchProgress,
 }
@@ -270,8 +274,7 @@ impl<W: World> Grower<'_, W> {
 
     /// The candidate with each fault more that can strike.
     fn children(&mut self, parent: &Candidate) -> Result<Vec<Candidate>, RunError> {
-        let about = self.base.whole().about_lock();
-        let alphabet = Alphabet::of(about, self.base.ttl());
+        let alphabet = Alphabet::of(self.base.whole(), self.plan.beyond);
         let scenario = Arc::new(self.base.scenario(parent));
         let run = self.world.run(&RunRequest::new(scenario, SEED))?;
         let places = places(&run.history, parent.faults.len());
@@ -299,7 +302,7 @@ impl<W: World> Grower<'_, W> {
                 grown.next.push(candidate);
             }
         } else {
-            let found = |violation| Found { candidate: candidate.clone(), violation };
+            let found = |violation| FoundSchedule { candidate: candidate.clone(), violation };
             grown.found.extend(violations.into_iter().map(found));
             grown.found = firsts(std::mem::take(&mut grown.found));
         }

@@ -13,7 +13,7 @@ use scenarios::span::Span;
 use super::base::{Base, SEED};
 use super::bounds::Size;
 use super::candidate::Candidate;
-use super::search::Found;
+use super::search::FoundSchedule;
 use super::violation::Violation;
 
 /// Durations that are easy to read.
@@ -23,7 +23,11 @@ const ROUND_MS: [u64; 12] = [10, 20, 50, 100, 150, 200, 250, 300, 400, 500, 600,
 ///
 /// # Errors
 /// [`RunError`] where one cannot be run.
-pub fn shrink(world: &mut impl World, base: &Base, found: &Found) -> Result<Found, RunError> {
+pub fn shrink(
+    world: &mut impl World,
+    base: &Base,
+    found: &FoundSchedule,
+) -> Result<FoundSchedule, RunError> {
     let mut smallest = found.candidate.clone();
     // What comes first saves most. After each step that succeeds all are tried again.
     'again: loop {
@@ -35,7 +39,7 @@ pub fn shrink(world: &mut impl World, base: &Base, found: &Found) -> Result<Foun
         }
         break;
     }
-    Ok(Found { candidate: smallest, violation: found.violation.clone() })
+    Ok(FoundSchedule { candidate: smallest, violation: found.violation.clone() })
 }
 
 /// Whether the schedule violates the same.

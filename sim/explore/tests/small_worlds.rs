@@ -1,8 +1,8 @@
 //! Locks in small worlds: each flawed recipe is convicted, and the sound ones are exhausted.
 
 use explore::{
-    Base, Bounds, Candidate, Counterexample, Ended, Explored, Found, SearchPlan, Size, search,
-    shrink,
+    Base, Bounds, Candidate, Counterexample, Explored, FoundSchedule, SearchEnd, SearchPlan, Size,
+    search, shrink,
 };
 use harness::sweep::BatchProgress;
 use history::fault::Fault;
@@ -18,7 +18,7 @@ fn base(lock: &str) -> Base {
 }
 
 fn explored(base: &Base, bounds: Bounds, threads: usize) -> Explored {
-    let plan = SearchPlan { bounds, threads };
+    let plan = SearchPlan { bounds, threads, beyond: false };
     search(VirtualWorld::default, base, &plan, &BatchProgress::default(), |_| {}).unwrap()
 }
 
@@ -105,7 +105,7 @@ fn shrinking_keeps_the_violation_and_leaves_out_what_it_does_not_need() {
     (fault.lasts, fault.until, fault.ways) = (None, None, None);
     let mut large = smallest.candidate.with(fault);
     large.size = Size { clients: 3, rounds: 2 };
-    let large = Found { candidate: large, violation: smallest.violation.clone() };
+    let large = FoundSchedule { candidate: large, violation: smallest.violation.clone() };
     let mut world = VirtualWorld::default();
     let shrunk = shrink(&mut world, &base, &large).unwrap();
     assert_eq!(shrunk.candidate, smallest.candidate);
@@ -118,7 +118,7 @@ fn shrinking_keeps_the_violation_and_leaves_out_what_it_does_not_need() {
 fn sound_recipes_are_exhausted() {
     for about in recipe::ALL.into_iter().filter(|about| about.is_sound()) {
         let explored = explored(&base(about.name), SMALLEST, 2);
-        assert_eq!(explored.ended, Ended::Exhausted, "{}: {:?}", about.name, explored.found);
+        assert_eq!(explored.ended, SearchEnd::Exhausted, "{}: {:?}", about.name, explored.found);
         let tried: Vec<_> = explored.stages.iter().map(|it| (it.faults, it.is_whole)).collect();
         assert_eq!(tried, [(0, true), (1, true)]);
         assert_eq!(explored.stages[0].schedules, 1);
@@ -127,12 +127,28 @@ fn sound_recipes_are_exhausted() {
     }
 }
 
+/// Every lock that expires fails there; without the flag nothing of it is staged.
+#[test]
+fn beyond_what_locks_assume_a_key_may_be_evicted() {
+    let base = base("polling");
+    let [within, beyond] = [false, true].map(|beyond| {
+        let plan = SearchPlan { bounds: SMALLEST, threads: 2, beyond };
+        let all = search(VirtualWorld::default, &base, &plan, &BatchProgress::default(), |_| {});
+        let all = all.unwrap();
+        let evicted =
+            |it: &FoundSchedule| it.candidate.faults.iter().any(|it| it.kind == Fault::Evict);
+        (all.schedules(), all.found.iter().any(evicted))
+    });
+    assert!(within.0 < beyond.0 && !within.1 && beyond.1, "{within:?}, {beyond:?}");
+}
+
 #[test]
 fn what_is_found_does_not_depend_on_the_number_of_threads() {
     let base = base("polling");
     let shown = |threads| {
         let explored = explored(&base, Bounds { clients: 3, ..SMALLEST }, threads);
-        let found = explored.found.into_iter().map(|it: Found| (it.candidate, it.violation));
+        let found =
+            explored.found.into_iter().map(|it: FoundSchedule| (it.candidate, it.violation));
         (explored.stages, found.collect::<Vec<_>>())
     };
     let alone = shown(1);
@@ -144,10 +160,10 @@ fn what_is_found_does_not_depend_on_the_number_of_threads() {
 fn a_search_that_is_stopped_says_so() {
     let progress = BatchProgress::default();
     progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    let plan = SearchPlan { bounds: SMALLEST, threads: 1 };
+    let plan = SearchPlan { bounds: SMALLEST, threads: 1, beyond: false };
     let explored =
         search(VirtualWorld::default, &base("single"), &plan, &progress, |_| {}).unwrap();
-    assert_eq!((explored.ended, explored.schedules()), (Ended::Stopped, 0));
+    assert_eq!((explored.ended, explored.schedules()), (SearchEnd::Stopped, 0));
 }
 
 /// What its renewals need is learnt by running it, and whether there are tokens for the resource to look at.

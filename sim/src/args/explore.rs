@@ -31,6 +31,10 @@ pub(crate) struct ExploreArgs {
     /// Faults in one schedule at most
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=3), env = "PICKLOCK_FAULTS_MOST")]
     pub(crate) faults: u8,
+    /// Also stage what every lock that expires assumes away: servers that forget, and servers whose clocks jump (flawed
+    /// recipes only)
+    #[arg(long, env = "PICKLOCK_BEYOND", value_parser = BoolishValueParser::new())]
+    pub(crate) beyond: bool,
     /// Threads; default: one per CPU
     #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use explore::{Base, Bounds, Counterexample, Ended, Explored, Reproduction, SearchStage};
+use explore::{Base, Bounds, Counterexample, Explored, Reproduction, SearchEnd, SearchStage};
 use scenarios::format::count;
 use serde::Serialize;
 
@@ -15,6 +15,8 @@ use super::super::terminal::Terminal;
 use super::file_name;
 
 const SCHEMA: &str = "picklock/explore/1";
+/// What schedules are run with.
+const SEED: u64 = 1;
 const STOPPED: &str = "stopped";
 const INTERRUPTED: &str = "interrupted";
 
@@ -85,9 +87,9 @@ impl ExploreReport {
             lock: base.lock().to_owned(),
             bounds: BoundsReport { clients, rounds: rounds.min(base.rounds_most()), faults },
             ended: match explored.ended {
-                Ended::Exhausted => "exhausted",
-                Ended::Violated => "violated",
-                Ended::Stopped => STOPPED,
+                SearchEnd::Exhausted => "exhausted",
+                SearchEnd::Violated => "violated",
+                SearchEnd::Stopped => STOPPED,
             },
             schedules: explored.schedules(),
             seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
@@ -178,6 +180,7 @@ impl ExploreReport {
         }
         if let Some(it) = self.counterexamples.first() {
             let replay = Line::new().option("--scenario", &it.file).option("--world", "virtual");
+            let replay = replay.option("--seed", &SEED.to_string());
             text += &format!("scenario: {}\nreplay: {}\n", it.file, replay.text());
         }
         text
