@@ -104,7 +104,8 @@ fn base(args: &ExploreArgs) -> Result<Base, Failure> {
             let load::Source { name, file, text, .. } = load::source(asked)?;
             let overrides = Overrides { lock: lock.clone(), ..Overrides::default() };
             let scenario = Scenario::parse(&name, &file, &text, &overrides);
-            Ok(Base::of_scenario(scenario.map_err(Failure::usage)?))
+            let scenario = scenario.map_err(Failure::usage)?;
+            Base::of_scenario(scenario, &mut world::simulated(false)).map_err(run::failed)
         }
     }
 }

@@ -78,8 +78,8 @@ impl Alphabet {
         let mut faults = self.of_client(place);
         if place.sends {
             faults.extend(self.of_message(place));
-            faults.extend(self.of_server(place, before));
         }
+        faults.extend(self.of_server(place, before));
         faults
     }
 
@@ -110,7 +110,7 @@ impl Alphabet {
         faults
     }
 
-    /// What strikes a server when the client is about to ask it.
+    /// What strikes a server when the client has come there.
     fn of_server(&self, place: &FaultPlace, before: &[Staged]) -> Vec<Staged> {
         let Lengths { short, beyond, .. } = self.lengths;
         let on = Some(self.server);

@@ -12,7 +12,7 @@ use history::fault::Swarm;
 use picklock::env::Phase;
 use scenarios::distribution::Distribution;
 use scenarios::scenario::{
-    LinkPart, NetworkPart, Overrides, Scenario, ScenarioError, WorkloadPart,
+    LinkPart, NetworkPart, Overrides, RegisterPart, Scenario, ScenarioError, WorkloadPart,
 };
 use scenarios::span::Span;
 
@@ -37,6 +37,14 @@ pub struct Base {
     scenario: Scenario,
 }
 
+/// What a recipe does.
+struct Learnt {
+    /// It renews its holds.
+    renews: bool,
+    /// It hands out fencing tokens.
+    fences: bool,
+}
+
 /// Why there is no such world.
 #[derive(Debug, thiserror::Error)]
 pub enum BaseError {
@@ -58,31 +66,35 @@ impl Base {
     pub fn of_lock(lock: &str, world: &mut impl World) -> Result<Self, BaseError> {
         let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
         let scenario = Scenario::parse("small-world", "small-world.toml", SMALL, &overrides)?;
-        let mut base = Self::of_scenario(scenario);
-        let long = Span(base.ttl() * 3 / 2);
-        let mut longer = base.clone();
-        let WorkloadPart::Register(register) = &mut longer.scenario.workload else {
-            return Ok(base);
-        };
-        register.hold = long;
-        let smallest = Candidate::calm(Size { clients: 2, rounds: 1 });
-        let scenario = Arc::new(longer.scenario(&smallest));
-        let run = world.run(&RunRequest::new(scenario, SEED))?;
-        let shows = |what: fn(&What) -> bool| run.history.events.iter().any(|it| what(&it.what));
-        let renews = shows(|what| *what == What::Phase(Phase::RenewBeforeSend));
-        let fences = shows(|what| matches!(what, What::Fence(_)));
-        world.recycle(run);
-        if let WorkloadPart::Register(register) = &mut base.scenario.workload {
+        let long = Span(scenario.lock.ttl.0 * 3 / 2);
+        let mut base = Self::without_faults(scenario.clone());
+        base.change(|register| register.hold = long);
+        let Learnt { renews, fences } = base.learn(world)?;
+        base.change(|register| {
             register.fenced = fences;
-            if renews {
-                register.hold = long;
+            if !renews {
+                register.hold = scenario.hold();
             }
-        }
+        });
         Ok(base)
     }
 
-    /// What is left of this scenario without its faults: its TTL, servers and workload.
-    pub fn of_scenario(mut scenario: Scenario) -> Self {
+    /// What is left of this scenario without its faults: its TTL, servers and workload. Who renews by hand relies on more than
+    /// locks assume where it stands still, so nobody does; and a resource looks at fencing tokens where there are some.
+    ///
+    /// # Errors
+    /// [`RunError`] where it cannot be run.
+    pub fn of_scenario(scenario: Scenario, world: &mut impl World) -> Result<Self, RunError> {
+        let mut base = Self::without_faults(scenario);
+        let fences = base.learn(world)?.fences;
+        base.change(|register| {
+            register.extends = false;
+            register.fenced &= fences;
+        });
+        Ok(base)
+    }
+
+    fn without_faults(mut scenario: Scenario) -> Self {
         scenario.faults.clear();
         scenario.swarm = Swarm::default();
         scenario.search = None;
@@ -99,6 +111,26 @@ impl Base {
         scenario.woken_within = Some(Span(ttl * WOKEN_TTLS));
         scenario.available_within = Some(Span(ttl * AVAILABLE_TTLS));
         Self { scenario }
+    }
+
+    /// Changes the workload, where there is a register.
+    fn change(&mut self, change: impl FnOnce(&mut RegisterPart)) {
+        if let WorkloadPart::Register(register) = &mut self.scenario.workload {
+            change(register);
+        }
+    }
+
+    /// What its recipe does in the smallest world.
+    fn learn(&self, world: &mut impl World) -> Result<Learnt, RunError> {
+        let smallest = Candidate::calm(Size { clients: 2, rounds: 1 });
+        let run = world.run(&RunRequest::new(Arc::new(self.scenario(&smallest)), SEED))?;
+        let shows = |what: fn(&What) -> bool| run.history.events.iter().any(|it| what(&it.what));
+        let learnt = Learnt {
+            renews: shows(|what| *what == What::Phase(Phase::RenewBeforeSend)),
+            fences: shows(|what| matches!(what, What::Fence(_))),
+        };
+        world.recycle(run);
+        Ok(learnt)
     }
 
     /// The recipe's name.
@@ -137,11 +169,6 @@ impl Base {
         scenario.network =
             NetworkPart { latency: latency(1), link: (2..=*clients).map(link).collect() };
         scenario
-    }
-
-    /// How long its keys live.
-    pub(crate) fn ttl(&self) -> Duration {
-        self.scenario.lock.ttl.0
     }
 
     /// Its scenario, whose size is that of nobody.

@@ -187,9 +187,11 @@ fn a_scenario_gives_its_ttl_servers_and_workload_and_none_of_its_faults() {
     let overrides = Overrides { lock: Some("single".to_owned()), ..Overrides::default() };
     let scenario = Scenario::parse("failover", "failover.toml", text, &overrides).unwrap();
     let (servers, ttl) = (scenario.topology(), scenario.lock.ttl);
-    let base = Base::of_scenario(scenario);
+    let base = Base::of_scenario(scenario, &mut VirtualWorld::default()).unwrap();
     let calm = Candidate::calm(Size { clients: 2, rounds: 1 });
     let small = base.scenario(&calm);
     assert_eq!((small.topology(), small.lock.ttl, small.clients), (servers, ttl, 2));
     assert!(small.faults.is_empty() && small.swarm.kinds() == 0);
+    let WorkloadPart::Register(register) = &small.workload else { panic!("{small:?}") };
+    assert!(!register.fenced, "no tokens, no look at them");
 }
