@@ -13,6 +13,7 @@ mod table;
 mod verdicts;
 
 pub use matrix::matrix;
+pub use story::story;
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{footer, summary};
 pub use sweep::{Swept, sweep};

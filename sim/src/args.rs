@@ -5,6 +5,7 @@
 
 mod attack;
 mod check;
+mod explore;
 mod output;
 mod proxy;
 mod run;
@@ -16,6 +17,7 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use self::attack::AttackArgs;
 pub(crate) use self::check::{CheckArgs, Thresholds, without_threshold};
+pub(crate) use self::explore::{ConfirmArgs, ExploreArgs};
 pub(crate) use self::output::{
     Color, ListArgs, Output, OutputFormat, OutputOptions, ProgressMode, SchemaOf,
 };
@@ -86,6 +88,10 @@ pub(crate) enum CliCommand {
     Proxy(Box<ProxyArgs>),
     /// Put your own lock under test: your program, our faults
     Attack(Box<AttackArgs>),
+    /// Find the smallest schedule that breaks a lock: every fault at every place, in small worlds
+    Explore(Box<ExploreArgs>),
+    /// Run a counterexample on a real redis-server: does it show the same?
+    Confirm(Box<ConfirmArgs>),
     /// Recommend a TTL and a renewal interval, with the cost of each
     Tune(Box<TuneArgs>),
     /// Print shell completions

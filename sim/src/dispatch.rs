@@ -14,7 +14,9 @@ use super::args::{Cli, CliCommand, RunArgs, SchemaOf};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
-use super::{attack, check, doctor, list, matrix, print, proxy, run, show, tune, variables};
+use super::{
+    attack, check, confirm, doctor, explore, list, matrix, print, proxy, run, show, tune, variables,
+};
 
 /// Parses the command line, runs the command and returns the exit.
 pub(crate) fn main() -> Exit {
@@ -121,6 +123,8 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
         Some(CliCommand::Proxy(args)) => return proxy::main(args, terminal),
         Some(CliCommand::Attack(args)) => return attack::main(args, terminal),
+        Some(CliCommand::Explore(args)) => return explore::main(args, terminal),
+        Some(CliCommand::Confirm(args)) => return confirm::main(args, terminal),
         Some(CliCommand::Tune(args)) => return tune::main(args, terminal),
         Some(CliCommand::List(args)) => return list::main(args, terminal),
         Some(CliCommand::Show { name, lock, toml }) => show::text(name, lock.as_deref(), *toml)?,

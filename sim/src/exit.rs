@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use attack::{AttackReport, PlanOutcome, Severity};
+use explore::{Explored, Reproduction, SearchEnd};
 use history::verdict::{Level, Outcome};
 use scenarios::matrix::{Matrix, Totals};
 use scenarios::result::RunResult;
@@ -74,6 +75,32 @@ impl Exit {
             None if found.plans.is_empty() => Self::NothingRan,
             None if found.count(PlanOutcome::Inconclusive) > 0 => Self::Inconclusive,
             None => Self::Held,
+        }
+    }
+
+    /// What was found before a signal or the end of the budget is found.
+    pub(crate) fn of_explored(found: &Explored, interrupted: bool) -> Self {
+        match (found.ended, found.found.first()) {
+            (_, Some(nearest)) => Self::of_level(nearest.violation.level),
+            _ if interrupted => Self::Interrupted,
+            (SearchEnd::Exhausted, None) => Self::Held,
+            (SearchEnd::Violated | SearchEnd::Stopped, None) => Self::Inconclusive,
+        }
+    }
+
+    /// What was confirmed is violated.
+    pub(crate) const fn of_confirmation(found: &Reproduction, level: Level) -> Self {
+        match found {
+            Reproduction::Confirmed => Self::of_level(level),
+            Reproduction::NotReproduced(_) => Self::Inconclusive,
+            Reproduction::NotStageable(_) => Self::NothingRan,
+        }
+    }
+
+    const fn of_level(violated: Level) -> Self {
+        match violated {
+            Level::Progress => Self::ProgressOnly,
+            Level::Key | Level::Belief | Level::Effect => Self::Violated,
         }
     }
 

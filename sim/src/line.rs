@@ -18,6 +18,11 @@ impl Line {
         Self(program.to_owned())
     }
 
+    /// The same wherever picklock is, as for what is kept.
+    pub(super) fn plain() -> Self {
+        Self("picklock".to_owned())
+    }
+
     /// A word that needs no quotes, such as a subcommand or a switch.
     pub(super) fn word(mut self, word: &str) -> Self {
         self.0 += &format!(" {word}");

@@ -3,9 +3,11 @@
 mod args;
 mod attack;
 mod check;
+mod confirm;
 mod dispatch;
 mod doctor;
 mod exit;
+mod explore;
 mod failure;
 mod line;
 mod list;

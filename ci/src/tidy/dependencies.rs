@@ -10,7 +10,7 @@ use super::Diagnostic;
 use crate::tree::Tree;
 
 /// Every package, those of the workspace that it may depend on, and its runtime: a row for each.
-const PACKAGES: [(&str, &str, Runtime); 19] = [
+const PACKAGES: [(&str, &str, Runtime); 20] = [
     ("picklock", "test-server", Runtime::Optional),
     ("test-server", "", Runtime::Never),
     ("durations", "picklock", Runtime::Never),
@@ -39,9 +39,10 @@ const PACKAGES: [(&str, &str, Runtime); 19] = [
         "picklock history checkers scenarios reports live-world fault-proxy redis-model resp",
         Runtime::Free,
     ),
+    ("explore", "picklock history scenarios harness virtual-world", Runtime::Never),
     (
         "sim",
-        "picklock attack history checkers scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
+        "picklock attack explore history checkers scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world \
          test-server",
         Runtime::Free,
     ),

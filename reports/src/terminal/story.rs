@@ -1,7 +1,7 @@
 //! An incident told as a story.
 //!
-//! Invariant: it is told once, below each invariant that it violates; times count from the beginning of the run, as in history.jsonl, so that every step can
-//! be looked up there; two steps at different times never show the same time.
+//! Invariant: it is told once, below each invariant that it violates. Times count from the beginning of the run, as in
+//! history.jsonl, so that every step can be looked up there; two steps at different times never show the same time.
 
 use history::verdict::{Witness, WitnessStep};
 use scenarios::result::Invariant;
@@ -9,7 +9,12 @@ use scenarios::result::Invariant;
 use super::colour::Emphasis;
 use super::{Style, Verbosity};
 use crate::format::{count, plain, told};
-use crate::incident::group::FindingGroup;
+use crate::incident::group::{FindingGroup, groups};
+
+/// The story of this invariant's violation; nothing where it is not violated.
+pub fn story(invariant: &Invariant, style: Style) -> String {
+    groups(std::slice::from_ref(invariant)).iter().map(|it| tell(it, style)).collect()
+}
 
 /// The story of this incident.
 pub(super) fn tell(incident: &FindingGroup<'_>, style: Style) -> String {

@@ -127,7 +127,12 @@ impl Deadlines {
 
     /// A client is seen to do something: it does not stand still any more.
     fn moves(&mut self, client: u32) {
-        let Some(from_ns) = self.stopped.remove(&client) else { return };
+        let Some(&from_ns) = self.stopped.get(&client) else { return };
+        if from_ns == self.now_ns {
+            // What is written down in the instant in which it was stopped it had begun before.
+            return;
+        }
+        self.stopped.remove(&client);
         let stood_ns = self.now_ns - from_ns;
         let theirs = self.open.values_mut().filter(|it| it.client == client);
         theirs.for_each(|it| it.stood_ns += stood_ns);
@@ -236,6 +241,8 @@ mod tests {
             outcome(pause)
         };
         assert_eq!((stood(500), stood(499)), (Held, Violated));
+        let sending = late().struck(Fault::Pause, 1, 200).phase(1, 200, AcquireBeforeSend);
+        assert_eq!(outcome(sending.phase(1, 500, AcquireBeforeSend)), Held, "it was about to send");
         assert_eq!(outcome(late().struck(Fault::Pause, 2, 200)), Violated, "another stood still");
         assert_eq!(outcome(asked().acquires(1, 100).crash(1, 200).probe(900, -2)), NotApplicable);
         let for_ever = asked().acquires(1, 100).struck(Fault::Pause, 1, 200).probe(900, -2);

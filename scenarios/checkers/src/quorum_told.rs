@@ -35,6 +35,8 @@ struct NodeKeys {
     /// Deletions without an answer, and how many have deleted one.
     deleting: u32,
     deleted: u32,
+    /// Whether some of them had none when the release began.
+    was_deleting: bool,
     /// How many the rounds before this one had made.
     made_before: u32,
     /// Its release is to delete one key, and has.
@@ -168,8 +170,13 @@ impl QuorumTold {
         };
         let quorum = self.quorum;
         let Some(it) = self.open.get_mut(&command.acquisition) else { return };
-        let of_release = it.release_ns.is_some_and(|begun_ns| begun_ns <= command.invoke_ns);
+        let release_ns = it.release_ns;
         let Some(node) = it.nodes.get_mut(&command.node) else { return };
+        // What was sent in the instant of its begin may have been sent just before it.
+        let of_release = release_ns.is_some_and(|begun_ns| match node.was_deleting {
+            true => begun_ns < command.invoke_ns,
+            false => begun_ns <= command.invoke_ns,
+        });
         let intent = command.intent;
         if makes(intent.touch) {
             node.unknown -= 1;
@@ -300,7 +307,8 @@ impl QuorumOp {
     fn begin_release(&mut self, at_ns: u64) {
         self.release_ns = Some(at_ns);
         for it in self.nodes.values_mut() {
-            let known = it.unknown == 0 && it.deleting == 0;
+            it.was_deleting = it.deleting > 0;
+            let known = it.unknown == 0 && !it.was_deleting;
             it.has_one = known && it.made > it.made_before && it.made == it.deleted + 1;
         }
     }

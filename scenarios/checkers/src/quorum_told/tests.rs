@@ -64,6 +64,17 @@ fn nothing_is_released_that_too_few_servers_had() {
 }
 
 #[test]
+fn a_clean_up_that_is_under_way_is_no_part_of_the_release() {
+    for sent_ns in [299, 300] {
+        let tape = (0..3).fold(has_it(), |tape, node| {
+            tape.to(node, LOCK).command(1, sent_ns..305, DELETE, Some(Touch::None))
+        });
+        let tape = deletes(tape, [true, true, false]);
+        assert_eq!(told(tape.releases(1, 300..311)), Held, "sent at {sent_ns}");
+    }
+}
+
+#[test]
 fn only_keys_count_whose_round_is_known() {
     // A request of a round before had no answer.
     let tape = three().waited(1, 1, 50..200).command(1, 60..70, CREATE, None);

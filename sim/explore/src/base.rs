@@ -1,0 +1,178 @@
+//! The world without faults in which a lock is explored: what a recipe or a scenario gives of it.
+//!
+//! Invariant: nothing in it is drawn, so a schedule follows from its size and its faults; and what it asks of progress
+//! every lock can do whose faults are within the alphabet.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness::world::{RunError, RunRequest, World};
+use history::What;
+use history::fault::Swarm;
+use picklock::env::Phase;
+use scenarios::distribution::Distribution;
+use scenarios::scenario::{
+    LinkPart, NetworkPart, Overrides, RegisterPart, Scenario, ScenarioError, WorkloadPart,
+};
+use scenarios::span::Span;
+
+use super::bounds::Size;
+use super::candidate::Candidate;
+
+/// What every schedule is run with: of all that is drawn only the tokens are left.
+pub(crate) const SEED: u64 = 1;
+/// The small world of a recipe.
+const SMALL: &str = include_str!("base.toml");
+/// How much longer a message of each client travels than one of the client before it: so it is certain who comes first.
+const LATENCY: Duration = Duration::from_millis(2);
+/// For so many TTLs nobody may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet
+/// lasts for three at most.
+const WOKEN_TTLS: u32 = 10;
+/// For so many TTLs a lock that is wanted may stay free: three faults of the longest kind, and what is done about each.
+const AVAILABLE_TTLS: u32 = 25;
+
+/// A world without faults.
+#[derive(Clone, Debug)]
+pub struct Base {
+    scenario: Scenario,
+}
+
+/// What a recipe does.
+struct Learnt {
+    /// It renews its holds.
+    renews: bool,
+    /// It hands out fencing tokens.
+    fences: bool,
+}
+
+/// Why there is no such world.
+#[derive(Debug, thiserror::Error)]
+pub enum BaseError {
+    /// The recipe is unknown, or cannot work in it.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// It cannot be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl Base {
+    /// The small world of this recipe, on the servers that it is made for. What it does is learnt by running it: where it
+    /// renews its holds, they last for so long that it has to, and where it hands out fencing tokens, the resource looks
+    /// at them.
+    ///
+    /// # Errors
+    /// [`BaseError`].
+    pub fn of_lock(lock: &str, world: &mut impl World) -> Result<Self, BaseError> {
+        let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
+        let scenario = Scenario::parse("small-world", "small-world.toml", SMALL, &overrides)?;
+        let long = Span(scenario.lock.ttl.0 * 3 / 2);
+        let mut base = Self::without_faults(scenario.clone());
+        base.change(|register| register.hold = long);
+        let Learnt { renews, fences } = base.learn(world)?;
+        base.change(|register| {
+            register.fenced = fences;
+            if !renews {
+                register.hold = scenario.hold();
+            }
+        });
+        Ok(base)
+    }
+
+    /// What is left of this scenario without its faults: its TTL, servers and workload. Who renews by hand relies on more than
+    /// locks assume where it stands still, so nobody does; and a resource looks at fencing tokens where there are some.
+    ///
+    /// # Errors
+    /// [`RunError`] where it cannot be run.
+    pub fn of_scenario(scenario: Scenario, world: &mut impl World) -> Result<Self, RunError> {
+        let mut base = Self::without_faults(scenario);
+        let fences = base.learn(world)?.fences;
+        base.change(|register| {
+            register.extends = false;
+            register.fenced &= fences;
+        });
+        Ok(base)
+    }
+
+    fn without_faults(mut scenario: Scenario) -> Self {
+        scenario.faults.clear();
+        scenario.swarm = Swarm::default();
+        scenario.search = None;
+        scenario.unsearched = None;
+        scenario.variants.clear();
+        scenario.expect.clear();
+        // They were measured under its own faults and with its own size.
+        scenario.limits.clear();
+        scenario.commands_within = None;
+        // Whether a write comes late is no question to a lock that assumes that none does.
+        scenario.stale_writes = false;
+        scenario.lock.jitter = Span::default();
+        let ttl = scenario.lock.ttl.0;
+        scenario.woken_within = Some(Span(ttl * WOKEN_TTLS));
+        scenario.available_within = Some(Span(ttl * AVAILABLE_TTLS));
+        Self { scenario }
+    }
+
+    /// Changes the workload, where there is a register.
+    fn change(&mut self, change: impl FnOnce(&mut RegisterPart)) {
+        if let WorkloadPart::Register(register) = &mut self.scenario.workload {
+            change(register);
+        }
+    }
+
+    /// What its recipe does in the smallest world.
+    fn learn(&self, world: &mut impl World) -> Result<Learnt, RunError> {
+        let smallest = Candidate::calm(Size { clients: 2, rounds: 1 });
+        let run = world.run(&RunRequest::new(Arc::new(self.scenario(&smallest)), SEED))?;
+        let shows = |what: fn(&What) -> bool| run.history.events.iter().any(|it| what(&it.what));
+        let learnt = Learnt {
+            renews: shows(|what| *what == What::Phase(Phase::RenewBeforeSend)),
+            fences: shows(|what| matches!(what, What::Fence(_))),
+        };
+        world.recycle(run);
+        Ok(learnt)
+    }
+
+    /// The recipe's name.
+    pub fn lock(&self) -> &str {
+        &self.scenario.lock.recipe
+    }
+
+    /// Whether it has no known flaw, and is held to what it assumes.
+    pub fn is_sound(&self) -> bool {
+        self.scenario.about_lock().is_sound()
+    }
+
+    /// How many acquisitions of a client its workload has at most.
+    pub fn rounds_most(&self) -> u32 {
+        match self.scenario.workload {
+            WorkloadPart::BonusPool(_) => 1,
+            WorkloadPart::Register(_) => u32::MAX,
+        }
+    }
+
+    /// This candidate as a scenario.
+    pub fn scenario(&self, candidate: &Candidate) -> Scenario {
+        let Candidate { size: Size { clients, rounds }, faults } = candidate;
+        let mut scenario = Scenario { clients: *clients, ..self.scenario.clone() };
+        scenario.faults.clone_from(faults);
+        if let WorkloadPart::Register(register) = &mut scenario.workload {
+            register.rounds = *rounds;
+        }
+        let latency = |client| Distribution::Constant(Span(LATENCY * client));
+        let link = |client| LinkPart {
+            client: Some(client),
+            clients: None,
+            server: None,
+            latency: latency(client),
+        };
+        scenario.network =
+            NetworkPart { latency: latency(1), link: (2..=*clients).map(link).collect() };
+        scenario
+    }
+
+    /// Its scenario, whose size is that of nobody.
+    pub(crate) const fn whole(&self) -> &Scenario {
+        &self.scenario
+    }
+}

@@ -1,0 +1,22 @@
+//! Counterexamples that people can carry: small worlds tried in order of size, what is found made smaller, and confirmed.
+
+mod alphabet;
+mod base;
+mod bounds;
+mod candidate;
+mod confirm;
+mod counterexample;
+mod place;
+mod search;
+mod shrink;
+mod text;
+mod violation;
+
+pub use base::{Base, BaseError};
+pub use bounds::{Bounds, Size};
+pub use candidate::Candidate;
+pub use confirm::{Reproduction, compare};
+pub use counterexample::Counterexample;
+pub use search::{Explored, FoundSchedule, SearchEnd, SearchPlan, SearchStage, search};
+pub use shrink::shrink;
+pub use violation::Violation;

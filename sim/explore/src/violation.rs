@@ -1,0 +1,112 @@
+//! What a schedule violates, so that another can be asked whether it violates the same.
+//!
+//! Invariant: two violations are equal only where the same invariant is violated at the same level by clients in the same
+//! roles.
+
+use history::fault::{Staged, Whom};
+use history::verdict::{Finding, Level, Verdict, Witness};
+
+/// What a schedule violates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The invariant.
+    pub invariant: &'static str,
+    /// Its level.
+    pub level: Level,
+    /// The clients concerned, in the order in which the witness names them.
+    roles: Vec<Role>,
+}
+
+/// What a client is in a violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Role {
+    /// Which of the clients concerned it is, in the order in which they come up.
+    nth: usize,
+    /// Whether a fault is staged on it.
+    struck: bool,
+}
+
+impl Violation {
+    /// What these findings convict the lock of under these faults, the nearest level first.
+    pub fn all(findings: &[Finding], faults: &[Staged]) -> Vec<Self> {
+        let of = |finding: &Finding| match &finding.verdict {
+            Verdict::Violated(witness) => Some(Self {
+                invariant: finding.name,
+                level: finding.level,
+                roles: roles(witness, faults),
+            }),
+            _ => None,
+        };
+        let mut all: Vec<Self> = findings.iter().filter_map(of).collect();
+        all.sort_by_key(|it| it.level);
+        all
+    }
+
+    /// Whether it is of the same invariant, whoever is concerned.
+    pub fn is_of(&self, other: &Self) -> bool {
+        (self.invariant, self.level) == (other.invariant, other.level)
+    }
+}
+
+fn roles(witness: &Witness, faults: &[Staged]) -> Vec<Role> {
+    let mut known: Vec<u32> = Vec::new();
+    let role = |client: &u32| {
+        let nth = known.iter().position(|it| it == client).unwrap_or_else(|| {
+            known.push(*client);
+            known.len() - 1
+        });
+        let struck = faults.iter().any(|it| it.on == Some(Whom::Client(*client)));
+        Role { nth, struck }
+    };
+    witness.clients.iter().map(role).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use history::fault::{Fault, Trigger};
+
+    use super::*;
+
+    fn finding(level: Level, clients: &[u32]) -> Finding {
+        let witness = Witness { clients: clients.to_vec(), ..Witness::default() };
+        Finding::new("ownership", level, Verdict::Violated(witness))
+    }
+
+    fn crash(client: u32) -> Staged {
+        Staged {
+            kind: Fault::Crash,
+            on: Some(Whom::Client(client)),
+            at: Trigger::default(),
+            lasts: None,
+            until: None,
+            by: None,
+            ppm: None,
+            ways: None,
+            to: None,
+            loses_hold: false,
+            error: None,
+            comes_back: None,
+        }
+    }
+
+    fn one(clients: &[u32], faults: &[Staged]) -> Violation {
+        Violation::all(&[finding(Level::Key, clients)], faults).remove(0)
+    }
+
+    #[test]
+    fn roles_are_the_same_whatever_the_clients_are_called() {
+        assert_eq!(one(&[1, 2], &[crash(1)]), one(&[3, 1], &[crash(3)]));
+        assert_ne!(one(&[1, 2], &[crash(1)]), one(&[1, 2], &[crash(2)]), "another is struck");
+        assert_ne!(one(&[1, 2], &[]), one(&[1, 1], &[]), "one client does it to itself");
+        assert_ne!(one(&[1, 2], &[]), one(&[1, 2, 3], &[]));
+        assert!(one(&[1, 2], &[]).is_of(&one(&[1, 1], &[crash(1)])), "it is the same invariant");
+    }
+
+    #[test]
+    fn only_what_is_violated_convicts_and_the_nearest_level_comes_first() {
+        let held = Finding::new("ownership", Level::Key, Verdict::Held);
+        let all = [finding(Level::Effect, &[1]), held, finding(Level::Belief, &[1])];
+        let levels: Vec<Level> = Violation::all(&all, &[]).iter().map(|it| it.level).collect();
+        assert_eq!(levels, [Level::Belief, Level::Effect]);
+    }
+}

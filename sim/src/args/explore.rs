@@ -1,0 +1,67 @@
+//! Options of `explore` and `confirm`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use scenarios::span::Span;
+
+use super::output::{Output, outputs};
+use super::run::ServerArgs;
+
+/// Options of `explore`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ExploreArgs {
+    /// Lock recipe: a name from `picklock list`; default: the one of --scenario
+    #[arg(long, value_name = "RECIPE", env = "PICKLOCK_LOCK")]
+    pub(crate) lock: Option<String>,
+    /// Take TTL, servers and workload from this scenario: a name from `picklock list`, or a TOML file
+    #[arg(long, value_name = "NAME|FILE.toml", env = "PICKLOCK_SCENARIO")]
+    pub(crate) scenario: Option<OsString>,
+    /// How long to search
+    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_BUDGET")]
+    pub(crate) budget: Span,
+    /// Clients at most
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=5), env = "PICKLOCK_CLIENTS")]
+    pub(crate) clients: u32,
+    /// Acquisitions of each client at most
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5), env = "PICKLOCK_ROUNDS")]
+    pub(crate) rounds: u32,
+    /// Faults in one schedule at most
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=3), env = "PICKLOCK_FAULTS_MOST")]
+    pub(crate) faults: u8,
+    /// Also stage what every lock that expires assumes away: servers that forget, and servers whose clocks jump (flawed
+    /// recipes only)
+    #[arg(long, env = "PICKLOCK_BEYOND", value_parser = BoolishValueParser::new())]
+    pub(crate) beyond: bool,
+    /// Threads; default: one per CPU
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Do not confirm what is found on a redis-server
+    #[arg(long, env = "PICKLOCK_NO_CONFIRM", value_parser = BoolishValueParser::new())]
+    pub(crate) no_confirm: bool,
+    /// The server that confirms.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Directory for counterexamples
+    #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
+    pub(crate) out: PathBuf,
+    /// Output format: human or json; FORMAT=FILE writes to a file; repeatable
+    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
+    pub(crate) format: Vec<Output>,
+}
+
+/// Options of `confirm`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConfirmArgs {
+    /// Scenario: a TOML file, or a name from `picklock list`
+    #[arg(value_name = "FILE.toml", env = "PICKLOCK_SCENARIO")]
+    pub(crate) scenario: OsString,
+    /// Lock recipe; default: the scenario's own
+    #[arg(long, value_name = "RECIPE", env = "PICKLOCK_LOCK")]
+    pub(crate) lock: Option<String>,
+    /// The server.
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+}

@@ -1,0 +1,118 @@
+//! `picklock confirm`: whether a real redis-server shows what the virtual world does.
+//!
+//! Invariant: *confirmed* is said of the same invariant at the same level; what a run could not show is said with its reason.
+
+use std::sync::Arc;
+
+use explore::{Counterexample, Reproduction, compare};
+use harness::world::{Run, RunError, RunRequest, World as _};
+use history::verdict::{Finding, Level, Verdict};
+use live_world::LiveWorld;
+use live_world::server::DiscoverError;
+use scenarios::result::ServerFacts;
+use scenarios::scenario::{Overrides, Scenario};
+use tokio::runtime::Handle;
+
+use super::args::{ConfirmArgs, ServerArgs, World};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::terminal::Terminal;
+use super::world::{self, Chosen, choose, runtime};
+use super::{load, print, run, signal};
+
+/// So often a scenario is run on a busy machine, where a fault may miss its moment.
+const RUNS_MOST: u32 = 3;
+/// What every run is made with, as in the virtual world.
+const SEED: u64 = 1;
+
+/// Runs the scenario in virtual time and on a server, and says whether they show the same.
+pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    world::refuse_several(&args.server)?;
+    let load::Source { name, file, text, .. } = load::source(&args.scenario)?;
+    let overrides = Overrides { lock: args.lock.clone(), ..Overrides::default() };
+    let scenario = Scenario::parse(&name, &file, &text, &overrides).map_err(Failure::usage)?;
+    let scenario = Arc::new(scenario);
+    let chosen = choose(World::Redis, &args.server)?;
+    let run = world::simulated(false).run(&RunRequest::new(Arc::clone(&scenario), SEED));
+    let findings = run.map_err(run::failed)?.findings();
+    let Some((invariant, level)) = nearest(&findings) else {
+        let name = &scenario.name;
+        let text = format!("nothing to confirm: in virtual time {name} violates nothing\n");
+        print::results(&text)?;
+        return Ok(Exit::NothingRan);
+    };
+    let (server, found) = on(chosen, &scenario, (invariant, level), terminal)?;
+    let why = found.why().map_or_else(String::new, |why| format!(": {why}"));
+    print::results(&format!(
+        "{}: {invariant} ({}) on {server}{why}\n",
+        found.name(),
+        level.name()
+    ))?;
+    Ok(Exit::of_confirmation(&found, level))
+}
+
+/// Whether a server shows what was found; nothing where there is none.
+pub(super) fn again(
+    example: &Counterexample,
+    server: &ServerArgs,
+    terminal: &Terminal,
+) -> Result<Option<(String, Reproduction)>, Failure> {
+    if server.redis.is_none() && matches!(world::find(server), Err(DiscoverError::NotFound)) {
+        print::note(
+            "not confirmed: no redis-server was found on PATH; name one with --server-bin PATH",
+        );
+        return Ok(None);
+    }
+    let violation = &example.found.violation;
+    let chosen = choose(World::Redis, server)?;
+    let scenario = Arc::new(example.scenario.clone());
+    on(chosen, &scenario, (violation.invariant, violation.level), terminal).map(Some)
+}
+
+/// What is violated at the nearest level.
+fn nearest(findings: &[Finding]) -> Option<(&'static str, Level)> {
+    let violated = findings.iter().filter(|it| matches!(it.verdict, Verdict::Violated(_)));
+    violated.min_by_key(|it| it.level).map(|it| (it.name, it.level))
+}
+
+/// Runs the scenario on this server until it shows the same, or has had its chances; and what the server is.
+fn on(
+    chosen: Chosen,
+    scenario: &Arc<Scenario>,
+    what: (&str, Level),
+    terminal: &Terminal,
+) -> Result<(String, Reproduction), Failure> {
+    if !terminal.options.quiet {
+        print::note(&chosen.why);
+    }
+    let runtime = runtime()?;
+    let entered = runtime.enter();
+    let signals = signal::watch().map_err(Failure::unavailable)?;
+    let mut world = LiveWorld::new(chosen.choice, Handle::current(), signals);
+    let mut outcome = (String::from("a redis-server"), Reproduction::NotReproduced(String::new()));
+    for _ in 0..RUNS_MOST {
+        let run = world.run(&RunRequest::new(Arc::clone(scenario), SEED));
+        if let Ok(Run { server: ServerFacts { software, version, .. }, .. }) = &run {
+            outcome.0 = format!("{software}-server {version}");
+        }
+        outcome.1 = compare(what, run).map_err(failed)?;
+        if !matches!(outcome.1, Reproduction::NotReproduced(_)) {
+            break;
+        }
+    }
+    drop(entered);
+    // What is still at work, a resolver say, is not waited for.
+    runtime.shutdown_background();
+    Ok(outcome)
+}
+
+/// Why a server did not say anything.
+fn failed(error: RunError) -> Failure {
+    match error {
+        RunError::Interrupted => Failure::interrupted(
+            "interrupted while a redis-server ran the scenario",
+            "`picklock confirm FILE.toml` runs it again",
+        ),
+        error => run::failed(error),
+    }
+}
