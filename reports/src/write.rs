@@ -53,18 +53,9 @@ pub fn write_all(
     done("latency.png");
 
     let layout = IncidentLayout::of(history, result);
-    let incident = layout.as_ref().map(Pictures::of).transpose();
-    let incident = incident.map_err(|error| unwritten(directory, "incident.svg", error))?;
-    if let Some(Pictures { wide, chart, mermaid, .. }) = &incident {
-        directory.write("incident.svg", |w| w.write_all(wide.as_bytes()))?;
-        done("incident.svg");
-        directory.write_by_path("incident.png", |path| {
-            chart::png(chart, path).map_err(io::Error::other)
-        })?;
-        done("incident.png");
-        directory.write("incident.mmd", |w| w.write_all(mermaid.as_bytes()))?;
-        done("incident.mmd");
-    }
+    let drawn = layout.as_ref().map(|it| draw(directory, "incident", it)).transpose()?;
+    let (incident, names) = drawn.unzip();
+    names.into_iter().flatten().for_each(|name| done(&name));
     if history.events.len() <= EVENTS_MOST {
         directory.write("trace.json", |w| trace(history, w))?;
         done("trace.json");
@@ -93,24 +84,46 @@ pub fn write_all(
     Ok(files)
 }
 
+/// Draws what a run violates, as files of this name, and returns theirs; none if nothing was violated.
+///
+/// # Errors
+/// At the first file that cannot be written.
+pub fn write_incident(
+    directory: &RunDirectory,
+    name: &str,
+    history: &History,
+    result: &RunResult,
+) -> Result<Vec<String>, WriteError> {
+    let layout = IncidentLayout::of(history, result);
+    let drawn = layout.as_ref().map(|it| draw(directory, name, it)).transpose()?;
+    Ok(drawn.into_iter().flat_map(|(_, names)| names).collect())
+}
+
 /// What is drawn of an incident.
-struct Pictures<'a> {
-    chart: IncidentChart<'a>,
+struct Pictures {
     wide: String,
     narrow: String,
     mermaid: String,
 }
 
-impl<'a> Pictures<'a> {
-    fn of(layout: &'a IncidentLayout) -> Result<Self, ChartError> {
-        let chart = IncidentChart::wide(layout)?;
-        let (wide, narrow) = (chart::svg(&chart)?, chart::svg(&IncidentChart::narrow(layout)?)?);
-        Ok(Self { chart, wide, narrow, mermaid: mermaid(layout) })
-    }
-}
-
-fn unwritten(directory: &RunDirectory, name: &str, error: ChartError) -> WriteError {
-    WriteError::Write(directory.path().join(name), io::Error::other(error))
+/// Draws an incident and writes it; the names of the files.
+fn draw(
+    directory: &RunDirectory,
+    name: &str,
+    layout: &IncidentLayout,
+) -> Result<(Pictures, [String; 3]), WriteError> {
+    let names = ["svg", "png", "mmd"].map(|ending| format!("{name}.{ending}"));
+    let [svg, png, mmd] = &names;
+    let undrawn =
+        |error: ChartError| WriteError::Write(directory.path().join(svg), io::Error::other(error));
+    let chart = IncidentChart::wide(layout).map_err(undrawn)?;
+    let wide = chart::svg(&chart).map_err(undrawn)?;
+    let narrow = IncidentChart::narrow(layout).and_then(|it| chart::svg(&it)).map_err(undrawn)?;
+    let mermaid = mermaid(layout);
+    directory.write(svg, |w| w.write_all(wide.as_bytes()))?;
+    directory.write_by_path(png, |path| chart::png(&chart, path).map_err(io::Error::other))?;
+    directory.write(mmd, |w| w.write_all(mermaid.as_bytes()))?;
+    Ok((Pictures { wide, narrow, mermaid }, names))
 }
 
 /// Writes a text, if there is one.

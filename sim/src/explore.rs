@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use explore::{Base, BaseError, Bounds, Counterexample, Explored, SearchPlan, SearchStage, search};
 use harness::sweep::BatchProgress;
 use reports::directory::{Latest, RunDirectory};
+use reports::write::write_incident;
 use scenarios::scenario::{Overrides, Scenario};
 
 use self::report::ExploreReport;
@@ -54,7 +55,13 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     for it in &examples {
         let written = directory.write(&file_name(it), |file| file.write_all(it.toml.as_bytes()));
         written.map_err(Failure::unavailable)?;
+        write_incident(&directory, it.found.violation.invariant, &it.history, &it.result)
+            .map_err(Failure::unavailable)?;
     }
+    let decided = examples.first().map(|nearest| {
+        explore::explain(&mut world::simulated(false), &base, &nearest.found).map_err(run::failed)
+    });
+    let decided = decided.transpose()?.unwrap_or_default();
     let (confirmed, failure) = match examples.first() {
         Some(nearest) if !args.no_confirm && !interrupted => {
             match confirm::again(nearest, &args.server, terminal) {
@@ -68,6 +75,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     let report = ExploreReport::new(&base, bounds(args), &explored, &examples, took)
         .interrupted(interrupted)
         .at(directory.path())
+        .decided(decided)
         .confirmed(confirmed);
     if !examples.is_empty()
         && let Ok(Latest::Taken(place)) = directory.finish()

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use harness::world::{RunError, RunRequest, World};
+use history::History;
 use history::verdict::{Level, Witness};
 use scenarios::judge::judge;
 use scenarios::result::{Invariant, RunResult};
@@ -26,6 +27,8 @@ pub struct Counterexample {
     pub toml: String,
     /// What it shows in the world in which it was found.
     pub result: RunResult,
+    /// The history of that run.
+    pub history: History,
 }
 
 impl Counterexample {
@@ -79,8 +82,7 @@ impl Counterexample {
         let run = world.run(&RunRequest::new(Arc::new(scenario.clone()), SEED))?;
         let circumstances = run.circumstances(&scenario, String::new(), Vec::new());
         let result = judge(&run.history, circumstances);
-        world.recycle(run);
-        let it = Self { found, scenario, toml: String::new(), result };
+        let it = Self { found, scenario, toml: String::new(), result, history: run.history };
         match it.witness() {
             Some(_) => Ok(it),
             None => {

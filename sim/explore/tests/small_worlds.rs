@@ -1,8 +1,8 @@
 //! Locks in small worlds: each flawed recipe is convicted, and the sound ones are exhausted.
 
 use explore::{
-    Base, Bounds, Candidate, Counterexample, Explored, FoundSchedule, SearchEnd, SearchPlan, Size,
-    search, shrink,
+    Base, Bounds, Candidate, Counterexample, DRAWN, Explored, FoundSchedule, SearchEnd, SearchPlan,
+    Size, explain, search, shrink,
 };
 use harness::sweep::BatchProgress;
 use history::fault::Fault;
@@ -56,6 +56,18 @@ fn a_late_release_is_found_at_the_level_of_the_key_with_one_fault() {
         found.candidate.faults.iter().all(|it| it.kind != Fault::Crash),
         "who is dead deletes nothing"
     );
+}
+
+#[test]
+fn a_violation_is_decided_by_its_fault_whatever_the_latencies() {
+    let (base, mut world) = (base("del-release"), VirtualWorld::default());
+    let found = nearest(&base, SMALLEST).found;
+    let rows = explain(&mut world, &base, &found).unwrap();
+    let [calm, struck] = rows[..] else {
+        panic!("{rows:?}: a row without the fault, and one with it")
+    };
+    assert_eq!(calm, 0, "nothing goes wrong by itself");
+    assert!(struck > DRAWN / 2, "{struck}: it does not hang on the latencies");
 }
 
 #[test]

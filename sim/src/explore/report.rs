@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use explore::{Base, Bounds, Counterexample, Explored, Reproduction, SearchEnd, SearchStage};
+use explore::{
+    Base, Bounds, Counterexample, DRAWN, Explored, Reproduction, SearchEnd, SearchStage,
+};
 use scenarios::format::count;
 use serde::Serialize;
 
@@ -31,6 +33,9 @@ pub(super) struct ExploreReport {
     seconds: f64,
     stages: Vec<StageReport>,
     counterexamples: Vec<ExampleReport>,
+    /// In how many of as many schedules the nearest is violated: without a fault, with the first, and so on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    decided: Vec<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     confirmation: Option<ConfirmationReport>,
 }
@@ -95,6 +100,7 @@ impl ExploreReport {
             seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
             stages: explored.stages.iter().map(stage_report).collect(),
             counterexamples: examples.iter().map(example_report).collect(),
+            decided: Vec::new(),
             confirmation: None,
         }
     }
@@ -112,6 +118,11 @@ impl ExploreReport {
         for it in &mut self.counterexamples {
             it.file = directory.join(&it.file).to_string_lossy().into_owned();
         }
+        self
+    }
+
+    pub(super) fn decided(mut self, decided: Vec<u64>) -> Self {
+        self.decided = decided;
         self
     }
 
@@ -173,6 +184,7 @@ impl ExploreReport {
                 }
             }
         }
+        text += &self.explained();
         text += &verdict;
         if let Some(it) = &self.confirmation {
             let why = it.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
@@ -181,9 +193,36 @@ impl ExploreReport {
         if let Some(it) = self.counterexamples.first() {
             let replay = Line::new().option("--scenario", &it.file).option("--world", "virtual");
             let replay = replay.option("--seed", &SEED.to_string());
-            text += &format!("scenario: {}\nreplay: {}\n", it.file, replay.text());
+            let picture = Path::new(&it.file).with_extension("png");
+            text += &format!(
+                "scenario: {}\npicture: {}\nreplay: {}\n",
+                it.file,
+                picture.display(),
+                replay.text()
+            );
         }
         text
+    }
+
+    /// By which fault the nearest is decided, where it takes any.
+    fn explained(&self) -> String {
+        let (Some(nearest), [calm, rest @ ..]) = (self.counterexamples.first(), &self.decided[..])
+        else {
+            return String::new();
+        };
+        if rest.is_empty() {
+            return format!(
+                "decided: in {calm} of {DRAWN} schedules with other latencies, and no fault\n"
+            );
+        }
+        let with = rest
+            .iter()
+            .zip(&nearest.faults)
+            .map(|(violated, fault)| format!(", {violated} with {fault}"));
+        format!(
+            "decided: of {DRAWN} schedules with other latencies, {calm} violate it without a fault{}\n",
+            with.collect::<String>()
+        )
     }
 }
 

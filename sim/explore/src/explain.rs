@@ -1,0 +1,62 @@
+//! By which fault a violation is decided: how often the same is violated with only the faults up to it, when latencies vary.
+//!
+//! Invariant: what is drawn are latencies alone, each from half to twice what it is in the schedule, and the same ones for
+//! every row; so rows differ by their faults, and say nothing of how likely a fault is.
+
+use std::sync::Arc;
+
+use harness::world::{RunError, RunRequest, World};
+use history::verdict::Verdict;
+use scenarios::distribution::{Distribution, Uniform};
+use scenarios::scenario::Scenario;
+use scenarios::span::Span;
+
+use super::base::Base;
+use super::candidate::Candidate;
+use super::search::FoundSchedule;
+
+/// How many schedules a row is of.
+pub const DRAWN: u64 = 400;
+
+/// In how many of [`DRAWN`] schedules the same invariant is violated: without a fault, with the first, and so on to all of them.
+///
+/// # Errors
+/// [`RunError`] where a schedule cannot be run.
+pub fn explain(
+    world: &mut impl World,
+    base: &Base,
+    found: &FoundSchedule,
+) -> Result<Vec<u64>, RunError> {
+    let Candidate { size, faults } = &found.candidate;
+    let mut rows = Vec::new();
+    for many in 0..=faults.len() {
+        let candidate = Candidate { size: *size, faults: faults[..many].to_vec() };
+        let scenario = Arc::new(drawn(base.scenario(&candidate)));
+        let mut violated = 0;
+        for seed in 1..=DRAWN {
+            let run = world.run(&RunRequest::new(Arc::clone(&scenario), seed))?;
+            let same = run.findings().into_iter().any(|it| {
+                (it.name, it.level) == (found.violation.invariant, found.violation.level)
+                    && matches!(it.verdict, Verdict::Violated(_))
+            });
+            violated += u64::from(same);
+            world.recycle(run);
+        }
+        rows.push(violated);
+    }
+    Ok(rows)
+}
+
+/// The scenario with latencies that are drawn.
+fn drawn(mut scenario: Scenario) -> Scenario {
+    let around = |latency: &mut Distribution| {
+        if let Distribution::Constant(Span(span)) = *latency {
+            let bounds = Uniform::new(Span(span / 2), Span(span * 2));
+            *latency =
+                Distribution::Uniform(bounds.expect("half of it is no more than twice of it"));
+        }
+    };
+    around(&mut scenario.network.latency);
+    scenario.network.link.iter_mut().for_each(|link| around(&mut link.latency));
+    scenario
+}
