@@ -99,6 +99,7 @@ impl ClientLane<'_> {
                 it.ended_ns = Some(at_ns);
                 self.says(at_ns, "does not know if it has the lock".to_owned());
             }
+            What::Fence(token) => self.says(at_ns, format!("given token {token}")),
             What::Release => {
                 it.ended_ns = it.ended_ns.or(Some(at_ns));
                 it.releases_ns = Some(at_ns);

@@ -40,7 +40,8 @@ impl<'a> IncidentFacts<'a> {
                 clients.push(client);
             }
         }
-        let mut exchanges = exchanges(history);
+        // What comes behind the story is drawn only where the last of its commands are answered late.
+        let mut exchanges = exchanges(history, until_ns.saturating_add(history.head.ttl_ns));
         let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
         let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
         let accused = witnesses().flat_map(|it| &it.accused).copied().collect();
