@@ -15,6 +15,9 @@ use super::layout::{IncidentLane, IncidentLayout, LANES_MOST, MARKS_MOST};
 use super::message;
 use crate::format::counted;
 
+/// Of many marks in the middle of a lane, so many that do harm are drawn.
+const HARMS_MOST: usize = 3;
+
 impl IncidentLayout {
     /// The first incident of a run; none if nothing was violated.
     pub(crate) fn of(history: &History, result: &RunResult) -> Option<Self> {
@@ -79,15 +82,17 @@ impl IncidentLayout {
     }
 }
 
-/// Leaves out marks of a lane that has too many: those in the middle that do no harm. How many.
+/// Leaves out marks of a lane that has too many: those in the middle but for the first that do harm. How many.
 fn thin_out(lane: &mut IncidentLane) -> usize {
     let all = lane.marks.len();
     if all > MARKS_MOST {
         let ends = MARKS_MOST / 2;
-        let mut place = 0..all;
+        let (mut place, mut harmful) = (0..all, 0);
         lane.marks.retain(|mark| {
             let place = place.next().unwrap_or(all);
-            place < ends || place >= all - ends || mark.harms
+            harmful += usize::from(mark.harms);
+            let is_first_harm = mark.harms && harmful <= HARMS_MOST;
+            place < ends || place >= all - ends || is_first_harm
         });
     }
     all - lane.marks.len()

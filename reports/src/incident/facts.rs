@@ -79,11 +79,19 @@ impl<'a> IncidentFacts<'a> {
 
     /// Adds clients that want the lock while nobody gets on: a stall is about them, too.
     pub(super) fn add_waiting(&mut self) {
-        for event in &self.history.events {
-            if self.clients.len() >= STALLED_MOST || event.at_ns > self.until_ns {
-                break;
-            }
-            if event.what == What::Acquire && !self.clients.contains(&event.client) {
+        let events = &self.history.events;
+        let shown = &events[..events.partition_point(|it| it.at_ns <= self.until_ns)];
+        let ended: BTreeSet<u32> = shown
+            .iter()
+            .filter(|it| it.at_ns < self.from_ns)
+            .filter(|it| {
+                matches!(it.what, What::Acquired | What::NotAcquired(_) | What::AcquireUnknown(_))
+            })
+            .map(|it| it.acquisition)
+            .collect();
+        for event in shown.iter().filter(|it| it.what == What::Acquire) {
+            let is_new = !self.clients.contains(&event.client);
+            if self.clients.len() < STALLED_MOST && is_new && !ended.contains(&event.acquisition) {
                 self.clients.push(event.client);
             }
         }

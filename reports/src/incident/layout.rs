@@ -12,7 +12,7 @@ pub(crate) const KEY_LANES_MOST: usize = 5;
 
 /// More marks of a lane are left out, which a note says: without that, a client that tries for hours makes a picture
 /// that nobody can read.
-pub(crate) const MARKS_MOST: usize = 24;
+pub(crate) const MARKS_MOST: usize = 16;
 
 /// An incident as it is drawn. Texts contain no control characters.
 #[derive(Clone, Debug, Default, PartialEq)]
