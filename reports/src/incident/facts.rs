@@ -12,6 +12,8 @@ use super::key::{KeyTenure, tenures};
 use super::layout::{BarKind, IncidentLane};
 use crate::format::{counted, plain};
 
+/// In live worlds an answer is stamped so much before what its client makes of it, at most as a rule.
+const STAMPS_NS: u64 = 2_000_000;
 /// So many clients are drawn of a stall, if there are so many.
 const STALLED_MOST: usize = 3;
 
@@ -67,7 +69,7 @@ impl<'a> IncidentFacts<'a> {
         });
         let (mut first_ns, mut last_ns) = (from_ns, until_ns);
         for it in concern {
-            if it.sent_ns < from_ns && it.last_ns() >= from_ns {
+            if it.sent_ns < from_ns && it.last_ns().saturating_add(STAMPS_NS) >= from_ns {
                 first_ns = first_ns.min(it.sent_ns);
             }
             if it.sent_ns <= until_ns && it.last_ns() > until_ns && it.is_certain() {
