@@ -3,7 +3,7 @@
 //! Invariant: a band of two holders is there only if both were certain of the lock by their own clocks; one of nobody only
 //! if no client at all held it, drawn or not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use history::What;
 use history::fault::Fault;
@@ -35,19 +35,20 @@ fn overlaps(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Vec<Band> {
     edges.dedup();
     let mut spans: Vec<(u64, u64, usize)> = Vec::new();
     for pair in edges.windows(2) {
+        // Tasks of one client may share its handle, so holds count, not clients.
         let holders = holds.iter().filter(|it| it.from_ns <= pair[0] && pair[1] <= it.until_ns);
-        let clients: BTreeSet<u32> = holders.map(|it| it.client).collect();
-        if clients.len() < 2 {
+        let many = holders.count();
+        if many < 2 {
             continue;
         }
         match spans.last_mut() {
-            Some(last) if last.1 == pair[0] => *last = (last.0, pair[1], last.2.max(clients.len())),
-            _ => spans.push((pair[0], pair[1], clients.len())),
+            Some(last) if last.1 == pair[0] => *last = (last.0, pair[1], last.2.max(many)),
+            _ => spans.push((pair[0], pair[1], many)),
         }
     }
     let did = if facts.history.head.locks { "hold the lock" } else { "at work" };
     let drawn = spans.into_iter().filter_map(|(from_ns, until_ns, many)| {
-        let who = if many == 2 { "both".to_owned() } else { format!("{many} clients") };
+        let who = if many == 2 { "both".to_owned() } else { many.to_string() };
         let text = format!("{who} {did}: {}", rounded(until_ns - from_ns));
         let (from_ns, until_ns, _) = facts.within(from_ns, until_ns)?;
         (from_ns < until_ns).then_some(Band { from_ns, until_ns, text, overlap: true })

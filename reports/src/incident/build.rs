@@ -11,9 +11,12 @@ use super::client_lane;
 use super::facts::{IncidentFacts, text};
 use super::group::{groups, most_telling};
 use super::key_lane;
-use super::layout::{IncidentLane, IncidentLayout, LANES_MOST};
+use super::layout::{IncidentLane, IncidentLayout, LANES_MOST, MARKS_MOST};
 use super::message;
 use crate::format::counted;
+
+/// Of many marks in the middle of a lane, so many that do harm are drawn.
+const HARMS_MOST: usize = 3;
 
 impl IncidentLayout {
     /// The first incident of a run; none if nothing was violated.
@@ -40,6 +43,11 @@ impl IncidentLayout {
         // From above to below in the order in which they had the lock.
         of_clients.sort_by_key(|it| it.0);
         lanes.extend(of_clients.into_iter().map(|it| it.1));
+        let left_out: usize = lanes.iter_mut().map(thin_out).sum();
+        if left_out > 0 {
+            let marks = counted(left_out as u64, "mark", "marks");
+            notes.push(format!("{marks} in the middle left out."));
+        }
         let messages = message::messages(&facts, &keys, &mut notes);
         let bands = bands(&facts, group, &holds);
         if messages.iter().any(|it| it.answered_ns.is_some()) {
@@ -72,4 +80,20 @@ impl IncidentLayout {
         let is_empty = layout.lanes.iter().all(|it| it.bars.is_empty() && it.marks.is_empty());
         (!is_empty).then_some(layout)
     }
+}
+
+/// Leaves out marks of a lane that has too many: those in the middle but for the first that do harm. How many.
+fn thin_out(lane: &mut IncidentLane) -> usize {
+    let all = lane.marks.len();
+    if all > MARKS_MOST {
+        let ends = MARKS_MOST / 2;
+        let (mut place, mut harmful) = (0..all, 0);
+        lane.marks.retain(|mark| {
+            let place = place.next().unwrap_or(all);
+            harmful += usize::from(mark.harms);
+            let is_first_harm = mark.harms && harmful <= HARMS_MOST;
+            place < ends || place >= all - ends || is_first_harm
+        });
+    }
+    all - lane.marks.len()
 }

@@ -16,7 +16,6 @@ use super::resource;
 /// From when to when a client believed that it held the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DrawnHold {
-    pub(super) client: u32,
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
 }
@@ -99,6 +98,7 @@ impl ClientLane<'_> {
                 it.ended_ns = Some(at_ns);
                 self.says(at_ns, "does not know if it has the lock".to_owned());
             }
+            What::Fence(token) => self.says(at_ns, format!("given token {token}")),
             What::Release => {
                 it.ended_ns = it.ended_ns.or(Some(at_ns));
                 it.releases_ns = Some(at_ns);
@@ -131,7 +131,7 @@ impl ClientLane<'_> {
         // A lock that keeps a validity and never said it may be relied on for no time.
         let valid_ns = if head.tracked { it.valid_ns.unwrap_or(from_ns) } else { u64::MAX };
         let until_ns = ended_ns.min(valid_ns).max(from_ns);
-        self.holds.push(DrawnHold { client: self.client, from_ns, until_ns });
+        self.holds.push(DrawnHold { from_ns, until_ns });
         let did = if head.locks { "holds" } else { "at work" };
         let long = format!("{did} {}", rounded(until_ns - from_ns));
         self.bar(BarKind::Holds, from_ns, until_ns, [long, did.to_owned()]);

@@ -115,12 +115,13 @@ impl Exchange {
     }
 }
 
-/// Every command of a history, in the order in which they were sent.
-pub(crate) fn exchanges(history: &History) -> Vec<Exchange> {
+/// Every command of a history that was sent by then, in the order of their sending. How they ended is told however late
+/// it was.
+pub(crate) fn exchanges(history: &History, until_ns: u64) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     for event in &history.events {
         match event.what {
-            What::Command { .. } => all.extend(sent(event)),
+            What::Command { .. } if event.at_ns <= until_ns => all.extend(sent(event)),
             What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
                 // Numbers of operations rise.
                 if let Ok(place) = all.binary_search_by_key(&event.op, |it| it.op) {

@@ -12,6 +12,8 @@ use super::key::{KeyTenure, tenures};
 use super::layout::{BarKind, IncidentLane};
 use crate::format::{counted, plain};
 
+/// In live worlds an answer is stamped so much before what its client makes of it, at most as a rule.
+const STAMPS_NS: u64 = 2_000_000;
 /// So many clients are drawn of a stall, if there are so many.
 const STALLED_MOST: usize = 3;
 
@@ -40,7 +42,8 @@ impl<'a> IncidentFacts<'a> {
                 clients.push(client);
             }
         }
-        let mut exchanges = exchanges(history);
+        // What comes behind the story is drawn only where the last of its commands are answered late.
+        let mut exchanges = exchanges(history, until_ns.saturating_add(history.head.ttl_ns));
         let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
         let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
         let accused = witnesses().flat_map(|it| &it.accused).copied().collect();
@@ -66,7 +69,7 @@ impl<'a> IncidentFacts<'a> {
         });
         let (mut first_ns, mut last_ns) = (from_ns, until_ns);
         for it in concern {
-            if it.sent_ns < from_ns && it.last_ns() >= from_ns {
+            if it.sent_ns < from_ns && it.last_ns().saturating_add(STAMPS_NS) >= from_ns {
                 first_ns = first_ns.min(it.sent_ns);
             }
             if it.sent_ns <= until_ns && it.last_ns() > until_ns && it.is_certain() {
@@ -78,11 +81,19 @@ impl<'a> IncidentFacts<'a> {
 
     /// Adds clients that want the lock while nobody gets on: a stall is about them, too.
     pub(super) fn add_waiting(&mut self) {
-        for event in &self.history.events {
-            if self.clients.len() >= STALLED_MOST || event.at_ns > self.until_ns {
-                break;
-            }
-            if event.what == What::Acquire && !self.clients.contains(&event.client) {
+        let events = &self.history.events;
+        let shown = &events[..events.partition_point(|it| it.at_ns <= self.until_ns)];
+        let ended: BTreeSet<u32> = shown
+            .iter()
+            .filter(|it| it.at_ns < self.from_ns)
+            .filter(|it| {
+                matches!(it.what, What::Acquired | What::NotAcquired(_) | What::AcquireUnknown(_))
+            })
+            .map(|it| it.acquisition)
+            .collect();
+        for event in shown.iter().filter(|it| it.what == What::Acquire) {
+            let is_new = !self.clients.contains(&event.client);
+            if self.clients.len() < STALLED_MOST && is_new && !ended.contains(&event.acquisition) {
                 self.clients.push(event.client);
             }
         }

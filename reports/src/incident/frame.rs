@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::label_rows::LabelRows;
-use super::layout::{Bar, BarKind, IncidentLane, IncidentLayout, LaneOwner, MarkKind};
+use super::layout::{Bar, BarKind, IncidentLane, IncidentLayout, LaneOwner, MARKS_MOST, MarkKind};
 use super::scale::IncidentScale;
 use super::texts::wrapped;
 use crate::chart::ChartError;
@@ -224,7 +224,9 @@ impl IncidentPlaces {
             let (x, text) = (self.scale.x(mark.at_ns), mark.text.clone());
             wanted.push(WantedLabel { x, is_above, text, harms: mark.harms });
         }
-        for (place, bar) in lane.bars.iter().enumerate() {
+        // Of many, those that are too short for their names go without.
+        let named = lane.bars.iter().enumerate().filter(|_| lane.bars.len() <= MARKS_MOST);
+        for (place, bar) in named {
             let is_said = !matches!(
                 bar.kind,
                 BarKind::Waits

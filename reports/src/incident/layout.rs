@@ -10,6 +10,10 @@ pub(crate) const LANES_MOST: usize = 12;
 /// More servers are left out, which a note says.
 pub(crate) const KEY_LANES_MOST: usize = 5;
 
+/// More marks of a lane are left out, which a note says: without that, a client that tries for hours makes a picture
+/// that nobody can read.
+pub(crate) const MARKS_MOST: usize = 16;
+
 /// An incident as it is drawn. Texts contain no control characters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct IncidentLayout {

@@ -93,6 +93,18 @@ fn the_thirteenth_lane_is_left_out_and_a_note_says_so() {
 }
 
 #[test]
+fn of_more_marks_than_can_be_read_those_in_the_middle_are_left_out() {
+    for marks in [16, 17_u64] {
+        let given = |script: Script, at_ms| script.note(10 + at_ms, 1, What::Fence(at_ms));
+        let script = (0..marks).fold(Script::new().hold((0, 10, 90), 1).set((1, 9), 1), given);
+        let layout = layout(&of_script(script, &[1], 100));
+        assert_eq!(layout.lanes[1].marks.len(), 16);
+        let says = layout.notes.contains(&"1 mark in the middle left out.".to_owned());
+        assert_eq!(says, marks == 17, "{:?}", layout.notes);
+    }
+}
+
+#[test]
 fn each_of_several_servers_has_a_lane_up_to_five() {
     for servers in [5, 6_u16] {
         let create = Touch::Create(Some(TTL_MS * MS));
@@ -143,7 +155,7 @@ fn a_lost_request_a_lost_reply_and_a_late_request_are_told_apart() {
 fn a_tenure_ends_by_expiry_a_deletion_an_overwriting_or_a_fault() {
     let ends = |script: Script| {
         let history = script.finish();
-        let mut exchanges = exchanges(&history);
+        let mut exchanges = exchanges(&history, u64::MAX);
         let History { head, texts, events } = &history;
         let all = tenures(head, texts, events, &mut exchanges);
         all.into_iter().map(|it| (it.client, it.end, it.is_certain)).collect::<Vec<_>>()

@@ -62,7 +62,7 @@ struct Slice {
 /// # Errors
 /// What the writer says.
 pub(crate) fn trace(history: &History, mut w: &mut dyn Write) -> io::Result<()> {
-    let mut exchanges = exchanges(history);
+    let mut exchanges = exchanges(history, u64::MAX);
     let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
     let last_ns = history.events.last().map_or(0, |it| it.at_ns);
     let mut lanes: BTreeMap<LaneOwner, Vec<Slice>> = BTreeMap::new();
