@@ -19,7 +19,7 @@ use crate::format::counted;
 const HARMS_MOST: usize = 3;
 
 impl IncidentLayout {
-    /// The first incident of a run; none if nothing was violated.
+    /// The incident of a run that says most; none if nothing was violated.
     pub(crate) fn of(history: &History, result: &RunResult) -> Option<Self> {
         let groups = groups(&result.invariants);
         let group = most_telling(&groups)?;
@@ -50,7 +50,7 @@ impl IncidentLayout {
         }
         let messages = message::messages(&facts, &keys, &mut notes);
         let bands = bands(&facts, group, &holds);
-        if messages.iter().any(|it| it.answered_ns.is_some()) {
+        if !messages.is_empty() {
             notes.push("When the server acted is estimated between request and reply.".to_owned());
         }
         // A sum over the whole run, such as how many updates were lost, is no incident.
