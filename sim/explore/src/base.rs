@@ -38,7 +38,7 @@ pub struct Base {
 }
 
 /// What a recipe does.
-struct Learnt {
+struct RecipeTraits {
     /// It renews its holds.
     renews: bool,
     /// It hands out fencing tokens.
@@ -69,7 +69,7 @@ impl Base {
         let long = Span(scenario.lock.ttl.0 * 3 / 2);
         let mut base = Self::without_faults(scenario.clone());
         base.change(|register| register.hold = long);
-        let Learnt { renews, fences } = base.learn(world)?;
+        let RecipeTraits { renews, fences } = base.learn(world)?;
         base.change(|register| {
             register.fenced = fences;
             if !renews {
@@ -121,11 +121,11 @@ impl Base {
     }
 
     /// What its recipe does in the smallest world.
-    fn learn(&self, world: &mut impl World) -> Result<Learnt, RunError> {
+    fn learn(&self, world: &mut impl World) -> Result<RecipeTraits, RunError> {
         let smallest = Candidate::calm(Size { clients: 2, rounds: 1 });
         let run = world.run(&RunRequest::new(Arc::new(self.scenario(&smallest)), SEED))?;
         let shows = |what: fn(&What) -> bool| run.history.events.iter().any(|it| what(&it.what));
-        let learnt = Learnt {
+        let learnt = RecipeTraits {
             renews: shows(|what| *what == What::Phase(Phase::RenewBeforeSend)),
             fences: shows(|what| matches!(what, What::Fence(_))),
         };
