@@ -131,6 +131,8 @@ ul { margin: 0; padding-left: 1.2rem; }
   .latencies thead { position: absolute; clip-path: inset(50%); }
   .latencies tr { display: grid; grid-template-columns: repeat(3, 1fr); padding: .4rem 0; }
   .latencies th { grid-column: 1 / -1; padding-bottom: 0; }
+  .latencies td.wide { grid-column: span 2; }
+  .latencies td:empty { display: none; }
   .latencies td.number { text-align: left; padding-bottom: 0; }
   .latencies td::before { content: attr(data-name); display: block; color: var(--faint); font-size: .8rem; }
 }

@@ -12,6 +12,9 @@ use super::document::document;
 use super::verdicts::badge;
 use crate::format::{count, plain};
 
+/// The columns behind the verdict; on a telephone each cell says its own.
+const COLUMNS: [&str; 6] = ["Share violated", "Violated", "Held", "Inconclusive", "Vacuous", "n/a"];
+
 /// What a sweep was, beside what it found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweptPage<'a> {
@@ -69,11 +72,14 @@ fn outcomes(found: &Sweep) -> Markup {
         html! {
             tr {
                 th scope="row" { (plain(&it.name)) }
-                td { (badge(found.outcome(it))) }
-                td.number { (count(*violated)) }
-                td.number { (if judged > 0 { share(*violated, judged) } else { String::new() }) }
-                @for number in [held, inconclusive, vacuous, not_applicable] {
-                    td.number { (count(*number)) }
+                td data-name="Verdict" { (badge(found.outcome(it))) }
+                @if judged > 0 {
+                    td.number.wide data-name=(COLUMNS[0]) { (share(*violated, judged)) }
+                } @else {
+                    td.number.wide {}
+                }
+                @for (name, number) in COLUMNS[1..].iter().zip([violated, held, inconclusive, vacuous, not_applicable]) {
+                    td.number data-name=(name) { (count(*number)) }
                 }
             }
         }
@@ -86,14 +92,12 @@ fn outcomes(found: &Sweep) -> Markup {
                  interval says how rare a violation has to be."
             }
             div.scroll tabindex="0" role="region" aria-label="Schedules by invariant" {
-                table {
+                table.latencies {
                     thead {
                         tr {
                             th scope="col" { "Invariant" }
                             th scope="col" { "Verdict" }
-                            @for name in ["Violated", "Share", "Held", "Inconclusive", "Vacuous", "n/a"] {
-                                th.number scope="col" { (name) }
-                            }
+                            @for name in COLUMNS { th.number scope="col" { (name) } }
                         }
                     }
                     @for level in Level::ALL {
@@ -115,8 +119,8 @@ fn failing(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> String) 
             section {
                 h2 { "Seeds that violate something" }
                 p {
-                    (count(found.violations)) " of " (count(found.schedules)) " schedules ("
-                    (share(found.violations, found.schedules)) "). The lowest seeds:"
+                    (count(found.violations)) " of " (count(found.schedules)) " schedules: "
+                    (share(found.violations, found.schedules)) ". The lowest seeds:"
                 }
                 @for (seed, violated) in &found.failing {
                     article.story {

@@ -220,7 +220,7 @@ impl ExploreReport {
             .zip(&nearest.faults)
             .map(|(violated, fault)| format!(", {violated} with {fault}"));
         format!(
-            "decided: of {DRAWN} schedules with other latencies, {calm} violate it without a fault{}\n",
+            "decided: with other latencies, {calm} of {DRAWN} schedules violate it without a fault{}\n",
             with.collect::<String>()
         )
     }
