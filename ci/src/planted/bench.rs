@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::conviction::{Conviction, ErrorTrial, FoundMatrix, MatrixForm};
 use super::page::{self, ErrorShare};
-use super::sources::{self, PLANTED};
+use super::sources::{self, PLANTED, PROFILE, PROGRAM};
 use super::{PlantedError, PlantedFailure, errors, explored};
 use crate::tree::Tree;
 
@@ -24,10 +24,6 @@ const LIMIT: &str = "--cpu=60";
 const AT_ONCE: usize = 2;
 /// The same of those that wait for real servers.
 const LIVE_AT_ONCE: usize = 4;
-/// How the planted lock is built.
-const PROFILE: &str = "quick";
-/// The binary with the planted lock.
-pub(super) const PROGRAM: &str = "target/planted/build/quick/picklock";
 /// The share of the errors that do harm which has to be convicted, in per cent; of those that were written blind none has to be.
 const LEAST: usize = 95;
 

@@ -9,9 +9,8 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use super::bench::PROGRAM;
 use super::page::capital;
-use super::sources::PLANTED;
+use super::sources::{PLANTED, PROGRAM};
 use super::{PlantedError, PlantedFailure};
 
 /// The page, with `--markdown`.

@@ -13,6 +13,10 @@ use super::{CORE, PlantedError, PlantedFailure};
 use crate::tree::Tree;
 
 pub(super) const PLANTED: &str = "target/planted";
+/// How the planted lock is built.
+pub(super) const PROFILE: &str = "quick";
+/// The binary with the planted lock.
+pub(super) const PROGRAM: &str = "target/planted/build/quick/picklock";
 /// The module that chooses, to be filled in.
 const MODULE: &str = include_str!("../../planted-errors/planted.rs.in");
 /// Where a script comes to its text, and what makes it the planted one.
