@@ -23,6 +23,35 @@ Each error below is one that real lock libraries have had. It is planted in a co
 small world with every fault that a sound lock survives, at every place that clients come to. [Planted errors](planted.md) has what
 the scenarios convict. This page is made by `ci/planted --explore --markdown`.
 ";
+/// Those that are tried where none is named: of every kind some.
+pub(super) const ERRORS: [&str; 26] = [
+    "release-without-comparing",
+    "notify-releases-without-comparing",
+    "queue-releases-without-comparing",
+    "get-then-del",
+    "del-sent-twice",
+    "always-says-released",
+    "token-of-few-bits",
+    "validity-from-the-reply",
+    "drift-added",
+    "validity-never-ends",
+    "timeout-is-a-yes",
+    "any-answer-is-a-yes",
+    "no-clean-up",
+    "clean-up-does-not-wait",
+    "clean-up-deletes-without-comparing",
+    "dropped-guard-not-released",
+    "renewal-without-comparing",
+    "renewal-revives",
+    "lost-key-renewed",
+    "minority-kept",
+    "minority-left-behind",
+    "handed-to-the-dead",
+    "no-attempt-after-subscribing",
+    "fence-not-counted",
+    "no-wait",
+    "delex-without-comparing",
+];
 /// How far it searches: with one fault, and then with two, as far as the time goes.
 const SEARCH: [&str; 6] = ["--faults", "2", "--budget", "30s", "--threads", "2"];
 

@@ -37,18 +37,14 @@ impl fmt::Display for ErrorShare {
     }
 }
 
-/// Whether it was written without a look at the scenarios.
-pub(super) fn is_blind(error: &PlantedError) -> bool {
-    BLIND.contains(&&*error.class)
-}
-
 /// The share of those that were written for the scenarios, and of those that were written without a look at them.
 pub(super) fn shares(trials: &[ErrorTrial<'_>]) -> (ErrorShare, ErrorShare) {
     let (mut known, mut blind) = (ErrorShare::default(), ErrorShare::default());
     let harmful = trials.iter().filter(|it| it.error.harmless.is_none());
     let harmful: Vec<&ErrorTrial<'_>> = harmful.collect();
     for error in harmful.chunk_by(|one, other| one.error.name == other.error.name) {
-        let share = if is_blind(error[0].error) { &mut blind } else { &mut known };
+        let is_blind = BLIND.contains(&&*error[0].error.class);
+        let share = if is_blind { &mut blind } else { &mut known };
         share.harmful += 1;
         share.convicted += usize::from(error.iter().any(|it| it.found.is_some()));
     }
