@@ -70,6 +70,9 @@ impl Scenario {
             touched.push("lock.recipe");
         }
         scenario.vary();
+        if let Some((path, value)) = overrides.set.iter().rfind(|(path, _)| path == "lock.ttl") {
+            scenario = scenario.with(path, value)?;
+        }
         for (path, value) in then {
             scenario = scenario.with(path, value)?;
             touched.push(path.as_str());
@@ -178,15 +181,6 @@ impl Scenario {
         self.check_limits()?;
         known_recipe("lock.recipe", &self.lock.recipe)?;
         check_expectations("expect", &self.expect)?;
-        let ttl = self.lock.ttl;
-        if ttl.0.is_zero() {
-            let why =
-                "the TTL is 0: a lock that expires at once protects nothing; 1ms is the least";
-            return wrong("lock.ttl", why.to_owned());
-        }
-        if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
-            return wrong("lock.ttl", format!("the TTL is {ttl}: Redis counts whole milliseconds"));
-        }
         if self.lock.give_up.is_some_and(|it| it.0.is_zero()) {
             let why = "give_up is 0: who gives up at once waits for nothing".to_owned();
             return wrong("lock.give_up", why);
@@ -197,13 +191,7 @@ impl Scenario {
         }
         self.check_search()?;
         self.check_servers()?;
-        // An answer that always comes when the lock is over grants nothing to anybody.
-        let trip_ns = 2 * self.network.latency.sampler().at(0);
-        if self.about_lock().locks && ttl.ns() < trip_ns {
-            let trip = Span(std::time::Duration::from_nanos(trip_ns));
-            let why = format!("the TTL is {ttl}, and no request is answered within {trip}");
-            return wrong("lock.ttl", why);
-        }
+        self.check_ttl()?;
         check_chances("swarm", &self.swarm)?;
         match &self.workload {
             WorkloadPart::BonusPool(pool) if pool.prizes == 0 => {
@@ -243,6 +231,28 @@ impl Scenario {
             }
             WorkloadPart::BonusPool(_) | WorkloadPart::Register(_) => Ok(()),
         }
+    }
+
+    /// The same of the TTL of its lock.
+    pub(super) fn check_ttl(&self) -> Result<(), KeyError> {
+        let wrong = |why: String| Err(("lock.ttl".to_owned(), ScenarioError::new(why)));
+        let ttl = self.lock.ttl;
+        if ttl.0.is_zero() {
+            let why =
+                "the TTL is 0: a lock that expires at once protects nothing; 1ms is the least";
+            return wrong(why.to_owned());
+        }
+        if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
+            return wrong(format!("the TTL is {ttl}: Redis counts whole milliseconds"));
+        }
+        // An answer that always comes when the lock is over grants nothing to anybody.
+        let trip_ns = 2 * self.network.latency.sampler().at(0);
+        if self.about_lock().locks && ttl.ns() < trip_ns {
+            let trip = Span(std::time::Duration::from_nanos(trip_ns));
+            let why = format!("the TTL is {ttl}, and no request is answered within {trip}");
+            return wrong(why);
+        }
+        Ok(())
     }
 
     /// The same of its servers, the ways to them, and what strikes them.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{KeyError, wrong};
 use super::{NetworkPart, Scenario, SearchPart};
+use crate::span::Span;
 use crate::topology::{ServerPart, TopologyPart};
 
 /// What some recipes meet instead: a `[[variant]]` of the file.
@@ -21,6 +22,9 @@ pub struct Variant {
     pub locks: Vec<String>,
     /// What strikes them instead.
     pub story: String,
+    /// In the place of what `[lock]` says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<VariantLock>,
     /// In the place of `[topology]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<TopologyPart>,
@@ -41,10 +45,19 @@ pub struct Variant {
     pub search: Option<SearchPart>,
 }
 
+/// What a variant says of the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct VariantLock {
+    /// The TTL of the key.
+    pub ttl: Span,
+}
+
 impl Variant {
     /// The sections of the scenario whose place it takes.
     fn sections(&self) -> impl Iterator<Item = &'static str> {
         let all = [
+            ("lock.ttl", self.lock.is_some()),
             ("topology", self.topology.is_some()),
             ("server", self.server.is_some()),
             ("network", self.network.is_some()),
@@ -69,8 +82,8 @@ impl Scenario {
     /// Lets the variant of its recipe take its place.
     pub(super) fn vary(&mut self) {
         let Some(variant) = self.variant().cloned() else { return };
-        let Variant { locks: _, story: _, topology, server, network, faults, swarm, search } =
-            variant;
+        let Variant { lock, topology, server, network, faults, swarm, search, .. } = variant;
+        self.lock.ttl = lock.map_or(self.lock.ttl, |it| it.ttl);
         self.topology = topology.unwrap_or_else(|| std::mem::take(&mut self.topology));
         self.server = server.unwrap_or_else(|| std::mem::take(&mut self.server));
         self.network = network.unwrap_or_else(|| std::mem::take(&mut self.network));
@@ -81,9 +94,10 @@ impl Scenario {
 
     /// Where the file says what stands at this dotted key of the scenario as its recipe meets it.
     pub(super) fn origin(&self, path: &str) -> String {
-        let section = path.split('.').next().unwrap_or_default();
         let nth = self.variant_of(&self.lock.recipe);
-        match nth.filter(|nth| self.variants[*nth].sections().any(|it| it == section)) {
+        match nth
+            .filter(|nth| self.variants[*nth].sections().any(|it| super::parse::overlap(path, it)))
+        {
             Some(nth) => format!("variant.{nth}.{path}"),
             None => path.to_owned(),
         }
@@ -95,7 +109,7 @@ impl Scenario {
         for (nth, variant) in self.variants.iter().enumerate() {
             if variant.locks.is_empty() || variant.sections().next().is_none() {
                 let why = "this variant changes nothing".to_owned();
-                let help = "name recipes in `locks`, and say what they meet instead: [topology], [server], \
+                let help = "name recipes in `locks`, and say what they meet instead: [lock] with a TTL, [topology], [server], \
                             [network], [[fault]], [swarm] or [search]";
                 return wrong(format!("variant.{nth}"), why, help);
             }
@@ -115,6 +129,7 @@ impl Scenario {
                 met.vary();
                 let read = met.network.read_files(&mut met.topology, |_| base);
                 read.and_then(|()| met.check_servers())
+                    .and_then(|()| variant.lock.map_or(Ok(()), |_| met.check_ttl()))
                     .and_then(|()| met.check_search())
                     .map_err(|(path, error)| (met.origin(&path), error))?;
             }

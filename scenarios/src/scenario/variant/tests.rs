@@ -92,6 +92,29 @@ fn a_section_of_a_variant_takes_the_place_of_the_scenarios_own() {
 }
 
 #[test]
+fn a_variant_may_have_a_ttl_of_its_own() {
+    let varied =
+        VARIED.replace("[[variant.fault]]", "lock = { ttl = \"9s\" }\n\n[[variant.fault]]");
+    let ttl =
+        |lock: &str, set: &[(&str, &str)]| with(lock, &varied, set).unwrap().lock.ttl.to_string();
+    assert_ne!(ttl("single", &[]), "9s");
+    assert_eq!(ttl("redlock", &[]), "9s");
+    assert_eq!(ttl("redlock", &[("lock.ttl", "7s")]), "7s", "the user has the last word");
+    assert_eq!(ttl("redlock", &[("lock.retries", "1")]), "9s");
+    for lock in ["single", "redlock"] {
+        let more = varied.replace("\"9s\"", "\"0s\"");
+        let error = with(lock, &more, &[]).unwrap_err();
+        assert!(error.to_string().contains("the TTL is 0"), "{error}");
+        assert!(
+            text(&more)[error.offset().unwrap()..].starts_with("\"0s\""),
+            "{lock}: its place is named"
+        );
+    }
+    let error = with("single", &varied.replace("ttl = \"9s\"", "retries = 1"), &[]).unwrap_err();
+    assert!(error.to_string().contains("retries"), "{error}");
+}
+
+#[test]
 fn what_is_set_is_set_of_what_the_recipe_meets() {
     let set = [("lock.recipe", "redlock"), ("fault.0.for", "9s")];
     for set in [&set[..], &[set[1], set[0]]] {
