@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::partition::Partition;
 use harness::sweep::{BatchProgress, SweepPlan, sweep};
 use harness::world::{RunRequest, World};
 use history::What;
@@ -29,7 +30,8 @@ pub fn scenario() -> Result<Arc<Scenario>, Box<dyn Error>> {
 /// # Errors
 /// Where a world refuses the scenario.
 pub fn run(scenario: &Arc<Scenario>, seeds: u64, threads: usize) -> Result<Sweep, Box<dyn Error>> {
-    let plan = SweepPlan { seeds: 0..seeds, threads, keep: 1, digest: false };
+    let plan =
+        SweepPlan { seeds: 0..seeds, part: Partition::WHOLE, threads, keep: 1, digest: false };
     Ok(sweep(VirtualWorld::default, scenario, &plan, &BatchProgress::default())?)
 }
 

@@ -20,6 +20,9 @@ pub const SCHEMA: &str = "picklock/matrix/1";
 /// The same of several matrices together.
 const SEVERAL_SCHEMA: &str = "picklock/matrices/1";
 
+/// Why a pair was not run whose turn had not come when all was ended.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// What was found of every recipe in every scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "picklock matrix")]

@@ -9,6 +9,7 @@ mod explore;
 mod output;
 mod proxy;
 mod run;
+mod shard;
 mod tune;
 
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub(crate) use self::output::{
 };
 pub(crate) use self::proxy::ProxyArgs;
 pub(crate) use self::run::{MatrixArgs, RunArgs, Seeds, ServerArgs, World};
+pub(crate) use self::shard::{MergeArgs, ShardArgs};
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
 
 /// Can your Redis lock be picked?
@@ -84,6 +86,8 @@ pub(crate) enum CliCommand {
     Check(CheckArgs),
     /// Run every recipe in every scenario and compare the verdicts with the expected ones
     Matrix(Box<MatrixArgs>),
+    /// Put shards of a sweep or a matrix together: the same as one run of the whole
+    Merge(MergeArgs),
     /// Run a fault-injecting proxy between your clients and Redis
     Proxy(Box<ProxyArgs>),
     /// Put your own lock under test: your program, our faults

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::args::{AttackArgs, OutputFormat, World};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::line::{Line, quoted};
+use super::line::Line;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{Chosen, choose, refuse_several, runtime};
@@ -179,8 +179,7 @@ fn again(args: &AttackArgs, plan: &str) -> String {
         line = line.option("--oracle", oracle).option("--end-within", &args.end_within.to_string());
     }
     let line = line.word("--");
-    let words = args.command.iter().map(|it| quoted(&it.to_string_lossy()));
-    words.fold(line, |line, word| line.word(&word)).text()
+    args.command.iter().fold(line, |line, it| line.argument(&it.to_string_lossy())).text()
 }
 
 fn failure(args: &AttackArgs, error: AttackError) -> Failure {

@@ -15,7 +15,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
-    attack, check, confirm, doctor, explore, list, matrix, print, proxy, run, show, tune, variables,
+    attack, check, confirm, doctor, explore, list, matrix, merge, print, proxy, run, show, tune,
+    variables,
 };
 
 /// Parses the command line, runs the command and returns the exit.
@@ -121,6 +122,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(CliCommand::Replay { run, lua }) => return run::replay(run, *lua, terminal),
         Some(CliCommand::Check(args)) => return check::main(args, terminal),
         Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
+        Some(CliCommand::Merge(args)) => return merge::main(args, terminal),
         Some(CliCommand::Proxy(args)) => return proxy::main(args, terminal),
         Some(CliCommand::Attack(args)) => return attack::main(args, terminal),
         Some(CliCommand::Explore(args)) => return explore::main(args, terminal),

@@ -47,8 +47,13 @@ impl Exit {
     pub(crate) fn of_sweep(found: &Sweep) -> Self {
         match found.interrupted {
             true => Self::Interrupted,
-            false => Self::of_outcome(found.verdict(), |level| found.level(level)),
+            false => Self::of_swept(found),
         }
+    }
+
+    /// The same of what was run, whether or not that was all.
+    pub(crate) fn of_swept(found: &Sweep) -> Self {
+        Self::of_outcome(found.verdict(), |level| found.level(level))
     }
 
     /// A violation of progress alone has an exit of its own.

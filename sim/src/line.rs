@@ -5,7 +5,10 @@
 use super::args::ServerArgs;
 
 /// A command line, word by word.
-pub(super) struct Line(String);
+pub(super) struct Line {
+    program: &'static str,
+    words: Vec<String>,
+}
 
 impl Line {
     /// `picklock` alone.
@@ -15,28 +18,34 @@ impl Line {
             Some(_) => "cargo run -p sim --",
             None => "picklock",
         };
-        Self(program.to_owned())
+        Self { program, words: Vec::new() }
     }
 
     /// The same wherever picklock is, as for what is kept.
     pub(super) fn plain() -> Self {
-        Self("picklock".to_owned())
+        Self { program: "picklock", words: Vec::new() }
     }
 
-    /// A word that needs no quotes, such as a subcommand or a switch.
-    pub(super) fn word(mut self, word: &str) -> Self {
-        self.0 += &format!(" {word}");
+    /// A subcommand or a switch, or several words with spaces between.
+    pub(super) fn word(mut self, words: &str) -> Self {
+        self.words.extend(words.split_whitespace().map(str::to_owned));
         self
     }
 
     pub(super) fn option(self, option: &str, value: &str) -> Self {
-        self.word(option).word(&quoted(value))
+        self.argument(option).argument(value)
+    }
+
+    /// One word, whatever is in it.
+    pub(super) fn argument(mut self, word: &str) -> Self {
+        self.words.push(word.to_owned());
+        self
     }
 
     /// The server; a user's own is given by a variable, because its URL may contain a password.
     pub(super) fn server(mut self, server: &ServerArgs, is_private: bool) -> Self {
         if !is_private {
-            self = self.word("--redis \"$PICKLOCK_REDIS\"");
+            self = self.option("--redis", VARIABLE);
         }
         for path in &server.server_bin {
             self = self.option("--server-bin", &path.to_string_lossy());
@@ -47,17 +56,26 @@ impl Line {
         if server.tls.tls_insecure { self.word("--tls-insecure") } else { self }
     }
 
+    /// The words behind the program, as they would reach it.
+    pub(super) fn words(self) -> Vec<String> {
+        self.words
+    }
+
+    /// As it can be pasted into a shell.
     pub(super) fn text(self) -> String {
-        self.0
+        let words = self.words.iter().map(|word| quoted(word));
+        [self.program.to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
     }
 }
+
+/// The user's own server, which the shell puts in.
+const VARIABLE: &str = "$PICKLOCK_REDIS";
 
 /// A word, quoted for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@".contains(c);
     match word {
-        // A variable, which the shell expands.
-        "$PICKLOCK_REDIS" => format!("\"{word}\""),
+        VARIABLE => format!("\"{word}\""),
         _ if !word.is_empty() && word.chars().all(plain) => word.to_owned(),
         _ => format!("'{}'", word.replace('\'', "'\\''")),
     }

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use harness::matrix;
+use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 use harness::world::{CutShort, Run, RunError, RunRequest, World as _};
 use history::nearest::nearest;
@@ -17,7 +19,7 @@ use history::verdict::{Finding, Verdict};
 use live_world::LiveWorld;
 use reports::matrix as written;
 use scenarios::catalog;
-use scenarios::matrix::{Conformance, Matrix, Pair, Several, VerdictCounts, locks};
+use scenarios::matrix::{Conformance, INTERRUPTED, Matrix, Pair, Several, VerdictCounts, locks};
 use scenarios::result::ServerFacts;
 use scenarios::scenario::{Overrides, Scenario};
 use tokio::runtime::Handle;
@@ -32,6 +34,7 @@ use super::line::Line;
 use super::load::{self, Source};
 use super::progress::{Progress, run_batch};
 use super::run::{SEARCHED_LIVE, failed, report};
+use super::shard::{Found, Question, ShardFile, refuse_changed};
 use super::terminal::Terminal;
 use super::{output, print, signal, world};
 
@@ -52,31 +55,96 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
     output::check(&args.format)?;
     world::refuse_lua(args.world, args.lua)?;
     let asked = Asked::of(args)?;
-    let scenarios = asked.pairs.clone();
+    if args.world == World::Virtual {
+        world::refuse_server(&args.server)?;
+    } else if args.searched {
+        return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
+    } else if let Some(seeds) = &args.seeds {
+        return Err(Failure::usage_text(
+            format!("--seeds {seeds} asks for many schedules, and only the virtual world has them"),
+            "add --world virtual, or omit --seeds",
+        ));
+    }
+    if args.shard.shards.is_some() {
+        return part(args, &asked, terminal);
+    }
     let runtime = world::runtime()?;
     let (found, failed) = match args.world {
         World::Virtual => {
-            world::refuse_server(&args.server)?;
-            (vec![runtime.block_on(on_virtual_time(args, scenarios, terminal))?], None)
+            let pairs = asked.pairs.clone();
+            (vec![runtime.block_on(on_virtual_time(args, pairs, terminal))?], None)
         }
-        _ if args.searched => {
-            return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
-        }
-        _ => {
-            if let Some(seeds) = &args.seeds {
-                return Err(Failure::usage_text(
-                    format!(
-                        "--seeds {seeds} asks for many schedules, and only the virtual world has them"
-                    ),
-                    "add --world virtual, or omit --seeds",
-                ));
-            }
-            runtime.block_on(on_each(args, &scenarios, terminal))?
-        }
+        _ => runtime.block_on(on_each(args, &asked.pairs, terminal))?,
     };
     runtime.shutdown_background();
     output::write(&args.format, |format| text(&found, format, args, &asked, terminal))?;
     failed.map_or(Ok(Exit::of_matrices(&found)), Err)
+}
+
+/// Runs one part of the matrix, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of
+/// what was found.
+fn part(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Result<Exit, Failure> {
+    world::refuse_several(&args.server)?;
+    let nothing = Found::Matrix { server: None, pairs: BTreeMap::new() };
+    let mut file = ShardFile::open(&args.shard, asked.question(args)?, nothing)?;
+    let partition = args.shard.partition.unwrap_or(Partition::WHOLE);
+    let named = (0..)
+        .zip(&asked.pairs)
+        .map(|(place, pair)| (place, format!("{} {}", pair.name, pair.lock.recipe), pair));
+    let mine: Vec<(u64, Arc<Scenario>)> = named
+        .filter(|(place, name, _)| partition.takes(*place, name.as_bytes()))
+        .map(|(place, _, pair)| (place, Arc::clone(pair)))
+        .collect();
+    let runtime = world::runtime()?;
+    let began = Instant::now();
+    let (mut since, mut interrupted) = (began, false);
+    while !interrupted {
+        let done = file.pairs()?;
+        let left = mine.iter().filter(|(place, _)| !done.contains_key(place));
+        // The live worlds run many pairs at a time, and the last of them alone: so all are run together.
+        let bite = if args.world == World::Virtual { file.bite() } else { u64::MAX };
+        let bite: Vec<_> =
+            left.take(usize::try_from(bite).unwrap_or(usize::MAX)).cloned().collect();
+        if bite.is_empty() {
+            file.shard.complete = true;
+            break;
+        }
+        let pairs = bite.iter().map(|(_, pair)| Arc::clone(pair)).collect::<Vec<_>>();
+        let found = match args.world {
+            World::Virtual => runtime.block_on(on_virtual_time(args, pairs, terminal))?,
+            _ => runtime.block_on(async {
+                let signals = signal::watch().map_err(Failure::unavailable)?;
+                on_server(args, &args.server, &pairs, signals, terminal).await
+            })?,
+        };
+        interrupted = found.interrupted;
+        file.keep_pairs(found, bite.iter().map(|(place, _)| *place))?;
+        file.bitten(since.elapsed())?;
+        since = Instant::now();
+    }
+    runtime.shutdown_background();
+    file.save()?;
+    print::results(&file.summary(&format!("{} of {} pairs", file.pairs()?.len(), mine.len())))?;
+    Ok(if file.shard.complete { Exit::Held } else { Exit::Interrupted })
+}
+
+/// What shards of a matrix have found together, as one run of the whole tells it.
+pub(super) fn merged(
+    args: &MatrixArgs,
+    asked: &Question,
+    server: Option<String>,
+    mut pairs: BTreeMap<u64, Pair>,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let own = Asked::of(args)?;
+    refuse_changed(asked, &own.question(args)?)?;
+    let missing = |pair: &Scenario| Pair::not_run(pair, Some("its shard is missing".to_owned()));
+    let all = (0..).zip(&own.pairs);
+    let found: Vec<Pair> =
+        all.map(|(place, pair)| pairs.remove(&place).unwrap_or_else(|| missing(pair))).collect();
+    let found = vec![Matrix::new(args.world.name(), server, found, false)];
+    output::write(&args.format, |format| text(&found, format, args, &own, terminal))?;
+    Ok(Exit::of_matrices(&found))
 }
 
 /// What was asked for.
@@ -116,6 +184,27 @@ impl Asked {
             asked.scenarios.push(whole);
         }
         Ok(asked)
+    }
+
+    /// What all parts of the matrix are asked.
+    fn question(&self, args: &MatrixArgs) -> Result<Question, Failure> {
+        let mut line = Line::new()
+            .word("matrix")
+            .option("--world", args.world.name())
+            .server(&args.server, args.server.redis.is_none());
+        for scenario in &args.scenario {
+            line = line.option("--scenario", &scenario.to_string_lossy());
+        }
+        for lock in &args.lock {
+            line = line.option("--lock", lock);
+        }
+        if let Some(seeds) = &args.seeds {
+            line = line.option("--seeds", &seeds.to_string());
+        }
+        for (switch, is_on) in [("--searched", args.searched), ("--lua", args.lua)] {
+            line = if is_on { line.word(switch) } else { line };
+        }
+        Question::new(line.words(), self.pairs.iter().map(|it| &**it))
     }
 
     /// The line that runs a pair again: with the seed that violated what was expected to hold, where there
@@ -310,7 +399,7 @@ fn one(
     world: &mut LiveWorld,
     scenario: &Arc<Scenario>,
 ) -> Result<(Pair, Option<String>, Option<String>), Failure> {
-    let stopped = || Pair::not_run(scenario, Some("interrupted".to_owned()));
+    let stopped = || Pair::not_run(scenario, Some(INTERRUPTED.to_owned()));
     let run = match world.run(&RunRequest::new(Arc::clone(scenario), SEED)) {
         // What would strike others is not staged, and no reason to leave out all the rest.
         Err(RunError::NotOurs(why)) => return Ok((Pair::not_run(scenario, Some(why)), None, None)),

@@ -5,7 +5,7 @@
 
 mod replay;
 pub(super) mod report;
-mod sweep;
+pub(super) mod sweep;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -38,6 +38,10 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     world::refuse_lua(args.world, args.lua)?;
     if let Some(seeds) = &args.seeds {
         return sweep::main(args, &scenario, seeds, terminal);
+    }
+    if args.shard.shards.is_some() {
+        let why = "--shards saves a sweep, and without --seeds there is only one schedule";
+        return Err(Failure::usage_text(why, "add --seeds A..B, or remove --shards"));
     }
     let runtime = world::runtime()?;
     let entered = runtime.enter();

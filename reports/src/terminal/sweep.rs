@@ -15,7 +15,7 @@ use crate::format::{count, duration, plain};
 pub struct Swept {
     /// What was run, in a line.
     pub headline: String,
-    /// Wall-clock time, in nanoseconds.
+    /// Wall-clock time, in nanoseconds; 0 where several machines have shared the work.
     pub wall_ns: u64,
     /// Processor time of all threads, in nanoseconds.
     pub cpu_ns: u64,
@@ -97,12 +97,15 @@ fn pace(swept: &Swept, found: &Sweep) -> String {
         count(u64::try_from(per).unwrap_or(u64::MAX))
     };
     let schedules = found.schedules.max(1);
+    // What several machines have done has no time of its own.
+    let wall = match swept.wall_ns {
+        0 => String::new(),
+        wall_ns => format!(" in {}: {} a second", duration(wall_ns), per(found.schedules, wall_ns)),
+    };
     format!(
-        "{} schedules in {}: {} a second, {} a second of processor time\n\
+        "{} schedules{wall}, {} a second of processor time\n\
          {} virtual seconds a second of processor time; {} events and {} operations a schedule\n",
         count(found.schedules),
-        duration(swept.wall_ns),
-        per(found.schedules, swept.wall_ns),
         per(found.schedules, swept.cpu_ns),
         per(found.virtual_ns / 1_000_000_000, swept.cpu_ns),
         count(found.events / schedules),

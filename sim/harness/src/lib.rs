@@ -4,5 +4,6 @@ pub mod clock;
 pub mod cues;
 pub mod injector;
 pub mod matrix;
+pub mod partition;
 pub mod sweep;
 pub mod world;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use history::verdict::Outcome;
-use scenarios::matrix::{Pair, VerdictCounts};
+use scenarios::matrix::{INTERRUPTED, Pair, VerdictCounts};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 
@@ -107,5 +107,5 @@ pub fn shown(
 }
 
 fn interrupted(scenario: &Scenario) -> Pair {
-    Pair::not_run(scenario, Some("interrupted".to_owned()))
+    Pair::not_run(scenario, Some(INTERRUPTED.to_owned()))
 }

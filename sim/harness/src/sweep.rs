@@ -10,6 +10,7 @@ use history::History;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::{Digest, Facts, Sweep};
 
+use crate::partition::Partition;
 use crate::world::{RunError, RunRequest, World};
 
 /// What to sweep, and how.
@@ -17,12 +18,25 @@ use crate::world::{RunError, RunRequest, World};
 pub struct SweepPlan {
     /// Which seeds, the last one excluded.
     pub seeds: Range<u64>,
+    /// Which of them; their place and their name are their number.
+    pub part: Partition,
     /// On how many threads.
     pub threads: usize,
     /// How many of the lowest failing seeds are kept.
     pub keep: usize,
     /// Whether every history is written and digested, too, which takes longer than running it.
     pub digest: bool,
+}
+
+impl SweepPlan {
+    /// How many schedules it runs.
+    pub fn schedules(&self) -> u64 {
+        self.seeds.clone().filter(|seed| self.takes(*seed)).count() as u64
+    }
+
+    fn takes(&self, seed: u64) -> bool {
+        self.part.takes(seed, &seed.to_le_bytes())
+    }
 }
 
 /// How far many runs in a row have come, and how to end them early: shared between those who run and those who watch.
@@ -80,6 +94,9 @@ fn work(
             break;
         }
         let seed = plan.seeds.start + place;
+        if !plan.takes(seed) {
+            continue;
+        }
         let run = world.run(&RunRequest::new(Arc::clone(scenario), seed))?;
         let digest = plan.digest.then(|| digest(seed, &run.history));
         part.add(seed, &run.history, Facts { digest, ..run.facts }, plan.keep);

@@ -13,6 +13,7 @@ use fault_proxy::Trust;
 use scenarios::span::Span;
 
 use super::output::{Output, outputs};
+use super::shard::ShardArgs;
 
 /// Options of `run`.
 #[derive(Clone, Debug, Default, Args)]
@@ -66,6 +67,9 @@ pub(crate) struct RunArgs {
     /// Print a digest of all histories of --seeds, to compare builds and machines; takes twice as long
     #[arg(long, env = "PICKLOCK_DIGEST", value_parser = BoolishValueParser::new(), requires = "seeds")]
     pub(crate) digest: bool,
+    /// Which part of --seeds.
+    #[command(flatten)]
+    pub(crate) shard: ShardArgs,
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
@@ -103,6 +107,9 @@ pub(crate) struct MatrixArgs {
     /// Threads; default: one per CPU
     #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    /// Which part of the pairs.
+    #[command(flatten)]
+    pub(crate) shard: ShardArgs,
     /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,

@@ -236,6 +236,17 @@ pub(super) fn replay(
     seeds: &str,
     is_private: bool,
 ) -> String {
+    line(args, scenario, world, seeds, is_private).text()
+}
+
+/// The same, word by word.
+pub(in super::super) fn line(
+    args: &RunArgs,
+    scenario: &Scenario,
+    world: &str,
+    seeds: &str,
+    is_private: bool,
+) -> Line {
     let asked = args.scenario.as_ref().map(|asked| asked.to_string_lossy());
     let mut line = Line::new()
         .option("--scenario", asked.as_deref().unwrap_or(&scenario.name))
@@ -254,5 +265,5 @@ pub(super) fn replay(
         line = line.option("--set", &format!("{key}={value}"));
     }
     line = line.word(seeds);
-    if args.searched { line.word("--searched") } else { line }.text()
+    if args.searched { line.word("--searched") } else { line }
 }

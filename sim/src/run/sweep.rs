@@ -9,10 +9,12 @@
 )]
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use harness::partition::Partition;
 use harness::sweep;
-use harness::sweep::BatchProgress;
+use harness::sweep::{BatchProgress, SweepPlan};
 use harness::world::World as _;
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
@@ -27,14 +29,15 @@ use super::super::args::{OutputFormat, RunArgs, Seeds, World};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::run_batch;
+use super::super::shard::{Found, Question, ShardFile};
 use super::super::terminal::Terminal;
-use super::super::{load, output, world};
+use super::super::{load, output, print, world};
 use super::report::{self, Report};
 use super::{failed, request};
 use virtual_world::WORLD;
 
 /// So many failing seeds are kept.
-const KEEP: usize = 5;
+pub(crate) const KEEP: usize = 5;
 
 /// Runs many schedules, and reports the first that violated something, or else the first.
 pub(super) fn main(
@@ -50,86 +53,209 @@ pub(super) fn main(
         ));
     }
     world::refuse_server(&args.server)?;
-    let mut world = world::simulated(args.lua);
     // Looked at before anything is made.
-    world.check(scenario).map_err(failed)?;
+    world::simulated(args.lua).check(scenario).map_err(failed)?;
+    if args.shard.shards.is_some() {
+        return part(args, scenario, seeds, terminal);
+    }
     let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
-    let (sweep, swept) = look(args, scenario, seeds, terminal)?;
+    let asked = Asked { args, scenario, seeds };
+    let (sweep, swept) = look(asked, terminal)?;
+    tell(asked, report, &sweep, &swept, terminal)?;
+    Ok(Exit::of_sweep(&sweep))
+}
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    args: &'a RunArgs,
+    scenario: &'a Arc<Scenario>,
+    seeds: &'a Seeds,
+}
+
+/// What shards of a sweep have found together, as one run of the whole tells it.
+pub(crate) fn merged(
+    args: &RunArgs,
+    seeds: &Seeds,
+    scenario: &Arc<Scenario>,
+    (sweep, cpu_ns): (&Sweep, u64),
+    missing: Option<String>,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
+    let asked = Asked { args, scenario, seeds };
+    let mut swept = asked.swept(sweep);
+    swept.remarks.extend(missing);
+    tell(asked, report, sweep, &Swept { cpu_ns, ..swept }, terminal)
+}
+
+/// Writes the report, and prints what was found.
+fn tell(
+    asked: Asked<'_>,
+    report: Report<'_>,
+    sweep: &Sweep,
+    swept: &Swept,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let Asked { args, scenario, seeds } = asked;
     let reported = sweep.failing.keys().next().copied().unwrap_or(seeds.0.start);
     report
         .directory()
         .write("sweep.json", |out| {
-            serde_json::to_writer_pretty(&mut *out, &sweep)?;
+            serde_json::to_writer_pretty(&mut *out, sweep)?;
             out.write_all(b"\n")
         })
         .map_err(Failure::unavailable)?;
     let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
-    let Swept { headline, remarks, .. } = &swept;
+    let Swept { headline, remarks, .. } = swept;
     let page =
         SweptPage { scenario: &scenario.name, headline, remarks, reported, again: &again(None) };
-    let page = sweep_page(&page, &sweep, one);
+    let page = sweep_page(&page, sweep, one);
     let written = report.directory().write("sweep.html", |out| out.write_all(page.as_bytes()));
     written.map_err(Failure::unavailable)?;
-    let run = world.run(&request(scenario, reported)).map_err(failed)?;
+    let run = world::simulated(args.lua).run(&request(scenario, reported)).map_err(failed)?;
     let (first, path) = report.of_seed(reported).files(run, terminal)?;
-    let table = || InvariantTable::sweep(&sweep, &first, headline, remarks, again);
+    let table = || InvariantTable::sweep(sweep, &first, headline, remarks, again);
     output::write(&args.format, |format| match format {
-        OutputFormat::Json => report::json_text(&sweep),
+        OutputFormat::Json => report::json_text(sweep),
         OutputFormat::Junit => report::junit(&table()),
         OutputFormat::Markdown => Ok(table().markdown()),
         OutputFormat::Human => {
-            let summary = terminal::sweep(&swept, &sweep, one, report::style(terminal));
+            let summary = terminal::sweep(swept, sweep, one, report::style(terminal));
             let path = path.display();
             Ok(format!(
                 "{summary}report: {path}/sweep.html, {path}/report.html (seed {reported}), {path}/sweep.json\n"
             ))
         }
-    })?;
-    Ok(Exit::of_sweep(&sweep))
+    })
 }
 
 /// What the sweep has found, and how.
-fn look(
-    args: &RunArgs,
-    scenario: &Arc<Scenario>,
-    seeds: &Seeds,
-    terminal: &Terminal,
-) -> Result<(Sweep, Swept), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or(cores, usize::from);
+fn look(asked: Asked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure> {
+    let Asked { args, scenario, seeds } = asked;
     let runtime = world::runtime()?;
     let (wall, cpu_ns) = (Instant::now(), cpu_ns());
     let total = seeds.0.end - seeds.0.start;
-    let theirs = Arc::clone(scenario);
-    let plan =
-        sweep::SweepPlan { seeds: seeds.0.clone(), threads, keep: KEEP, digest: args.digest };
-    let lua = args.lua;
+    let (plan, theirs, lua) = (asked.plan(), Arc::clone(scenario), args.lua);
     let work =
         move |batch: &BatchProgress| sweep::sweep(|| world::simulated(lua), &theirs, &plan, batch);
     let (swept, _) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
     let mut sweep = swept.map_err(failed)?;
     sweep.interrupted = sweep.schedules < total;
-    let headline = format!(
-        "{}: {} clients, lock {}, world {WORLD}, {}seeds {seeds}, {threads} threads",
-        scenario.name,
-        scenario.clients,
-        scenario.lock.recipe,
-        if args.searched { "searched, " } else { "" }
-    );
-    let mut remarks = scenario.remarks();
-    if sweep.interrupted {
-        remarks.push(format!(
-            "interrupted after {} of {total} schedules: what the others would have shown is not known",
-            sweep.schedules
-        ));
-    } else if args.scenario.as_deref().is_some_and(load::is_file) {
-        remarks.extend(expected::remark(scenario, true, |level| sweep.level(level)));
-    }
     let wall_ns = span_ns(wall.elapsed());
-    let swept = Swept { headline, wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, remarks };
-    Ok((sweep, swept))
+    let swept = asked.swept(&sweep);
+    Ok((sweep, Swept { wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, ..swept }))
+}
+
+impl Asked<'_> {
+    fn plan(self) -> SweepPlan {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        SweepPlan {
+            seeds: self.seeds.0.clone(),
+            part: self.args.shard.partition.unwrap_or(Partition::WHOLE),
+            threads: self.args.threads.map_or(cores, usize::from),
+            keep: KEEP,
+            digest: self.args.digest,
+        }
+    }
+
+    /// What was swept, without how long it took.
+    fn swept(self, sweep: &Sweep) -> Swept {
+        let Self { args, scenario, seeds } = self;
+        let headline = format!(
+            "{}: {} clients, lock {}, world {WORLD}, {}seeds {seeds}",
+            scenario.name,
+            scenario.clients,
+            scenario.lock.recipe,
+            if args.searched { "searched, " } else { "" }
+        );
+        let mut remarks = scenario.remarks();
+        if sweep.interrupted {
+            remarks.push(format!(
+                "interrupted after {} of {} schedules: what the others would have shown is not known",
+                sweep.schedules,
+                seeds.0.end - seeds.0.start
+            ));
+        } else if args.scenario.as_deref().is_some_and(load::is_file) {
+            remarks.extend(expected::remark(scenario, true, |level| sweep.level(level)));
+        }
+        Swept { headline, remarks, ..Swept::default() }
+    }
+}
+
+/// Runs one part of the sweep, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of
+/// what was found.
+fn part(
+    args: &RunArgs,
+    scenario: &Arc<Scenario>,
+    seeds: &Seeds,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let asked = Asked { args, scenario, seeds };
+    let mut line = report::line(args, scenario, WORLD, &format!("--seeds {seeds}"), true);
+    for (switch, is_on) in [("--lua", args.lua), ("--digest", args.digest)] {
+        line = if is_on { line.word(switch) } else { line };
+    }
+    let command = [vec!["run".to_owned()], line.words()].concat();
+    let question = Question::new(command, [&**scenario])?;
+    let nothing = Found::Sweep { next: seeds.0.start, sweep: Sweep::default() };
+    let file = ShardFile::open(&args.shard, question, nothing)?;
+    let plan = asked.plan();
+    let total = plan.schedules();
+    let (theirs, lua) = (Arc::clone(scenario), args.lua);
+    let work = move |batch: &BatchProgress| bites(file, &plan, &theirs, lua, batch);
+    let runtime = world::runtime()?;
+    let (file, interrupted) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
+    let file = file?;
+    let Found::Sweep { sweep, .. } = &file.shard.found else { return Err(file.of_another_kind()) };
+    print::results(&file.summary(&format!(
+        "{} of {total} schedules of seeds {seeds}, {} of them violated something",
+        sweep.schedules, sweep.violations
+    )))?;
+    Ok(if interrupted && !file.shard.complete { Exit::Interrupted } else { Exit::Held })
+}
+
+/// Goes on with a shard until all of it is done, or it is to stop.
+fn bites(
+    mut file: ShardFile,
+    plan: &SweepPlan,
+    scenario: &Arc<Scenario>,
+    lua: bool,
+    batch: &BatchProgress,
+) -> Result<ShardFile, Failure> {
+    if let Found::Sweep { sweep, .. } = &file.shard.found {
+        batch.done.store(sweep.schedules, Ordering::Relaxed);
+    }
+    let (before_ns, began_ns, end) = (file.shard.cpu_ns, cpu_ns(), plan.seeds.end);
+    while !file.shard.complete {
+        let bite = file.bite();
+        let Found::Sweep { next, sweep } = &mut file.shard.found else {
+            return Err(file.of_another_kind());
+        };
+        // What the others do is passed over at once.
+        let until = next.saturating_add(bite.saturating_mul(plan.part.of)).min(plan.seeds.end);
+        let began = Instant::now();
+        let plan = SweepPlan { seeds: *next..until, ..plan.clone() };
+        let found =
+            sweep::sweep(|| world::simulated(lua), scenario, &plan, batch).map_err(failed)?;
+        if batch.stop.load(Ordering::Relaxed) {
+            // Not all of the bite was done. It is done again.
+            file.save()?;
+            return Ok(file);
+        }
+        sweep.merge(found, KEEP);
+        *next = until;
+        file.shard.cpu_ns = before_ns + (cpu_ns() - began_ns);
+        if until == end {
+            file.shard.complete = true;
+            file.save()?;
+        } else {
+            file.bitten(began.elapsed())?;
+        }
+    }
+    Ok(file)
 }
 
 /// Processor time of this process so far, in nanoseconds.

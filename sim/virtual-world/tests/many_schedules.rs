@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 use harness::{matrix, sweep};
 use scenarios::catalog;
@@ -21,7 +22,13 @@ fn a_sweep_does_not_depend_on_the_number_of_threads() {
             sweep::sweep(VirtualWorld::default, &scenario, order, progress).unwrap()
         };
         let on = |threads| {
-            let order = sweep::SweepPlan { seeds: 5..45, threads, keep: 3, digest: true };
+            let order = sweep::SweepPlan {
+                seeds: 5..45,
+                part: Partition::WHOLE,
+                threads,
+                keep: 3,
+                digest: true,
+            };
             let progress = BatchProgress::default();
             let found = run(&order, &progress);
             assert_eq!(progress.done.into_inner(), 40);
@@ -33,7 +40,8 @@ fn a_sweep_does_not_depend_on_the_number_of_threads() {
         assert_eq!(on(2), alone);
         assert_eq!(on(7), alone);
         let seeds = u64::MAX - 2..u64::MAX;
-        let last = sweep::SweepPlan { seeds, threads: 3, keep: 3, digest: false };
+        let last =
+            sweep::SweepPlan { seeds, part: Partition::WHOLE, threads: 3, keep: 3, digest: false };
         assert_eq!(run(&last, &BatchProgress::default()).schedules, 2);
         assert_eq!(alone.failing.len(), if lock == "none" { 3 } else { 0 });
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use harness::partition::Partition;
 use harness::sweep::{BatchProgress, SweepPlan, sweep};
 use history::What;
 use scenarios::catalog;
@@ -48,7 +49,7 @@ fn a_sweep_is_the_same_whether_or_not_scripts_run_in_lua() {
     assert!(pairs.len() >= 30);
     for scenario in pairs.into_iter().map(Arc::new) {
         let seeds = 0..if scenario.clients >= CROWD.0 { CROWD.1 } else { SEEDS };
-        let plan = SweepPlan { seeds, threads, keep: 3, digest: true };
+        let plan = SweepPlan { seeds, part: Partition::WHOLE, threads, keep: 3, digest: true };
         let found = |lua_only| {
             let world = || VirtualWorld::new(lua_only);
             sweep(world, &scenario, &plan, &BatchProgress::default()).unwrap()

@@ -1,0 +1,211 @@
+//! `picklock merge`: shards, put together.
+//!
+//! Invariant: what is printed and written is what one run of the whole would have given; shards of something else,
+//! twice the same part, and parts that are missing are refused, or said where the user allows it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Parser as _;
+use harness::partition::Partition;
+use scenarios::scenario::Scenario;
+use scenarios::sweep::Sweep;
+
+use super::args::{Cli, CliCommand, MergeArgs, RunArgs, Seeds};
+use super::exit::Exit;
+use super::failure::Failure;
+use super::run::sweep;
+use super::shard::{Found, Question, Shard, refuse_changed};
+use super::terminal::Terminal;
+use super::{load, matrix, output};
+
+/// Merges, and says how picklock ends.
+pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    output::check(&args.format)?;
+    let shards = shards(&args.shards)?;
+    let lacking = together(&shards)?;
+    if let Some(lacking) = &lacking
+        && !args.allow_missing
+    {
+        return Err(Failure::usage_text(
+            lacking.clone(),
+            "run what is missing, with --resume where it was cut short, or add --allow-missing: what was not run counts as \
+             inconclusive",
+        ));
+    }
+    let asked = shards[0].1.asked.clone();
+    let command = command(&asked)?;
+    let found = shards.into_iter().map(|(_, shard)| shard);
+    let exit = match command {
+        CliCommand::Run(run) => {
+            let run = RunArgs { out: args.out.clone(), format: args.format.clone(), ..*run };
+            merged_sweep(&run, &asked, found, lacking.clone(), terminal)?
+        }
+        CliCommand::Matrix(mut matrix) => {
+            matrix.format.clone_from(&args.format);
+            let (mut server, mut pairs) = (None, BTreeMap::new());
+            for shard in found {
+                let Found::Matrix { server: of, pairs: theirs } = shard.found else {
+                    return Err(Failure::internal("a matrix has a shard of a sweep"));
+                };
+                if server.is_some() && of.is_some() && server != of {
+                    return Err(Failure::usage_text(
+                        format!(
+                            "these shards ran against different servers: {} and {}",
+                            server.unwrap_or_default(),
+                            of.unwrap_or_default()
+                        ),
+                        "what one server shows is never taken for what another does: merge those of one",
+                    ));
+                }
+                server = server.or(of);
+                pairs.extend(theirs);
+            }
+            matrix::merged(&matrix, &asked, server, pairs, terminal)?
+        }
+        _ => return Err(Failure::internal("shards of a command that has none")),
+    };
+    Ok(match exit {
+        // What was not run might have shown something.
+        Exit::Held | Exit::NothingRan if lacking.is_some() => Exit::Inconclusive,
+        exit => exit,
+    })
+}
+
+/// What these shards of a sweep have found.
+fn merged_sweep(
+    run: &RunArgs,
+    asked: &Question,
+    found: impl Iterator<Item = Shard>,
+    lacking: Option<String>,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let scenario: Arc<Scenario> = Arc::new(load::scenario(run)?);
+    refuse_changed(asked, &Question::new(asked.command.clone(), [&*scenario])?)?;
+    let seeds: &Seeds =
+        run.seeds.as_ref().ok_or_else(|| Failure::internal("a sweep without seeds"))?;
+    let (mut whole, mut cpu_ns) = (Sweep::default(), 0);
+    for shard in found {
+        let Found::Sweep { sweep, .. } = shard.found else {
+            return Err(Failure::internal("a sweep has a shard of a matrix"));
+        };
+        whole.merge(sweep, sweep::KEEP);
+        cpu_ns += shard.cpu_ns;
+    }
+    whole.interrupted = lacking.is_some();
+    sweep::merged(run, seeds, &scenario, (&whole, cpu_ns), lacking, terminal)?;
+    Ok(Exit::of_swept(&whole))
+}
+
+/// Every shard in these files and directories, in the order of their parts.
+fn shards(asked: &[PathBuf]) -> Result<Vec<(PathBuf, Shard)>, Failure> {
+    let mut shards = Vec::new();
+    for path in asked {
+        for file in files(path)? {
+            let shard = Shard::read(&file)?;
+            shards.push((file, shard));
+        }
+    }
+    shards.sort_by_key(|(_, shard)| shard.partition());
+    match shards.is_empty() {
+        true => Err(Failure::usage_text("there is no shard", "name the directory of --shards")),
+        false => Ok(shards),
+    }
+}
+
+/// The file, or those in the directory that end in `.json` and are not hidden.
+fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unreadable = |error: std::io::Error| {
+        Failure::usage_text(
+            format!("cannot read {}: {error}", path.display()),
+            "name files that a run with --shards has written, or their directory",
+        )
+    };
+    let entries: Result<Vec<_>, _> = fs::read_dir(path).map_err(unreadable)?.collect();
+    let mut files: Vec<PathBuf> =
+        entries.map_err(unreadable)?.into_iter().map(|entry| entry.path()).collect();
+    let hidden =
+        |file: &Path| file.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"."));
+    files.retain(|file| file.extension().is_some_and(|it| it == "json") && !hidden(file));
+    files.sort();
+    Ok(files)
+}
+
+/// Whether they are parts of one whole, and what is missing of it, if anything.
+fn together(shards: &[(PathBuf, Shard)]) -> Result<Option<String>, Failure> {
+    let (first, rest) = shards.split_first().ok_or_else(|| Failure::internal("no shards"))?;
+    let apart = |other: &Path, why: String| {
+        Failure::usage_text(
+            format!(
+                "{} and {} are no parts of one whole: {why}",
+                first.0.display(),
+                other.display()
+            ),
+            "merge shards that were asked for with the same command line, of the same build",
+        )
+    };
+    let Partition { scheme, of, .. } = first.1.partition();
+    for (path, shard) in rest {
+        if let Some(why) = first.1.asked.differs(&shard.asked) {
+            return Err(apart(path, why));
+        }
+        let theirs = shard.partition();
+        if (theirs.scheme, theirs.of) != (scheme, of) {
+            return Err(apart(path, format!("one is {}, the other {theirs}", first.1.partition())));
+        }
+    }
+    for pair in shards.windows(2) {
+        if pair[0].1.partition() == pair[1].1.partition() {
+            return Err(apart_twice(&pair[0], &pair[1].0));
+        }
+    }
+    let there: Vec<u64> = shards.iter().map(|(_, shard)| shard.partition().nth).collect();
+    let named = |all: &[String]| match all {
+        [] => String::new(),
+        [.., last] if all.len() > 8 => {
+            format!("{} and {} more, to {last}", all[..7].join(", "), all.len() - 8)
+        }
+        all => all.join(", "),
+    };
+    let missing: Vec<String> = (1..=of)
+        .filter(|nth| there.binary_search(nth).is_err())
+        .map(|nth| Partition { scheme, nth, of }.to_string())
+        .collect();
+    let short: Vec<String> = shards
+        .iter()
+        .filter(|(_, shard)| !shard.complete)
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    let lacks = [("missing", named(&missing)), ("cut short", named(&short))];
+    let lacks: Vec<String> = lacks
+        .into_iter()
+        .filter(|(_, which)| !which.is_empty())
+        .map(|(how, which)| format!("{how}: {which}"))
+        .collect();
+    Ok((!lacks.is_empty()).then(|| format!("not all shards are there whole; {}", lacks.join("; "))))
+}
+
+fn apart_twice((one, shard): &(PathBuf, Shard), other: &Path) -> Failure {
+    Failure::usage_text(
+        format!("{} and {} are both {}", one.display(), other.display(), shard.partition()),
+        "name each part once",
+    )
+}
+
+/// The command that the shards are of.
+fn command(asked: &Question) -> Result<CliCommand, Failure> {
+    let words = ["picklock"].into_iter().chain(asked.command.iter().map(String::as_str));
+    let unread = |error: String| {
+        Failure::usage_text(
+            format!("the command line of the shards is none: {error}"),
+            "they are edited, or of another picklock",
+        )
+    };
+    let cli = Cli::try_parse_from(words).map_err(|error| unread(error.to_string()))?;
+    cli.command.ok_or_else(|| unread("it has no command".to_owned()))
+}

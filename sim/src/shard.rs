@@ -1,0 +1,278 @@
+//! A part of a sweep or a matrix, found on one machine and kept in a file for `picklock merge`.
+//!
+//! Invariant: a file tells whether it belongs with others: what was asked, of which build, which part it is, and
+//! whether all of it was done. It is replaced as a whole, so what is read is what was saved at some moment.
+
+#![expect(clippy::disallowed_methods, reason = "shards are saved by the user's clock")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use harness::partition::{Partition, Scheme};
+use reports::file;
+use scenarios::matrix::{INTERRUPTED, Matrix, Pair};
+use scenarios::scenario::Scenario;
+use scenarios::sweep::Sweep;
+use serde::{Deserialize, Serialize};
+
+use super::args::ShardArgs;
+use super::failure::Failure;
+use super::run::report::json_text;
+
+/// The version of the format.
+const FORMAT: &str = "picklock.shard/1";
+/// So often what was found is saved.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+/// So long is worked between two looks at the clock.
+const BITE_LASTS: Duration = Duration::from_secs(5);
+/// So many items are done before the pace is known.
+const FIRST_BITE: u64 = 64;
+
+/// What is asked of all parts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Question {
+    /// The version of picklock.
+    picklock: String,
+    /// A digest of the program.
+    build: String,
+    /// The command line without what differs between parts, word by word.
+    pub(super) command: Vec<String>,
+    /// A digest of the scenarios as they run.
+    scenarios: String,
+}
+
+/// A part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Shard {
+    format: String,
+    pub(super) asked: Question,
+    partition: String,
+    /// Whether all of it was done.
+    pub(super) complete: bool,
+    /// What it has taken so far, in nanoseconds of processor time.
+    pub(super) cpu_ns: u64,
+    pub(super) found: Found,
+}
+
+/// What was found so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Found {
+    /// Of a sweep, whose seeds below `next` are done.
+    Sweep { next: u64, sweep: Sweep },
+    /// Of a matrix: pairs by their place among all, and the server they ran against.
+    Matrix { server: Option<String>, pairs: BTreeMap<u64, Pair> },
+}
+
+impl Question {
+    /// What this command line asks, whose words are those that all parts share, of these scenarios.
+    pub(super) fn new<'a>(
+        command: Vec<String>,
+        scenarios: impl IntoIterator<Item = &'a Scenario>,
+    ) -> Result<Self, Failure> {
+        let program = std::env::current_exe().and_then(fs::read).map_err(Failure::unavailable)?;
+        let mut all = sha1_smol::Sha1::new();
+        for scenario in scenarios {
+            all.update(&serde_json::to_vec(scenario).map_err(Failure::internal)?);
+        }
+        Ok(Self {
+            picklock: env!("CARGO_PKG_VERSION").to_owned(),
+            build: sha1_smol::Sha1::from(program).digest().to_string(),
+            command,
+            scenarios: all.digest().to_string(),
+        })
+    }
+
+    /// What this one asks that the other does not, if anything.
+    pub(super) fn differs(&self, other: &Self) -> Option<String> {
+        match () {
+            () if self.picklock != other.picklock => Some(format!(
+                "one is of picklock {}, the other of {}",
+                self.picklock, other.picklock
+            )),
+            () if self.build != other.build => {
+                Some("they are of two builds of picklock, which may run other schedules".to_owned())
+            }
+            () if self.command != other.command => {
+                let [mine, theirs] = [self, other].map(|it| it.command.join(" "));
+                Some(format!("one was asked for `{mine}`, the other for `{theirs}`"))
+            }
+            () if self.scenarios != other.scenarios => {
+                Some("a scenario file is no longer what it was".to_owned())
+            }
+            () => None,
+        }
+    }
+}
+
+/// Refuses what was asked for, where the same words mean something else here.
+pub(super) fn refuse_changed(asked: &Question, here: &Question) -> Result<(), Failure> {
+    match asked.differs(here) {
+        None => Ok(()),
+        Some(why) => Err(Failure::usage_text(
+            format!("the shards are of something else than their command line means here: {why}"),
+            "merge with the build that wrote them, beside the same scenario files",
+        )),
+    }
+}
+
+impl Shard {
+    /// The shard in this file.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let refused = |why: String| {
+            Failure::usage_text(
+                format!("{} is no shard: {why}", path.display()),
+                "name files that a run with --shards has written, or their directory",
+            )
+        };
+        let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        let shard: Self =
+            serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+        if shard.format != FORMAT {
+            return Err(refused(format!(
+                "its format is {:?}, and this picklock reads {FORMAT:?}",
+                shard.format
+            )));
+        }
+        shard.partition.parse::<Partition>().map_err(refused)?;
+        Ok(shard)
+    }
+
+    /// Which part it is.
+    pub(super) fn partition(&self) -> Partition {
+        self.partition.parse().unwrap_or(Partition::WHOLE)
+    }
+}
+
+/// A shard under way, and its file.
+pub(super) struct ShardFile {
+    path: PathBuf,
+    pub(super) shard: Shard,
+    /// When it was saved last.
+    saved: Instant,
+    /// How many items are done before the next look at the clock.
+    bite: u64,
+}
+
+impl ShardFile {
+    /// A new shard with nothing found yet, or the one that is there, where it is to be gone on with. It is saved, so that
+    /// nobody works for what cannot be kept.
+    pub(super) fn open(args: &ShardArgs, asked: Question, nothing: Found) -> Result<Self, Failure> {
+        let directory = args.shards.clone().unwrap_or_default();
+        let partition = args.partition.unwrap_or(Partition::WHOLE);
+        let scheme = match partition.scheme {
+            Scheme::Slice => "slice",
+            Scheme::Hash => "hash",
+        };
+        let Partition { nth, of, .. } = partition;
+        // With zeros in front a list of files is in the order of the parts.
+        let digits = of.to_string().len();
+        let path = directory.join(format!("{scheme}-{nth:0digits$}-of-{of}.json"));
+        let shard = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Shard {
+                format: FORMAT.to_owned(),
+                asked,
+                partition: partition.to_string(),
+                complete: false,
+                cpu_ns: 0,
+                found: nothing,
+            },
+            Ok(_) if !args.resume => {
+                return Err(Failure::usage_text(
+                    format!("{} is there already", path.display()),
+                    "add --resume to go on with it, or choose another directory with --shards",
+                ));
+            }
+            _ => {
+                let shard = Shard::read(&path)?;
+                if let Some(why) = shard.asked.differs(&asked) {
+                    return Err(Failure::usage_text(
+                        format!("{} is of something else: {why}", path.display()),
+                        "choose another directory with --shards, or ask for the same with the same build",
+                    ));
+                }
+                shard
+            }
+        };
+        fs::create_dir_all(&directory).map_err(|error| {
+            Failure::usage_text(
+                format!("cannot make the directory {}: {error}", directory.display()),
+                "choose another with --shards",
+            )
+        })?;
+        let mut file = Self { path, shard, saved: Instant::now(), bite: FIRST_BITE };
+        file.save()?;
+        Ok(file)
+    }
+
+    /// How many items to do next.
+    pub(super) fn bite(&self) -> u64 {
+        self.bite
+    }
+
+    /// Notes that a bite was done that lasted so long, and saves it where it is time to.
+    pub(super) fn bitten(&mut self, lasted: Duration) -> Result<(), Failure> {
+        let first = self.bite == FIRST_BITE;
+        if lasted < BITE_LASTS / 2 {
+            self.bite = self.bite.saturating_mul(2);
+        } else if lasted > BITE_LASTS * 2 {
+            self.bite = (self.bite / 2).max(1);
+        }
+        if first || self.saved.elapsed() >= SAVE_EVERY { self.save() } else { Ok(()) }
+    }
+
+    /// The pairs that were found, by their place.
+    pub(super) fn pairs(&self) -> Result<&BTreeMap<u64, Pair>, Failure> {
+        match &self.shard.found {
+            Found::Matrix { pairs, .. } => Ok(pairs),
+            Found::Sweep { .. } => Err(self.of_another_kind()),
+        }
+    }
+
+    /// Keeps the pairs that were run, whose places these are.
+    pub(super) fn keep_pairs(
+        &mut self,
+        found: Matrix,
+        places: impl Iterator<Item = u64>,
+    ) -> Result<(), Failure> {
+        match &mut self.shard.found {
+            Found::Matrix { server, pairs } => {
+                *server = found.server.or(server.take());
+                let ran = |(_, pair): &(u64, Pair)| pair.not_run.as_deref() != Some(INTERRUPTED);
+                pairs.extend(places.zip(found.pairs).filter(ran));
+                Ok(())
+            }
+            Found::Sweep { .. } => Err(self.of_another_kind()),
+        }
+    }
+
+    /// What was saved is of another command.
+    pub(super) fn of_another_kind(&self) -> Failure {
+        Failure::usage_text(
+            format!("{} is of another command", self.path.display()),
+            "choose another directory with --shards",
+        )
+    }
+
+    /// Saves it.
+    pub(super) fn save(&mut self) -> Result<(), Failure> {
+        file::write(&self.path, &json_text(&self.shard)?).map_err(Failure::unavailable)?;
+        self.saved = Instant::now();
+        Ok(())
+    }
+
+    /// What is said in the end: how much was done of what.
+    pub(super) fn summary(&self, done: &str) -> String {
+        let Shard { partition, complete, .. } = &self.shard;
+        let path = self.path.display();
+        let directory = self.path.parent().unwrap_or(Path::new(".")).display();
+        let next = match complete {
+            true => format!("when all are there: picklock merge {directory}"),
+            false => "cut short: go on with --resume".to_owned(),
+        };
+        format!("{partition}: {done}\nsaved: {path}\n{next}\n")
+    }
+}
