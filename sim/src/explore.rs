@@ -84,7 +84,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
     }
     output::write(&args.format, |format| match format {
-        OutputFormat::Json => run::report::json_text(&report),
+        OutputFormat::Json => output::json_text(&report),
         _ => Ok(report.text(&examples, terminal)),
     })?;
     failure.map_or_else(|| Ok(Exit::of_explored(&explored, interrupted)), Err)

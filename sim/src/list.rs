@@ -12,7 +12,6 @@ use super::args::{ListArgs, Output, OutputFormat};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::output;
-use super::run::report;
 use super::terminal::Terminal;
 
 const SCHEMA: &str = "picklock/list/1";
@@ -28,7 +27,7 @@ pub(super) fn main(args: &ListArgs, terminal: &Terminal) -> Result<Exit, Failure
     output::check(&args.format)?;
     let scenarios = catalog::all().map_err(Failure::usage)?;
     output::write(&args.format, |format| match format {
-        OutputFormat::Json => report::json_text(&json(&scenarios)),
+        OutputFormat::Json => output::json_text(&json(&scenarios)),
         _ => Ok(text(&scenarios, terminal)),
     })?;
     Ok(Exit::Held)

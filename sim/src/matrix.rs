@@ -34,7 +34,7 @@ use super::line::Line;
 use super::load::{self, Source};
 use super::progress::{Progress, run_batch};
 use super::run::{SEARCHED_LIVE, failed, report};
-use super::shard::{Found, Question, ShardFile, refuse_changed};
+use super::shard::{PartFound, Question, ShardFile, refuse_changed};
 use super::terminal::Terminal;
 use super::{output, print, signal, world};
 
@@ -85,7 +85,7 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
 /// what was found.
 fn part(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Result<Exit, Failure> {
     world::refuse_several(&args.server)?;
-    let nothing = Found::Matrix { server: None, pairs: BTreeMap::new() };
+    let nothing = PartFound::Matrix { server: None, pairs: BTreeMap::new() };
     let mut file = ShardFile::open(&args.shard, asked.question(args)?, nothing)?;
     let partition = args.shard.partition.unwrap_or(Partition::WHOLE);
     let named = (0..)
@@ -443,8 +443,8 @@ fn text(
     Ok(match format {
         OutputFormat::Human => reports::terminal::matrix(found, report::style(terminal)),
         OutputFormat::Json => match found {
-            [one] => report::json_text(one)?,
-            several => report::json_text(&Several::new(several.to_vec()))?,
+            [one] => output::json_text(one)?,
+            several => output::json_text(&Several::new(several.to_vec()))?,
         },
         OutputFormat::Junit => {
             let replay = |pair: &Pair| asked.replay(args, pair);

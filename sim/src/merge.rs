@@ -17,7 +17,7 @@ use super::args::{Cli, CliCommand, MergeArgs, RunArgs, Seeds};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::run::sweep;
-use super::shard::{Found, Question, Shard, refuse_changed};
+use super::shard::{PartFound, Question, Shard, refuse_changed};
 use super::terminal::Terminal;
 use super::{load, matrix, output};
 
@@ -47,7 +47,7 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
             matrix.format.clone_from(&args.format);
             let (mut server, mut pairs) = (None, BTreeMap::new());
             for shard in found {
-                let Found::Matrix { server: of, pairs: theirs } = shard.found else {
+                let PartFound::Matrix { server: of, pairs: theirs } = shard.found else {
                     return Err(Failure::internal("a matrix has a shard of a sweep"));
                 };
                 if server.is_some() && of.is_some() && server != of {
@@ -88,7 +88,7 @@ fn merged_sweep(
         run.seeds.as_ref().ok_or_else(|| Failure::internal("a sweep without seeds"))?;
     let (mut whole, mut cpu_ns) = (Sweep::default(), 0);
     for shard in found {
-        let Found::Sweep { sweep, .. } = shard.found else {
+        let PartFound::Sweep { sweep, .. } = shard.found else {
             return Err(Failure::internal("a sweep has a shard of a matrix"));
         };
         whole.merge(sweep, sweep::KEEP);

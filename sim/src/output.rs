@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use reports::file;
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::args::{Output, OutputFormat};
@@ -42,6 +43,12 @@ pub(super) fn write(
         }
     }
     Ok(())
+}
+
+/// As JSON, with an end.
+pub(super) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string_pretty(value);
+    Ok(json.map_err(Failure::internal)? + "\n")
 }
 
 /// Writes to a pipe or device, whose reader may never come; a signal ends the wait.

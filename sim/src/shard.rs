@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::args::ShardArgs;
 use super::failure::Failure;
-use super::run::report::json_text;
+use super::output::json_text;
 
 /// The version of the format.
 const FORMAT: &str = "picklock.shard/1";
@@ -54,13 +54,13 @@ pub(super) struct Shard {
     pub(super) complete: bool,
     /// What it has taken so far, in nanoseconds of processor time.
     pub(super) cpu_ns: u64,
-    pub(super) found: Found,
+    pub(super) found: PartFound,
 }
 
 /// What was found so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Found {
+pub(super) enum PartFound {
     /// Of a sweep, whose seeds below `next` are done.
     Sweep { next: u64, sweep: Sweep },
     /// Of a matrix: pairs by their place among all, and the server they ran against.
@@ -160,7 +160,11 @@ pub(super) struct ShardFile {
 impl ShardFile {
     /// A new shard with nothing found yet, or the one that is there, where it is to be gone on with. It is saved, so that
     /// nobody works for what cannot be kept.
-    pub(super) fn open(args: &ShardArgs, asked: Question, nothing: Found) -> Result<Self, Failure> {
+    pub(super) fn open(
+        args: &ShardArgs,
+        asked: Question,
+        nothing: PartFound,
+    ) -> Result<Self, Failure> {
         let directory = args.shards.clone().unwrap_or_default();
         let partition = args.partition.unwrap_or(Partition::WHOLE);
         let scheme = match partition.scheme {
@@ -227,8 +231,8 @@ impl ShardFile {
     /// The pairs that were found, by their place.
     pub(super) fn pairs(&self) -> Result<&BTreeMap<u64, Pair>, Failure> {
         match &self.shard.found {
-            Found::Matrix { pairs, .. } => Ok(pairs),
-            Found::Sweep { .. } => Err(self.of_another_kind()),
+            PartFound::Matrix { pairs, .. } => Ok(pairs),
+            PartFound::Sweep { .. } => Err(self.of_another_kind()),
         }
     }
 
@@ -239,13 +243,13 @@ impl ShardFile {
         places: impl Iterator<Item = u64>,
     ) -> Result<(), Failure> {
         match &mut self.shard.found {
-            Found::Matrix { server, pairs } => {
+            PartFound::Matrix { server, pairs } => {
                 *server = found.server.or(server.take());
                 let ran = |(_, pair): &(u64, Pair)| pair.not_run.as_deref() != Some(INTERRUPTED);
                 pairs.extend(places.zip(found.pairs).filter(ran));
                 Ok(())
             }
-            Found::Sweep { .. } => Err(self.of_another_kind()),
+            PartFound::Sweep { .. } => Err(self.of_another_kind()),
         }
     }
 

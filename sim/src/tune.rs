@@ -114,7 +114,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
                 path.display()
             )
         }
-        TuneFormat::Json => report::json_text(&tuning)?,
+        TuneFormat::Json => super::output::json_text(&tuning)?,
     };
     print::results(&said)?;
     if let Some(why) = &tuning.cut_short {

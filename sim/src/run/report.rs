@@ -19,7 +19,6 @@ use scenarios::judge::judge;
 use scenarios::matrix::expected;
 use scenarios::result::RunResult;
 use scenarios::scenario::Scenario;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::args::{Output, OutputFormat, RunArgs};
@@ -180,16 +179,10 @@ pub(crate) fn print_with(
 ) -> Result<(), Failure> {
     output::write(formats, |format| match format {
         OutputFormat::Human => Ok(reports::terminal::summary(result, style(terminal)) + footer),
-        OutputFormat::Json => json_text(result),
+        OutputFormat::Json => output::json_text(result),
         OutputFormat::Junit => junit(&InvariantTable::run(result)),
         OutputFormat::Markdown => Ok(InvariantTable::run(result).markdown()),
     })
-}
-
-/// As JSON, with an end.
-pub(crate) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
-    let json = serde_json::to_string_pretty(value);
-    Ok(json.map_err(Failure::internal)? + "\n")
 }
 
 pub(super) fn junit(table: &InvariantTable) -> Result<String, Failure> {

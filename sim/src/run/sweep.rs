@@ -29,7 +29,7 @@ use super::super::args::{OutputFormat, RunArgs, Seeds, World};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::run_batch;
-use super::super::shard::{Found, Question, ShardFile};
+use super::super::shard::{PartFound, Question, ShardFile};
 use super::super::terminal::Terminal;
 use super::super::{load, output, print, world};
 use super::report::{self, Report};
@@ -59,7 +59,7 @@ pub(super) fn main(
         return part(args, scenario, seeds, terminal);
     }
     let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
-    let asked = Asked { args, scenario, seeds };
+    let asked = SweepAsked { args, scenario, seeds };
     let (sweep, swept) = look(asked, terminal)?;
     tell(asked, report, &sweep, &swept, terminal)?;
     Ok(Exit::of_sweep(&sweep))
@@ -67,7 +67,7 @@ pub(super) fn main(
 
 /// What was asked for.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct SweepAsked<'a> {
     args: &'a RunArgs,
     scenario: &'a Arc<Scenario>,
     seeds: &'a Seeds,
@@ -83,7 +83,7 @@ pub(crate) fn merged(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
-    let asked = Asked { args, scenario, seeds };
+    let asked = SweepAsked { args, scenario, seeds };
     let mut swept = asked.swept(sweep);
     swept.remarks.extend(missing);
     tell(asked, report, sweep, &Swept { cpu_ns, ..swept }, terminal)
@@ -91,13 +91,13 @@ pub(crate) fn merged(
 
 /// Writes the report, and prints what was found.
 fn tell(
-    asked: Asked<'_>,
+    asked: SweepAsked<'_>,
     report: Report<'_>,
     sweep: &Sweep,
     swept: &Swept,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let Asked { args, scenario, seeds } = asked;
+    let SweepAsked { args, scenario, seeds } = asked;
     let reported = sweep.failing.keys().next().copied().unwrap_or(seeds.0.start);
     report
         .directory()
@@ -119,7 +119,7 @@ fn tell(
     let (first, path) = report.of_seed(reported).files(run, terminal)?;
     let table = || InvariantTable::sweep(sweep, &first, headline, remarks, again);
     output::write(&args.format, |format| match format {
-        OutputFormat::Json => report::json_text(sweep),
+        OutputFormat::Json => output::json_text(sweep),
         OutputFormat::Junit => report::junit(&table()),
         OutputFormat::Markdown => Ok(table().markdown()),
         OutputFormat::Human => {
@@ -133,8 +133,8 @@ fn tell(
 }
 
 /// What the sweep has found, and how.
-fn look(asked: Asked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure> {
-    let Asked { args, scenario, seeds } = asked;
+fn look(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure> {
+    let SweepAsked { args, scenario, seeds } = asked;
     let runtime = world::runtime()?;
     let (wall, cpu_ns) = (Instant::now(), cpu_ns());
     let total = seeds.0.end - seeds.0.start;
@@ -149,7 +149,7 @@ fn look(asked: Asked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure
     Ok((sweep, Swept { wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, ..swept }))
 }
 
-impl Asked<'_> {
+impl SweepAsked<'_> {
     fn plan(self) -> SweepPlan {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         SweepPlan {
@@ -193,14 +193,14 @@ fn part(
     seeds: &Seeds,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let asked = Asked { args, scenario, seeds };
+    let asked = SweepAsked { args, scenario, seeds };
     let mut line = report::line(args, scenario, WORLD, &format!("--seeds {seeds}"), true);
     for (switch, is_on) in [("--lua", args.lua), ("--digest", args.digest)] {
         line = if is_on { line.word(switch) } else { line };
     }
     let command = [vec!["run".to_owned()], line.words()].concat();
     let question = Question::new(command, [&**scenario])?;
-    let nothing = Found::Sweep { next: seeds.0.start, sweep: Sweep::default() };
+    let nothing = PartFound::Sweep { next: seeds.0.start, sweep: Sweep::default() };
     let file = ShardFile::open(&args.shard, question, nothing)?;
     let plan = asked.plan();
     let total = plan.schedules();
@@ -209,7 +209,9 @@ fn part(
     let runtime = world::runtime()?;
     let (file, interrupted) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
     let file = file?;
-    let Found::Sweep { sweep, .. } = &file.shard.found else { return Err(file.of_another_kind()) };
+    let PartFound::Sweep { sweep, .. } = &file.shard.found else {
+        return Err(file.of_another_kind());
+    };
     print::results(&file.summary(&format!(
         "{} of {total} schedules of seeds {seeds}, {} of them violated something",
         sweep.schedules, sweep.violations
@@ -225,13 +227,13 @@ fn bites(
     lua: bool,
     batch: &BatchProgress,
 ) -> Result<ShardFile, Failure> {
-    if let Found::Sweep { sweep, .. } = &file.shard.found {
+    if let PartFound::Sweep { sweep, .. } = &file.shard.found {
         batch.done.store(sweep.schedules, Ordering::Relaxed);
     }
     let (before_ns, began_ns, end) = (file.shard.cpu_ns, cpu_ns(), plan.seeds.end);
     while !file.shard.complete {
         let bite = file.bite();
-        let Found::Sweep { next, sweep } = &mut file.shard.found else {
+        let PartFound::Sweep { next, sweep } = &mut file.shard.found else {
             return Err(file.of_another_kind());
         };
         // What the others do is passed over at once.
