@@ -9,6 +9,7 @@ mod explore;
 mod output;
 mod proxy;
 mod run;
+mod serve;
 mod shard;
 mod tune;
 
@@ -24,6 +25,7 @@ pub(crate) use self::output::{
 };
 pub(crate) use self::proxy::ProxyArgs;
 pub(crate) use self::run::{MatrixArgs, RunArgs, Seeds, ServerArgs, World};
+pub(crate) use self::serve::ServeArgs;
 pub(crate) use self::shard::{MergeArgs, ShardArgs};
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
 
@@ -90,6 +92,8 @@ pub(crate) enum CliCommand {
     Merge(MergeArgs),
     /// Run a fault-injecting proxy between your clients and Redis
     Proxy(Box<ProxyArgs>),
+    /// Serve the Redis model, for tests on a machine without Redis
+    Serve(ServeArgs),
     /// Put your own lock under test: your program, our faults
     Attack(Box<AttackArgs>),
     /// Find the smallest schedule that breaks a lock: every fault at every place, in small worlds

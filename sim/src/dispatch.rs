@@ -15,8 +15,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
-    attack, check, confirm, doctor, explore, list, matrix, merge, print, proxy, run, show, tune,
-    variables,
+    attack, check, confirm, doctor, explore, list, matrix, merge, print, proxy, run, serve, show,
+    tune, variables,
 };
 
 /// Parses the command line, runs the command and returns the exit.
@@ -124,6 +124,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
         Some(CliCommand::Merge(args)) => return merge::main(args, terminal),
         Some(CliCommand::Proxy(args)) => return proxy::main(args, terminal),
+        Some(CliCommand::Serve(args)) => return serve::main(args, terminal),
         Some(CliCommand::Attack(args)) => return attack::main(args, terminal),
         Some(CliCommand::Explore(args)) => return explore::main(args, terminal),
         Some(CliCommand::Confirm(args)) => return confirm::main(args, terminal),

@@ -19,6 +19,7 @@ mod print;
 mod progress;
 mod proxy;
 mod run;
+mod serve;
 mod shard;
 mod show;
 mod signal;

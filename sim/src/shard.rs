@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -73,14 +73,13 @@ impl Question {
         command: Vec<String>,
         scenarios: impl IntoIterator<Item = &'a Scenario>,
     ) -> Result<Self, Failure> {
-        let program = std::env::current_exe().and_then(fs::read).map_err(Failure::unavailable)?;
         let mut all = sha1_smol::Sha1::new();
         for scenario in scenarios {
             all.update(&serde_json::to_vec(scenario).map_err(Failure::internal)?);
         }
         Ok(Self {
             picklock: env!("CARGO_PKG_VERSION").to_owned(),
-            build: sha1_smol::Sha1::from(program).digest().to_string(),
+            build: build().map_err(Failure::unavailable)?,
             command,
             scenarios: all.digest().to_string(),
         })
@@ -104,6 +103,18 @@ impl Question {
                 Some("a scenario file is no longer what it was".to_owned())
             }
             () => None,
+        }
+    }
+}
+
+/// A digest of this program.
+fn build() -> io::Result<String> {
+    let mut program = fs::File::open(std::env::current_exe()?)?;
+    let (mut digest, mut bytes) = (sha1_smol::Sha1::new(), vec![0; 1 << 16]);
+    loop {
+        match program.read(&mut bytes)? {
+            0 => return Ok(digest.digest().to_string()),
+            read => digest.update(&bytes[..read]),
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -36,12 +36,15 @@ const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// Replies are written once they have grown to this, even if more requests wait.
 const FLUSH_BYTES: usize = 1024 * 1024;
 
+/// A free port of loopback.
+pub(crate) const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// Why no embedded server could be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No port could be had on 127.0.0.1.
-    #[error("cannot listen on 127.0.0.1: {0}")]
-    Listen(#[source] io::Error),
+    /// The address could not be had.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, #[source] io::Error),
     /// No thread or no event loop could be had.
     #[error("cannot start the server's thread: {0}")]
     Thread(#[source] io::Error),
@@ -83,20 +86,21 @@ pub trait Tap: Send {
 /// # Errors
 /// See [`StartError`].
 pub fn start(options: ModelOptions) -> Result<EmbeddedServer, StartError> {
-    start_tapped(options, None)
+    start_at(LOOPBACK, options, None)
 }
 
-/// The same, with somebody who watches.
+/// The same at this address, with somebody who watches. Port 0 takes a free one.
 ///
 /// # Errors
 /// See [`StartError`].
-pub fn start_tapped(
+pub fn start_at(
+    wanted: SocketAddr,
     mut options: ModelOptions,
     tap: Option<Box<dyn Tap>>,
 ) -> Result<EmbeddedServer, StartError> {
-    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let listener = fault_proxy::listen::listen(loopback).map_err(StartError::Listen)?;
-    let addr = listener.local_addr().map_err(StartError::Listen)?;
+    let refused = |error| StartError::Listen(wanted, error);
+    let listener = fault_proxy::listen::listen(wanted).map_err(refused)?;
+    let addr = listener.local_addr().map_err(refused)?;
     options.port = addr.port();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -181,7 +181,7 @@ impl Endpoint {
             password: Some(password.reveal().to_owned()),
             ..ModelOptions::default()
         };
-        let server = embedded::start_tapped(options, tap)?;
+        let server = embedded::start_at(embedded::LOOPBACK, options, tap)?;
         let addr = server.addr();
         let (login, within) = (Login::with(Some(&password)), settings.answer_within);
         let control = ControlConnection::new(Upstream::Tcp(addr), login, within);
