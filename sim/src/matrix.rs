@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use harness::matrix;
 use harness::partition::Partition;
@@ -96,8 +95,7 @@ fn part(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Result<Exit, F
         .map(|(place, _, pair)| (place, Arc::clone(pair)))
         .collect();
     let runtime = world::runtime()?;
-    let began = Instant::now();
-    let (mut since, mut interrupted) = (began, false);
+    let mut interrupted = false;
     while !interrupted {
         let done = file.pairs()?;
         let left = mine.iter().filter(|(place, _)| !done.contains_key(place));
@@ -119,8 +117,7 @@ fn part(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Result<Exit, F
         };
         interrupted = found.interrupted;
         file.keep_pairs(found, bite.iter().map(|(place, _)| *place))?;
-        file.bitten(since.elapsed())?;
-        since = Instant::now();
+        file.bitten()?;
     }
     runtime.shutdown_background();
     file.save()?;

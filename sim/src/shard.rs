@@ -164,6 +164,8 @@ pub(super) struct ShardFile {
     pub(super) shard: Shard,
     /// When it was saved last.
     saved: Instant,
+    /// When the bite began.
+    began: Instant,
     /// How many items are done before the next look at the clock.
     bite: u64,
 }
@@ -218,7 +220,8 @@ impl ShardFile {
                 "choose another with --shards",
             )
         })?;
-        let mut file = Self { path, shard, saved: Instant::now(), bite: FIRST_BITE };
+        let mut file =
+            Self { path, shard, saved: Instant::now(), began: Instant::now(), bite: FIRST_BITE };
         file.save()?;
         Ok(file)
     }
@@ -228,8 +231,10 @@ impl ShardFile {
         self.bite
     }
 
-    /// Notes that a bite was done that lasted so long, and saves it where it is time to.
-    pub(super) fn bitten(&mut self, lasted: Duration) -> Result<(), Failure> {
+    /// Notes that a bite was done, and saves it where it is time to.
+    pub(super) fn bitten(&mut self) -> Result<(), Failure> {
+        let lasted = self.began.elapsed();
+        self.began = Instant::now();
         let first = self.bite == FIRST_BITE;
         if lasted < BITE_LASTS / 2 {
             self.bite = self.bite.saturating_mul(2);

@@ -238,7 +238,6 @@ fn bites(
         };
         // What the others do is passed over at once.
         let until = next.saturating_add(bite.saturating_mul(plan.part.of)).min(plan.seeds.end);
-        let began = Instant::now();
         let plan = SweepPlan { seeds: *next..until, ..plan.clone() };
         let found =
             sweep::sweep(|| world::simulated(lua), scenario, &plan, batch).map_err(failed)?;
@@ -254,7 +253,7 @@ fn bites(
             file.shard.complete = true;
             file.save()?;
         } else {
-            file.bitten(began.elapsed())?;
+            file.bitten()?;
         }
     }
     Ok(file)
