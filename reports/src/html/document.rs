@@ -1,6 +1,6 @@
 //! What every page stands in: its head, and how it looks on a screen by day and by night, on a telephone, on paper.
 //!
-//! Invariant: nothing is fetched. Every colour is a variable with a light and a dark value, and text on it keeps a
+//! Invariant: no script runs and nothing is fetched, whatever a text on the page says: its policy forbids both. Every colour is a variable with a light and a dark value, and text on it keeps a
 //! contrast of at least 4.5 to 1. Charts bring their own colours for both.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -12,6 +12,7 @@ pub fn document(title: &str, body: &Markup) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) }
@@ -22,6 +23,10 @@ pub fn document(title: &str, body: &Markup) -> String {
     };
     markup.into_string()
 }
+
+/// What a browser may do with a page: show it with its own style sheet, and nothing else.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The style sheet.
 const STYLE: &str = r"
@@ -97,10 +102,23 @@ thead .number { white-space: normal; }
 details { margin-top: 1rem; }
 summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
 .faint { color: var(--faint); }
-figure { margin: 0 0 1.2rem; padding: .5rem; border: 1px solid var(--rule); border-radius: .4rem; }
+figure { position: relative; margin: 0 0 1.2rem; padding: .5rem; border: 1px solid var(--rule); border-radius: .4rem; }
+figure:last-child { margin-bottom: 0; }
 figure svg { display: block; width: 100%; height: auto; }
-figure.scroll svg { min-width: 48rem; }
 figure.narrow { display: none; max-width: 28rem; padding: 0; border: 0; }
+figure.only .view { overflow: auto; }
+figure.only svg { min-width: 40rem; }
+figure > input { position: absolute; opacity: 0; }
+figure > label {
+  display: inline-block; margin: 0 .3rem .4rem 0; padding: 0 .6rem; border: 1px solid var(--rule); border-radius: 1rem;
+  color: var(--faint); font-size: .8rem; cursor: pointer;
+}
+figure > input:checked + label { background: var(--code); color: var(--ink); }
+figure > input:focus-visible + label { outline: 2px solid var(--link); outline-offset: 1px; }
+.zoom-2:checked ~ .view, .zoom-4:checked ~ .view { overflow: auto; max-height: 85vh; }
+.zoom-2:checked ~ .view svg { width: 200%; }
+.zoom-4:checked ~ .view svg { width: 400%; }
+.view:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.4rem; margin: 0; }
 dt { color: var(--faint); }
 dd { margin: 0; overflow-wrap: anywhere; }
@@ -125,8 +143,10 @@ ul { margin: 0; padding-left: 1.2rem; }
   .levels tbody tr.level { border-top: 0; }
   .levels td:last-child { grid-column: 1 / -1; padding-left: 1rem; padding-top: 0; }
   .levels td:last-child:empty { padding: 0; }
-  .story tr { display: grid; grid-template-columns: max-content 1fr; }
+  .story tr { display: grid; grid-template-columns: 1.6rem max-content 1fr; }
   .story td { padding-bottom: 0; }
+  .story td.time { text-align: left; padding-right: .8rem; }
+  .story .all tr { grid-template-columns: max-content 1fr; }
   .story td:last-child { grid-column: 1 / -1; padding-top: 0; padding-bottom: .4rem; }
   .latencies thead { position: absolute; clip-path: inset(50%); }
   .latencies tr { display: grid; grid-template-columns: repeat(3, 1fr); padding: .4rem 0; }
@@ -143,5 +163,6 @@ ul { margin: 0; padding-left: 1.2rem; }
 @media print {
   body { background: #fff; }
   section { break-inside: avoid; border: 0; padding: 0; }
+  figure > label { display: none; }
 }
 ";

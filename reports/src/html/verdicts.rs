@@ -104,7 +104,7 @@ fn story(incident: &FindingGroup<'_>) -> Markup {
 fn table(steps: &[WitnessStep], label: &str, is_numbered: bool) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
-            table {
+            table.all[!is_numbered] {
                 thead {
                     tr {
                         @if is_numbered { th.time scope="col" { "No." } }

@@ -74,6 +74,17 @@ pub(crate) struct RunArgs {
     pub(crate) format: Vec<Output>,
 }
 
+/// Options of `report`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Directories of runs, such as picklock-out/bonus-pool/latest
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Directory for reports
+    #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
+    pub(crate) out: PathBuf,
+}
+
 /// Options of `matrix`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MatrixArgs {

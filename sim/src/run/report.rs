@@ -29,7 +29,7 @@ use super::super::line::Line;
 use super::super::terminal::Terminal;
 use super::super::world;
 use super::super::{load, output, print};
-use super::now;
+use super::{now, stamp};
 
 /// A report under way: what was asked for, and the directory that waits for it.
 pub(super) struct Report<'a> {
@@ -50,8 +50,7 @@ impl<'a> Report<'a> {
     ) -> Result<Self, Failure> {
         let RunRequest { scenario, seed, .. } = request;
         let started = now();
-        let stamp: String = started.chars().filter(|c| !matches!(c, '-' | ':')).collect();
-        let directory = RunDirectory::create(&args.out, &scenario.name, &stamp, *seed)
+        let directory = RunDirectory::create(&args.out, &scenario.name, &stamp(&started), *seed)
             .map_err(|error| no_directory(&error))?;
         Ok(Self { args, world, scenario: Arc::clone(scenario), seed: *seed, started, directory })
     }
@@ -126,23 +125,26 @@ impl<'a> Report<'a> {
             print(&args.format, &result, None, terminal)?;
             return Err(Failure::unavailable(error));
         }
-        match directory.finish() {
-            Ok(Latest::Set(_)) => {}
-            Ok(Latest::Taken(place)) => {
-                let place = place.display();
-                print::note(&format!(
-                    "note: {place} is not a link of picklock's and was left alone"
-                ));
-            }
-            Err(error) => print::note(&format!("note: {error}")),
-        }
+        finish(directory);
         Ok((result, path))
+    }
+}
+
+/// Has `latest` lead to what was written, or says why it does not.
+pub(super) fn finish(directory: RunDirectory) {
+    match directory.finish() {
+        Ok(Latest::Set(_)) => {}
+        Ok(Latest::Taken(place)) => {
+            let place = place.display();
+            print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
+        }
+        Err(error) => print::note(&format!("note: {error}")),
     }
 }
 
 /// A place that cannot be written is the user's to change; a disk that is full may be right
 /// tomorrow.
-fn no_directory(error: &WriteError) -> Failure {
+pub(super) fn no_directory(error: &WriteError) -> Failure {
     match error {
         WriteError::Create(_, source) if source.kind() == ErrorKind::StorageFull => {
             Failure::unavailable(error)
