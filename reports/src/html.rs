@@ -6,6 +6,7 @@
 mod compare;
 mod document;
 mod figures;
+mod matrix;
 mod page;
 mod picture;
 mod sweep;
@@ -13,6 +14,8 @@ mod verdicts;
 
 pub use compare::{ComparedRun, compare_page};
 pub use document::document;
+pub use matrix::{ToldMatrix, matrix_page};
 pub use page::{RunPictures, page};
 pub use picture::Picture;
 pub use sweep::{SweptPage, sweep_page};
+pub use verdicts::ToldRun;

@@ -13,8 +13,9 @@ use harness::matrix;
 use harness::sweep::BatchProgress;
 use harness::world::{CutShort, Run, RunError, RunRequest, World as _};
 use history::nearest::nearest;
-use history::verdict::{Finding, Verdict};
+use history::verdict::{Finding, Outcome, Verdict};
 use live_world::LiveWorld;
+use reports::html::{ToldMatrix, ToldRun, matrix_page};
 use reports::matrix as written;
 use scenarios::catalog;
 use scenarios::matrix::{Conformance, Matrix, Pair, Several, VerdictCounts, locks};
@@ -49,15 +50,20 @@ const SEED: u64 = 1;
 
 /// Runs, writes, and says how picklock ends.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    output::check(&args.format)?;
+    output::check_places(&args.format)?;
     world::refuse_lua(args.world, args.lua)?;
     let asked = Asked::of(args)?;
-    let scenarios = asked.pairs.clone();
     let runtime = world::runtime()?;
     let (found, failed) = match args.world {
         World::Virtual => {
             world::refuse_server(&args.server)?;
-            (vec![runtime.block_on(on_virtual_time(args, scenarios, terminal))?], None)
+            let scenarios = asked.pairs.clone();
+            let matrix = runtime.block_on(on_virtual_time(args, scenarios, terminal))?;
+            let told = match wants_stories(args) {
+                true => stories(args, &asked, &matrix)?,
+                false => Told::new(),
+            };
+            (Found { matrices: vec![matrix], told: vec![told] }, None)
         }
         _ if args.searched => {
             return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
@@ -71,12 +77,35 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
                     "add --world virtual, or omit --seeds",
                 ));
             }
-            runtime.block_on(on_each(args, &scenarios, terminal))?
+            runtime.block_on(on_each(args, &asked, terminal))?
         }
     };
     runtime.shutdown_background();
-    output::write(&args.format, |format| text(&found, format, args, &asked, terminal))?;
-    failed.map_or(Ok(Exit::of_matrices(&found)), Err)
+    let Found { matrices, told } = found;
+    output::write(&args.format, |format| match format {
+        OutputFormat::Html => {
+            let told = matrices.iter().zip(&told);
+            let told: Vec<ToldMatrix<'_>> =
+                told.map(|(matrix, told)| ToldMatrix { matrix, told: told.clone() }).collect();
+            Ok(matrix_page(&told, &asked.scenarios, |pair| asked.replay(args, pair)))
+        }
+        _ => text(&matrices, format, args, &asked, terminal),
+    })?;
+    failed.map_or(Ok(Exit::of_matrices(&matrices)), Err)
+}
+
+/// Runs of pairs that violate something, by scenario and recipe.
+type Told = BTreeMap<(String, String), ToldRun>;
+
+/// The matrix on each server, and what is told of each if a page is asked for.
+struct Found {
+    matrices: Vec<Matrix>,
+    told: Vec<Told>,
+}
+
+/// Whether a page is asked for, on which stories stand.
+fn wants_stories(args: &MatrixArgs) -> bool {
+    args.format.iter().any(|it| it.format == OutputFormat::Html)
 }
 
 /// What was asked for.
@@ -121,6 +150,13 @@ impl Asked {
     /// The line that runs a pair again: with the seed that violated what was expected to hold, where there
     /// is one, and else with all of them.
     fn replay(&self, args: &MatrixArgs, pair: &Pair) -> String {
+        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
+        let seed = surprising.filter_map(|it| it.runs.first_violated).min();
+        self.line(args, pair, seed)
+    }
+
+    /// The line that runs a pair again, with this seed alone if there is one.
+    fn line(&self, args: &MatrixArgs, pair: &Pair, seed: Option<u64>) -> String {
         let scenario = self.files.get(&pair.scenario).unwrap_or(&pair.scenario);
         let mut line = Line::new()
             .word("matrix")
@@ -128,8 +164,6 @@ impl Asked {
             .option("--scenario", scenario)
             .option("--lock", &pair.lock)
             .server(&args.server, args.server.redis.is_none());
-        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
-        let seed = surprising.filter_map(|it| it.runs.first_violated).min();
         let seeds = match (seed, &args.seeds) {
             // The live worlds have one seed, and no option for it.
             (Some(seed), _) if args.world == World::Virtual => {
@@ -185,24 +219,41 @@ async fn on_virtual_time(
     Ok(Matrix::new(WORLD, None, pairs.map_err(failed)?, interrupted))
 }
 
+/// The pairs that violate something once more, each with the lowest seed that does.
+fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<Told, Failure> {
+    let mut world = world::simulated(args.lua);
+    let mut told = Told::new();
+    for pair in &matrix.pairs {
+        let seed = pair.cells.iter().filter_map(|it| it.runs.first_violated).min();
+        let is_it = |it: &&Arc<Scenario>| it.name == pair.scenario && it.lock.recipe == pair.lock;
+        if let (Some(seed), Some(scenario)) = (seed, asked.pairs.iter().find(is_it)) {
+            let run = world.run(&RunRequest::new(Arc::clone(scenario), seed)).map_err(failed)?;
+            let told_run = report::told(&run, scenario, asked.line(args, pair, Some(seed)));
+            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run);
+        }
+    }
+    Ok(told)
+}
+
 /// The matrix on every server that was named, and why there is none on one of them.
 async fn on_each(
     args: &MatrixArgs,
-    scenarios: &[Arc<Scenario>],
+    asked: &Asked,
     terminal: &Terminal,
-) -> Result<(Vec<Matrix>, Option<Failure>), Failure> {
+) -> Result<(Found, Option<Failure>), Failure> {
     let servers = world::each(&args.server)?;
     for server in &servers {
         // Nobody should wait for one to hear that another is none.
         world::choose(args.world, server)?;
     }
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
-    let (mut all, mut failed) = (Vec::new(), None);
+    let (mut all, mut failed) = (Found { matrices: Vec::new(), told: Vec::new() }, None);
     for server in &servers {
-        let found = on_server(args, server, scenarios, interrupted.clone(), terminal).await;
+        let found = on_server(args, server, asked, interrupted.clone(), terminal).await;
         let failure = match found {
-            Ok(found) => {
-                all.push(found);
+            Ok((matrix, told)) => {
+                all.matrices.push(matrix);
+                all.told.push(told);
                 continue;
             }
             Err(failure) if servers.len() == 1 => return Err(failure),
@@ -210,8 +261,9 @@ async fn on_each(
         };
         // What others have shown is shown all the same, and that nothing is known of this one.
         let why = Some(failure.first_line());
-        let pairs = scenarios.iter().map(|it| Pair::not_run(it, why.clone())).collect();
-        all.push(Matrix::new(args.world.name(), path(server), pairs, false));
+        let pairs = asked.pairs.iter().map(|it| Pair::not_run(it, why.clone())).collect();
+        all.matrices.push(Matrix::new(args.world.name(), path(server), pairs, false));
+        all.told.push(Told::new());
         match failed {
             None => failed = Some(failure),
             Some(_) => print::raw(&failure.render(terminal)),
@@ -228,10 +280,11 @@ fn path(server: &ServerArgs) -> Option<String> {
 async fn on_server(
     args: &MatrixArgs,
     server: &ServerArgs,
-    scenarios: &[Arc<Scenario>],
+    asked: &Asked,
     interrupted: watch::Receiver<bool>,
     terminal: &Terminal,
-) -> Result<Matrix, Failure> {
+) -> Result<(Matrix, Told), Failure> {
+    let (scenarios, is_told) = (&asked.pairs, wants_stories(args));
     let first = world::choose(args.world, server)?;
     if !terminal.options.quiet {
         print::note(&first.why);
@@ -265,73 +318,95 @@ async fn on_server(
             running.spawn(async move {
                 let _place = at_once.acquire_many(takes).await;
                 // A run waits for its world, which a runtime must not.
-                let found = tokio::task::spawn_blocking(move || settled(world, &scenario)).await;
+                let found =
+                    tokio::task::spawn_blocking(move || settled(world, &scenario, is_told)).await;
                 done.fetch_add(1, Ordering::Relaxed);
                 (place, found)
             });
         }
         pairs.push(pair);
     }
-    let mut known = None;
+    let (mut known, mut told) = (None, Told::new());
     while let Some(ended) = running.join_next().await {
         let (place, found) = ended.map_err(Failure::internal)?;
-        let (pair, of_pair) = found.map_err(Failure::internal)??;
+        let (pair, shown) = found.map_err(Failure::internal)??;
+        if let Some(it) = shown.told {
+            let told_run = ToldRun { replay: asked.line(args, &pair, None), ..it };
+            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run);
+        }
         pairs[place] = Some(pair);
-        known = known.or(of_pair);
+        known = known.or(shown.server);
     }
     drop(progress);
     let cut_short = *interrupted.borrow();
     let pairs = pairs.into_iter().flatten().collect();
     // Where nothing was run nobody has asked it what it is.
     let known = known.or_else(|| path(server));
-    Ok(Matrix::new(first.world.name(), known, pairs, cut_short))
+    Ok((Matrix::new(first.world.name(), known, pairs, cut_short), told))
 }
 
-/// One pair, run until a run has shown something, and the server it ran against.
+/// What a run of a pair has shown beside its verdicts.
+#[derive(Default)]
+struct Shown {
+    /// The server it ran against.
+    server: Option<String>,
+    /// Why it shows nothing of what is claimed, if so.
+    vacuous: Option<String>,
+    /// What is told of it, if that is wanted and something was violated.
+    told: Option<ToldRun>,
+}
+
+/// One pair, run until a run has shown something.
 fn settled(
     mut world: LiveWorld,
     scenario: &Arc<Scenario>,
-) -> Result<(Pair, Option<String>), Failure> {
+    is_told: bool,
+) -> Result<(Pair, Shown), Failure> {
     let mut run_again = Vec::new();
     loop {
-        let (mut pair, known, vacuous) = one(&mut world, scenario)?;
-        match vacuous.filter(|_| run_again.len() + 1 < RUNS_MOST) {
+        let (mut pair, mut shown) = one(&mut world, scenario, is_told)?;
+        match shown.vacuous.take().filter(|_| run_again.len() + 1 < RUNS_MOST) {
             Some(why) => run_again.push(why),
             None => {
                 pair.run_again = run_again;
-                return Ok((pair, known));
+                return Ok((pair, shown));
             }
         }
     }
 }
 
-/// One run of a pair, the server it ran against, and why it shows nothing of what is claimed, if so.
+/// One run of a pair.
 fn one(
     world: &mut LiveWorld,
     scenario: &Arc<Scenario>,
-) -> Result<(Pair, Option<String>, Option<String>), Failure> {
-    let stopped = || Pair::not_run(scenario, Some("interrupted".to_owned()));
+    is_told: bool,
+) -> Result<(Pair, Shown), Failure> {
+    let not_run = |why: String| Pair::not_run(scenario, Some(why));
+    let stopped = || not_run("interrupted".to_owned());
     let run = match world.run(&RunRequest::new(Arc::clone(scenario), SEED)) {
         // What would strike others is not staged, and no reason to leave out all the rest.
-        Err(RunError::NotOurs(why)) => return Ok((Pair::not_run(scenario, Some(why)), None, None)),
-        Err(RunError::Interrupted) => return Ok((stopped(), None, None)),
+        Err(RunError::NotOurs(why)) => return Ok((not_run(why), Shown::default())),
+        Err(RunError::Interrupted) => return Ok((stopped(), Shown::default())),
         run => run.map_err(failed)?,
     };
     let ServerFacts { software, version, origin, .. } = &run.server;
     let server = Some(format!("{software} {version}, {origin}"));
     if run.cut_short == Some(CutShort::Interrupted) {
-        return Ok((stopped(), server, None));
+        return Ok((stopped(), Shown { server, ..Shown::default() }));
     }
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
     let findings = run.findings();
-    let runs = Run::levels(&findings).map(|shown| {
+    let levels = Run::levels(&findings);
+    let runs = levels.map(|shown| {
         let mut tally = VerdictCounts::default();
         tally.add(SEED, shown);
         tally
     });
     let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
     let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
-    Ok((pair, server, vacuous))
+    let is_told = is_told && levels.contains(&Outcome::Violated);
+    let told = is_told.then(|| report::told(&run, scenario, String::new()));
+    Ok((pair, Shown { server, vacuous, told }))
 }
 
 /// Why a run shows nothing, where what would have put the lock to the test did not happen. What could not
@@ -362,5 +437,6 @@ fn text(
             written::junit(found, replay).map_err(Failure::internal)?
         }
         OutputFormat::Markdown => written::markdown(found, &asked.scenarios),
+        OutputFormat::Html => return Err(output::no_page()),
     })
 }

@@ -60,6 +60,7 @@ struct FaultSpan {
 /// Where the parts of the chart stand.
 #[derive(Clone, Copy, Debug)]
 struct OverTimeFrame {
+    /// Without its legend.
     size: (u32, u32),
     area: PlotArea,
     /// Whether it has a title of its own; on a page it stands under one.
@@ -69,18 +70,19 @@ struct OverTimeFrame {
 }
 
 const WIDE: OverTimeFrame = OverTimeFrame {
-    size: (SIZE.0, 500),
+    size: (SIZE.0, 456),
     area: PlotArea { left: LEFT, right: 928.0, top: 140.0, bottom: 384.0, gap: 10.0 },
     titled: true,
     legend: (5, 172.0),
 };
 const NARROW: OverTimeFrame = OverTimeFrame {
-    size: (400, 530),
+    size: (400, 412),
     area: PlotArea { left: 62.0, right: 382.0, top: 66.0, bottom: 340.0, gap: 10.0 },
     titled: false,
     legend: (2, 186.0),
 };
 
+const LEGEND_ROW: u32 = 34;
 const EMPTY: Type = Type::regular(16.0);
 
 impl LatencyOverTime {
@@ -171,7 +173,7 @@ impl LatencyOverTime {
             let left = MARGIN.min(self.frame.area.left / 2.0);
             (
                 left + f64::from(column) * apart,
-                self.frame.area.bottom + 78.0 + f64::from(row) * 34.0,
+                self.frame.area.bottom + 78.0 + f64::from(row * LEGEND_ROW),
             )
         };
         for (number, operation) in DRAWN.iter().enumerate() {
@@ -214,7 +216,11 @@ impl FaultSpan {
 
 impl Drawing for LatencyOverTime {
     fn size(&self) -> (u32, u32) {
-        self.frame.size
+        let is_drawn =
+            |operation: &&Operation| self.spans.iter().any(|it| it.operation == **operation);
+        let entries = DRAWN.iter().filter(is_drawn).count() + usize::from(!self.faults.is_empty());
+        let rows = u32::try_from(entries).unwrap_or_default().div_ceil(self.frame.legend.0);
+        (self.frame.size.0, self.frame.size.1 + rows * LEGEND_ROW)
     }
 
     fn title(&self) -> String {

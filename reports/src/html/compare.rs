@@ -24,6 +24,20 @@ const DRAWN: [Operation; 4] =
 /// The columns of a latency table; on a telephone each cell says its own.
 const COLUMNS: [&str; 6] = ["Count", "p50", "p90", "p99", "Max", "p99, by run 1"];
 
+/// What a scenario is called, tells and expects is no setting, and neither is the form of it that was not run.
+const PROSE: [&str; 10] = [
+    "expect",
+    "name",
+    "properties",
+    "search",
+    "source",
+    "story",
+    "title",
+    "unsearched",
+    "variant",
+    "why",
+];
+
 /// A run that is compared with others.
 #[derive(Clone, Debug)]
 pub struct ComparedRun {
@@ -127,12 +141,7 @@ fn settings(runs: &[ComparedRun]) -> Markup {
             all.entry(key).or_insert_with(|| vec![None; runs.len()])[place] = Some(value);
         }
     }
-    // What a scenario is called, tells and expects is no setting.
-    let is_prose = |key: &str| {
-        ["name", "title", "story", "source", "expect", "why", "variant", "unsearched"]
-            .iter()
-            .any(|it| key.split(['.', '[']).next() == Some(it))
-    };
+    let is_prose = |key: &str| PROSE.iter().any(|it| key.split(['.', '[']).next() == Some(it));
     all.retain(|key, values| !is_prose(key) && values.windows(2).any(|pair| pair[0] != pair[1]));
     html! {
         @if !all.is_empty() {

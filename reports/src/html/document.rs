@@ -34,13 +34,14 @@ const STYLE: &str = r"
   color-scheme: light dark;
   --page: #f6f7f9; --card: #fff; --ink: #1c1f24; --faint: #59616d; --rule: #dfe3e8; --code: #eef0f3;
   --link: #0b5cad; --held: #17653b; --held-on: #dff3e7; --violated: #a4161a; --violated-on: #fde4e3;
+  --violated-dot: #b4142d;
   --inconclusive: #7a4b00; --inconclusive-on: #fdf0d0; --na: #59616d; --na-on: #e9ecf0;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #14171b; --card: #1c2026; --ink: #e6e9ed; --faint: #a0a8b4; --rule: #343a43;
     --code: #262b33; --link: #7fb8f5; --held: #8fdcae; --held-on: #163825; --violated: #ffb3ae;
-    --violated-on: #4d1a1b; --inconclusive: #f5cf7a; --inconclusive-on: #43330f; --na: #b4bbc6;
+    --violated-on: #4d1a1b; --violated-dot: #ff6b78; --inconclusive: #f5cf7a; --inconclusive-on: #43330f; --na: #b4bbc6;
     --na-on: #2e343d;
   }
 }
@@ -99,6 +100,36 @@ thead .number { white-space: normal; }
 .chosen { background: var(--code); font-weight: 600; }
 .chosen.met { background: var(--held-on); color: var(--held); }
 .chosen td:first-child { padding-left: .4rem; }
+.heat td { padding-left: .5rem; }
+.heat .heat-1 { background: color-mix(in srgb, var(--violated-on) 35%, transparent); }
+.heat .heat-2 { background: color-mix(in srgb, var(--violated-on) 65%, transparent); }
+.heat .heat-3 { background: var(--violated-on); }
+.heat .heat-4 { background: var(--violated-on); box-shadow: inset .25rem 0 var(--violated); }
+.matrix { max-height: 85vh; overflow: auto; }
+.matrix table { width: auto; border-collapse: separate; border-spacing: 0; }
+.matrix td, .matrix th { padding: .1rem .15rem; }
+.matrix tbody th, .matrix thead td {
+  position: sticky; left: 0; z-index: 1; padding-right: .8rem; background: var(--card); white-space: nowrap;
+}
+.matrix thead th, .matrix thead td { position: sticky; top: 0; background: var(--card); vertical-align: bottom; }
+.matrix thead td { z-index: 2; }
+.matrix .lock span { writing-mode: vertical-rl; transform: rotate(180deg); padding: .3rem 0; }
+.matrix .flawed { font-style: italic; }
+.cell { display: grid; grid-template-columns: .65rem .65rem; gap: .12rem; padding: .16rem; border-radius: .2rem; }
+.cell:hover, .cell:focus-visible { background: var(--code); outline: 2px solid var(--link); }
+.cell:empty { width: 1.7rem; height: 1.7rem; }
+.dot { display: inline-block; width: .65rem; height: .65rem; border-radius: .1rem; }
+.dot.held { background: var(--held-on); border: 1px solid var(--held); border-radius: 50%; }
+.dot.violated { background: var(--violated-dot); }
+.dot.unknown {
+  border: 1px solid var(--inconclusive);
+  background: linear-gradient(135deg, var(--inconclusive) 50%, transparent 50%);
+}
+.dot.open::before { content: ''; display: block; width: .2rem; height: .2rem; margin: .22rem; border-radius: 50%; background: var(--faint); }
+.dot.other { outline: 2px solid var(--ink); }
+.looks span { display: inline-block; margin-right: 1rem; white-space: nowrap; }
+.pair:not(:target) { display: none; }
+.pair pre { margin-bottom: 1rem; }
 details { margin-top: 1rem; }
 summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
 .faint { color: var(--faint); }
@@ -164,5 +195,7 @@ ul { margin: 0; padding-left: 1.2rem; }
   body { background: #fff; }
   section { break-inside: avoid; border: 0; padding: 0; }
   figure > label { display: none; }
+  .pair:not(:target) { display: block; }
+  .matrix { max-height: none; }
 }
 ";

@@ -73,8 +73,8 @@ fn sections(result: &RunResult, pictures: &RunPictures, files: &[String]) -> Mar
         }
         section {
             h2 { "Latency" }
-            @if let Some(it) = over_time { (it.figure("over-time")) }
-            @if let Some(it) = percentiles { (it.figure("percentiles")) }
+            @if let Some(it) = over_time { h3 { "Over time" } (it.figure("over-time")) }
+            @if let Some(it) = percentiles { h3 { "By percentile" } (it.figure("percentiles")) }
             (latencies(&result.stats.latencies))
         }
         section {

@@ -7,8 +7,9 @@ use history::verdict::{Level, Outcome, WitnessStep};
 use maud::{Markup, html};
 use scenarios::result::{Invariant, RunResult};
 
+use super::picture::Picture;
 use crate::format::{count, plain, told};
-use crate::incident::group::{FindingGroup, groups};
+use crate::incident::group::{FindingGroup, groups, most_telling};
 
 /// A verdict in its badge.
 pub(super) fn badge(outcome: Outcome) -> Markup {
@@ -70,6 +71,29 @@ pub(super) fn stories(result: &RunResult) -> Markup {
                 h2 { "What went wrong" }
                 @for incident in incidents { (story(&incident)) }
             }
+        }
+    }
+}
+
+/// A run of many that violates something, to be told beside others.
+#[derive(Clone, Debug)]
+pub struct ToldRun {
+    /// What it found.
+    pub result: RunResult,
+    /// Its picture, if it could be drawn.
+    pub picture: Option<Picture>,
+    /// The line that runs it again.
+    pub replay: String,
+}
+
+impl ToldRun {
+    /// Its line, its picture and the story that says most. `name` tells its picture from others of the page.
+    pub(super) fn markup(&self, name: &str) -> Markup {
+        let incidents = groups(&self.result.invariants);
+        html! {
+            pre { (plain(&self.replay)) }
+            @if let Some(picture) = &self.picture { (picture.figure(name)) }
+            @if let Some(incident) = most_telling(&incidents) { (story(incident)) }
         }
     }
 }

@@ -114,7 +114,7 @@ pub(crate) struct MatrixArgs {
     /// Threads; default: one per CPU
     #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
+    /// Output format: human, json, junit, markdown or html; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use harness::world::{CutShort, Run, RunRequest};
 use reports::directory::{Latest, RunDirectory, WriteError};
+use reports::html::ToldRun;
 use reports::invariant_table::InvariantTable;
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest, Platform};
@@ -130,6 +131,12 @@ impl<'a> Report<'a> {
     }
 }
 
+/// A run that is told beside others: judged, and drawn.
+pub(crate) fn told(run: &Run, scenario: &Scenario, replay: String) -> ToldRun {
+    let result = judge(&run.history, run.circumstances(scenario, replay.clone(), Vec::new()));
+    ToldRun { picture: reports::write::incident(&run.history, &result), result, replay }
+}
+
 /// Has `latest` lead to what was written, or says why it does not.
 pub(super) fn finish(directory: RunDirectory) {
     match directory.finish() {
@@ -185,6 +192,7 @@ pub(crate) fn print_with(
         OutputFormat::Json => json_text(result),
         OutputFormat::Junit => junit(&InvariantTable::run(result)),
         OutputFormat::Markdown => Ok(InvariantTable::run(result).markdown()),
+        OutputFormat::Html => Err(output::no_page()),
     })
 }
 

@@ -13,7 +13,7 @@ use super::super::failure::Failure;
 
 /// What other commands leave in their directories, and which command that is.
 const OTHERS: [(&str, &str, &str); 3] = [
-    ("attack.json", "attack", "attack.html"),
+    ("attack.json", "attack", "report.html"),
     ("tune.json", "tune", "report.html"),
     ("compare.json", "report", "compare.html"),
 ];
