@@ -124,8 +124,10 @@ pub struct Struck {
 pub struct FailureKind {
     /// How many.
     pub schedules: u64,
-    /// The lowest of their seeds.
+    /// The seed of the one with the fewest strikes; of several, the lowest.
     pub seed: u64,
+    /// How often faults struck in it.
+    pub strikes: u64,
     /// At how many levels these invariants are.
     pub levels: u32,
     /// How many invariants these are.
@@ -246,6 +248,7 @@ impl Sweep {
             true => vec![NO_FAULT],
             false => struck.keys().map(|fault| fault.name()).collect(),
         };
+        let strikes = struck.values().map(|it| it.strikes).sum();
         for (fault, it) in &struck {
             self.coverage.entry(*fault).or_default().add(*it);
         }
@@ -277,7 +280,8 @@ impl Sweep {
             let levels: BTreeSet<Level> = self.levels_of(&violated).collect();
             let [levels, invariants] =
                 [levels.len(), violated.len()].map(|it| u32::try_from(it).unwrap_or(u32::MAX));
-            self.kind(violated.join(", "), FailureKind { schedules: 1, seed, levels, invariants });
+            let kind = FailureKind { schedules: 1, seed, strikes, levels, invariants };
+            self.kind(violated.join(", "), kind);
             self.violations += 1;
             self.failing.insert(seed, violated);
             self.keep(keep);
@@ -328,7 +332,7 @@ impl Sweep {
     fn kind(&mut self, what: String, theirs: FailureKind) {
         let mine = self.kinds.entry(what).or_insert(FailureKind { schedules: 0, ..theirs });
         mine.schedules += theirs.schedules;
-        mine.seed = mine.seed.min(theirs.seed);
+        (mine.strikes, mine.seed) = (mine.strikes, mine.seed).min((theirs.strikes, theirs.seed));
     }
 
     /// What the worst schedules violated, and which they are: those that violate something at the most levels first, then

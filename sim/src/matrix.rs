@@ -229,7 +229,7 @@ fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<Told, Fa
         if let (Some(seed), Some(scenario)) = (seed, asked.pairs.iter().find(is_it)) {
             let run = world.run(&RunRequest::new(Arc::clone(scenario), seed)).map_err(failed)?;
             let told_run = report::told(&run, scenario, asked.line(args, pair, Some(seed)));
-            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run);
+            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run.single());
         }
     }
     Ok(told)
@@ -332,7 +332,7 @@ async fn on_server(
         let (pair, shown) = found.map_err(Failure::internal)??;
         if let Some(it) = shown.told {
             let told_run = ToldRun { replay: asked.line(args, &pair, None), ..it };
-            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run);
+            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run.single());
         }
         pairs[place] = Some(pair);
         known = known.or(shown.server);

@@ -8,7 +8,7 @@ use std::path::Path;
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 
 use super::error::ChartError;
-use super::font;
+use super::font::{self, FAMILY};
 use super::layout::SIZE;
 use super::palette;
 use super::pen::{BITMAP, Measures, Pen, SVG};
@@ -66,17 +66,29 @@ pub fn svg(painting: &impl Drawing) -> Result<String, ChartError> {
     draw(backend, SVG_SCALE, SVG, painting)?;
     // plotters' own opening tag gives the fine coordinates as the size in pixels and knows no title.
     let body = drawing.split_once('>').map_or("", |(_, body)| body);
-    let body = body.trim_end().trim_end_matches("</svg>");
+    let body = without_repetition(body.trim_end().trim_end_matches("</svg>"));
     let title = escape(&painting.title());
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {} {}\" role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n\
+         viewBox=\"0 0 {} {}\" role=\"img\" font-family=\"{FAMILY}\" stroke-linejoin=\"round\" \
+         stroke-linecap=\"round\">\n\
          <title>{title}</title><style>{}{HOVERED}</style>{body}{}</svg>\n",
         size.0,
         size.1,
         palette::by_night(),
         hover_shapes(&painting.hovers())
     ))
+}
+
+/// What plotters says of each shape and text, though all have it or it goes without saying: a third of a drawing. Texts stand in
+/// lines of their own, in which no `<` can be, and stay as they are.
+fn without_repetition(body: &str) -> String {
+    let family = format!(" font-family=\"{FAMILY}\"");
+    let lines = body.split_inclusive('\n').map(|line| match line.starts_with('<') {
+        true => line.replace(&family, "").replace(" opacity=\"1\"", ""),
+        false => line.to_owned(),
+    });
+    lines.collect()
 }
 
 /// How a part looks that is pointed at.

@@ -129,7 +129,9 @@ thead .number { white-space: normal; }
 .dot.other { outline: 2px solid var(--ink); }
 .looks span { display: inline-block; margin-right: 1rem; white-space: nowrap; }
 .pair:not(:target) { display: none; }
-.pair pre { margin-bottom: 1rem; }
+.pair pre, .told pre { margin-bottom: 1rem; }
+.told { margin-top: 1.4rem; padding-top: 1.4rem; border-top: 1px solid var(--rule); }
+.pair .faint { margin-top: .6rem; }
 details { margin-top: 1rem; }
 summary { cursor: pointer; color: var(--link); padding: .3rem 0; }
 .faint { color: var(--faint); }

@@ -103,6 +103,7 @@ fn legend() -> Markup {
                 @for (look, name) in looks { span { i.dot.(look) {} " " (name) } }
                 span { i.dot.held.other {} " not as expected" }
             }
+            "A recipe in italics has a known flaw. A cell opens what was found."
         }
     }
 }

@@ -32,6 +32,12 @@ impl Picture {
         Ok(Self { wide: chart::svg(drawing)?, narrow: None })
     }
 
+    /// The same for a page with so many pictures that one of each has to do.
+    #[must_use]
+    pub fn single(self) -> Self {
+        Self { narrow: None, ..self }
+    }
+
     /// As an SVG document, for a screen.
     pub fn svg(&self) -> &str {
         &self.wide

@@ -125,19 +125,24 @@ fn worst(page: &SweptPage<'_>, found: &Sweep) -> Markup {
             section {
                 h2 { "The worst schedules" }
                 p.faint {
-                    "Of all schedules that violate the same invariants the one with the lowest seed; those at most levels first. "
+                    "Of all schedules that violate the same invariants the one with the fewest faults; those at most levels first. "
                     (counted(found.kinds.len() as u64, "set", "sets")) " of invariants were violated together."
                 }
                 @for it in page.worst {
                     @let seed = it.result.seed;
-                    h3 {
-                        "Seed " (seed)
-                        @if let Some((what, kind)) = kind(seed) {
-                            ": " (plain(what)) " "
-                            span.faint { "— " (counted(kind.schedules, "schedule", "schedules")) " like it" }
+                    article.told {
+                        h3 {
+                            "Seed " (seed)
+                            @if let Some((what, kind)) = kind(seed) {
+                                ": " (plain(what)) " "
+                                span.faint {
+                                    "— " (counted(kind.schedules, "schedule", "schedules")) " of this kind, "
+                                    (counted(kind.strikes, "strike", "strikes")) " in this one"
+                                }
+                            }
                         }
+                        (it.markup(&format!("seed-{seed}")))
                     }
-                    (it.markup(&format!("seed-{seed}")))
                 }
             }
         }
@@ -376,6 +381,7 @@ mod tests {
         let kind = |schedules, seed, levels, invariants| FailureKind {
             schedules,
             seed,
+            strikes: 7,
             levels,
             invariants,
         };

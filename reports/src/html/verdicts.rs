@@ -87,6 +87,12 @@ pub struct ToldRun {
 }
 
 impl ToldRun {
+    /// The same for a page with very many of them.
+    #[must_use]
+    pub fn single(self) -> Self {
+        Self { picture: self.picture.map(Picture::single), ..self }
+    }
+
     /// Its line, its picture and the story that says most. `name` tells its picture from others of the page.
     pub(super) fn markup(&self, name: &str) -> Markup {
         let incidents = groups(&self.result.invariants);
