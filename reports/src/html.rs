@@ -12,7 +12,7 @@ mod picture;
 mod sweep;
 mod verdicts;
 
-pub use compare::{ComparedRun, compare_page};
+pub use compare::compare_page;
 pub use document::document;
 pub use matrix::{ToldMatrix, matrix_page};
 pub use page::{RunPictures, page};

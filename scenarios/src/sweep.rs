@@ -39,7 +39,7 @@ pub struct Sweep {
     /// By the name of each fault that struck, and by [`NO_FAULT`]: how many schedules it struck in, and how many of these
     /// violated what.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub struck_by: BTreeMap<String, Struck>,
+    pub struck_by: BTreeMap<String, StruckSchedules>,
     /// In how many schedules some fault struck while a client held the lock.
     pub met_hold: u64,
     /// Schedules that showed nothing, by what did not happen in them.
@@ -111,7 +111,7 @@ pub struct Silent {
 
 /// Schedules in which a fault struck, or in which none did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Struck {
+pub struct StruckSchedules {
     /// How many.
     pub schedules: u64,
     /// How many of them violated each invariant.

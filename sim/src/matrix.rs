@@ -61,9 +61,9 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
             let matrix = runtime.block_on(on_virtual_time(args, scenarios, terminal))?;
             let told = match wants_stories(args) {
                 true => stories(args, &asked, &matrix)?,
-                false => Told::new(),
+                false => ToldRuns::new(),
             };
-            (Found { matrices: vec![matrix], told: vec![told] }, None)
+            (MatricesFound { matrices: vec![matrix], told: vec![told] }, None)
         }
         _ if args.searched => {
             return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
@@ -81,7 +81,7 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
         }
     };
     runtime.shutdown_background();
-    let Found { matrices, told } = found;
+    let MatricesFound { matrices, told } = found;
     output::write(&args.format, |format| match format {
         OutputFormat::Html => {
             let told = matrices.iter().zip(&told);
@@ -95,12 +95,12 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
 }
 
 /// Runs of pairs that violate something, by scenario and recipe.
-type Told = BTreeMap<(String, String), ToldRun>;
+type ToldRuns = BTreeMap<(String, String), ToldRun>;
 
 /// The matrix on each server, and what is told of each if a page is asked for.
-struct Found {
+struct MatricesFound {
     matrices: Vec<Matrix>,
-    told: Vec<Told>,
+    told: Vec<ToldRuns>,
 }
 
 /// Whether a page is asked for, on which stories stand.
@@ -220,9 +220,9 @@ async fn on_virtual_time(
 }
 
 /// The pairs that violate something once more, each with the lowest seed that does.
-fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<Told, Failure> {
+fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<ToldRuns, Failure> {
     let mut world = world::simulated(args.lua);
-    let mut told = Told::new();
+    let mut told = ToldRuns::new();
     for pair in &matrix.pairs {
         let seed = pair.cells.iter().filter_map(|it| it.runs.first_violated).min();
         let is_it = |it: &&Arc<Scenario>| it.name == pair.scenario && it.lock.recipe == pair.lock;
@@ -240,14 +240,14 @@ async fn on_each(
     args: &MatrixArgs,
     asked: &Asked,
     terminal: &Terminal,
-) -> Result<(Found, Option<Failure>), Failure> {
+) -> Result<(MatricesFound, Option<Failure>), Failure> {
     let servers = world::each(&args.server)?;
     for server in &servers {
         // Nobody should wait for one to hear that another is none.
         world::choose(args.world, server)?;
     }
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
-    let (mut all, mut failed) = (Found { matrices: Vec::new(), told: Vec::new() }, None);
+    let (mut all, mut failed) = (MatricesFound { matrices: Vec::new(), told: Vec::new() }, None);
     for server in &servers {
         let found = on_server(args, server, asked, interrupted.clone(), terminal).await;
         let failure = match found {
@@ -263,7 +263,7 @@ async fn on_each(
         let why = Some(failure.first_line());
         let pairs = asked.pairs.iter().map(|it| Pair::not_run(it, why.clone())).collect();
         all.matrices.push(Matrix::new(args.world.name(), path(server), pairs, false));
-        all.told.push(Told::new());
+        all.told.push(ToldRuns::new());
         match failed {
             None => failed = Some(failure),
             Some(_) => print::raw(&failure.render(terminal)),
@@ -283,7 +283,7 @@ async fn on_server(
     asked: &Asked,
     interrupted: watch::Receiver<bool>,
     terminal: &Terminal,
-) -> Result<(Matrix, Told), Failure> {
+) -> Result<(Matrix, ToldRuns), Failure> {
     let (scenarios, is_told) = (&asked.pairs, wants_stories(args));
     let first = world::choose(args.world, server)?;
     if !terminal.options.quiet {
@@ -326,7 +326,7 @@ async fn on_server(
         }
         pairs.push(pair);
     }
-    let (mut known, mut told) = (None, Told::new());
+    let (mut known, mut told) = (None, ToldRuns::new());
     while let Some(ended) = running.join_next().await {
         let (place, found) = ended.map_err(Failure::internal)?;
         let (pair, shown) = found.map_err(Failure::internal)??;

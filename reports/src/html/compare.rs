@@ -14,9 +14,9 @@ use super::document::document;
 use super::picture::Picture;
 use super::verdicts::badge;
 use crate::chart::{ChartError, LatencyChart};
+use crate::compared::ComparedRun;
 use crate::format::{count, counted, duration, plain};
 use crate::latency::{Latencies, Operation};
-use crate::manifest::Manifest;
 
 /// The operations of which the distributions are drawn over one another.
 const DRAWN: [Operation; 4] =
@@ -37,26 +37,6 @@ const PROSE: [&str; 10] = [
     "variant",
     "why",
 ];
-
-/// A run that is compared with others.
-#[derive(Clone, Debug)]
-pub struct ComparedRun {
-    /// Where it is stored, as its user named it.
-    pub directory: String,
-    /// What it found.
-    pub result: RunResult,
-    /// How it was run.
-    pub manifest: Manifest,
-    /// How long its operations took.
-    pub latencies: Latencies,
-}
-
-impl ComparedRun {
-    /// Its number and its recipe, as lines of a chart are called.
-    fn name(&self, number: usize) -> String {
-        format!("{number}: {}", self.result.lock)
-    }
-}
 
 /// The page.
 ///
@@ -181,10 +161,10 @@ fn flatten(path: &str, value: &Value, leaves: &mut BTreeMap<String, String>) {
 }
 
 /// A row: what it is of, and its cell for each run.
-type Row<'a> = dyn Fn(Markup, &dyn Fn(usize) -> Markup) -> Markup + 'a;
+type CompareRow<'a> = dyn Fn(Markup, &dyn Fn(usize) -> Markup) -> Markup + 'a;
 
 /// A table with a column for each run.
-fn table(label: &str, runs: usize, rows: impl Fn(&Row<'_>) -> Markup) -> Markup {
+fn table(label: &str, runs: usize, rows: impl Fn(&CompareRow<'_>) -> Markup) -> Markup {
     let row = |of: Markup, cell: &dyn Fn(usize) -> Markup| {
         html! {
             tr {
@@ -326,6 +306,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::manifest::Manifest;
     use crate::support;
 
     fn run(directory: &str, lock: &str, ttl: &str, invariants: Vec<Invariant>) -> ComparedRun {

@@ -305,7 +305,7 @@ mod tests {
 
     use history::fault::Fault;
     use scenarios::result::RunResult;
-    use scenarios::sweep::{FailureKind, Struck};
+    use scenarios::sweep::{FailureKind, StruckSchedules};
 
     use super::*;
     use crate::support;
@@ -385,7 +385,7 @@ mod tests {
             levels,
             invariants,
         };
-        let struck = |schedules, hits| Struck {
+        let struck = |schedules, hits| StruckSchedules {
             schedules,
             violated: BTreeMap::from([("mutual-exclusion".to_owned(), hits)]),
         };
@@ -397,7 +397,10 @@ mod tests {
             ],
             struck_by: BTreeMap::from([
                 ("pause".to_owned(), struck(200, 100)),
-                (NO_FAULT.to_owned(), Struck { schedules: 150, ..Struck::default() }),
+                (
+                    NO_FAULT.to_owned(),
+                    StruckSchedules { schedules: 150, ..StruckSchedules::default() },
+                ),
             ]),
             kinds: BTreeMap::from([
                 ("mutual-exclusion".to_owned(), kind(99, 3, 1, 1)),

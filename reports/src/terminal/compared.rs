@@ -6,8 +6,8 @@ use history::verdict::Level;
 use scenarios::result::{LatencyFigures, RunResult};
 
 use super::table::table;
+use crate::compared::ComparedRun;
 use crate::format::{duration, plain};
-use crate::html::ComparedRun;
 
 /// Verdicts at each level, and the latencies that locks are compared by.
 pub fn compared(runs: &[ComparedRun]) -> String {

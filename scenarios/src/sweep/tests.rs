@@ -45,7 +45,7 @@ fn adding_up_does_not_depend_on_the_order() {
     let kind = FailureKind { schedules: 3, seed: 2, strikes: 1, levels: 1, invariants: 1 };
     assert_eq!(sweep.worst(9), [(STUCK, kind)], "the one with the fewest strikes, then the lowest");
     assert_eq!(sweep.worst(0), []);
-    let struck = |schedules, stuck: Option<u64>| Struck {
+    let struck = |schedules, stuck: Option<u64>| StruckSchedules {
         schedules,
         violated: stuck.map(|it| (STUCK.to_owned(), it)).into_iter().collect(),
     };

@@ -5,8 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
+use reports::compared::ComparedRun;
 use reports::directory::RunDirectory;
-use reports::html::{ComparedRun, compare_page};
+use reports::html::compare_page;
 use reports::latency::Latencies;
 use reports::manifest::Manifest;
 use reports::write::write_all;
@@ -27,7 +28,7 @@ const SCHEMA: &str = "picklock/compare/1";
 
 /// `compare.json`.
 #[derive(Serialize)]
-struct Comparison<'a> {
+struct StoredComparison<'a> {
     schema: &'static str,
     runs: Vec<StoredResult<'a>>,
 }
@@ -61,7 +62,7 @@ pub(crate) fn main(args: &ReportArgs, terminal: &Terminal) -> Result<Exit, Failu
     let page = compare_page(&compared).map_err(Failure::internal)?;
     let stored =
         compared.iter().map(|it| StoredResult { directory: &it.directory, result: &it.result });
-    let comparison = Comparison { schema: SCHEMA, runs: stored.collect() };
+    let comparison = StoredComparison { schema: SCHEMA, runs: stored.collect() };
     let json = report::json_text(&comparison)?;
     for (name, text) in [("compare.json", &json), ("compare.html", &page)] {
         directory
