@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 60] = [
+const WRONG: [(&[&str], &str); 62] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),

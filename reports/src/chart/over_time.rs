@@ -327,7 +327,7 @@ mod tests {
         );
         for chart in [&wide, &narrow] {
             let drawing = svg(chart).unwrap();
-            for said in ["pause, client 3", "client 3 stands still for 9 ms, at 5 ms", "2 strikes"]
+            for said in ["pause, client 3", "client 3 stands still for 9.00 ms, at 5.00 ms", "2 strikes"]
             {
                 assert!(drawing.contains(said), "{said}");
             }
