@@ -92,8 +92,10 @@ impl LatencyOverTime {
             spans(history).into_iter().filter(|it| DRAWN.contains(&it.operation)).collect();
         spans.sort_by_key(|it| std::cmp::Reverse(it.took_ns()));
         let until_ns = history.events.last().map_or(0, |it| it.at_ns);
-        let faults: Vec<FaultSpan> =
-            history.events.iter().filter_map(|it| FaultSpan::of(it, until_ns)).collect();
+        let events = history.events.iter().enumerate();
+        let faults: Vec<FaultSpan> = events
+            .filter_map(|(place, it)| FaultSpan::of(it, &history.events[place + 1..], until_ns))
+            .collect();
         let head = &history.head;
         let title = format!("Latency over time — {}, {}", head.scenario, head.lock);
         let title = plain(&title).into_owned();
@@ -199,16 +201,26 @@ impl LatencyOverTime {
 }
 
 impl FaultSpan {
-    fn of(event: &Event, run_until_ns: u64) -> Option<Self> {
+    /// The fault of this event, behind which these came.
+    fn of(event: &Event, behind: &[Event], run_until_ns: u64) -> Option<Self> {
         let What::Fault { fault, for_ns, .. } = event.what else { return None };
         let text = fault.story(event.client, for_ns)?;
         let who = match event.client {
             0 => "the run".to_owned(),
             client => format!("client {client}"),
         };
-        // How far a clock jumps is no time that passes.
-        let lasts_ns = if fault == Fault::ClockStep { 0 } else { for_ns };
-        let until_ns = event.at_ns.saturating_add(lasts_ns).min(run_until_ns);
+        let until_ns = match fault {
+            // How far a clock jumps is no time that passes.
+            Fault::ClockStep => event.at_ns,
+            // It lasts until something else has happened, and then its client goes on.
+            Fault::Pause if for_ns == 0 => {
+                let is_its = |it: &&Event| {
+                    it.client == event.client && !matches!(it.what, What::Fault { .. })
+                };
+                behind.iter().find(is_its).map_or(run_until_ns, |it| it.at_ns)
+            }
+            _ => event.at_ns.saturating_add(for_ns).min(run_until_ns),
+        };
         let text = format!("{who} {text}, at {}", duration(event.at_ns));
         Some(Self { fault, client: event.client, from_ns: event.at_ns, until_ns, text })
     }
@@ -325,9 +337,15 @@ mod tests {
             (width(&wide.faults[1]) - NARROWEST).abs() < 1e-9,
             "an hour of a clock is a moment"
         );
+        let until_another = struck(&[(1, Fault::Pause, 100, 0)]);
+        let [chart, _] = LatencyOverTime::both(&until_another);
+        let is_its = |it: &&Event| it.client == 100 && it.at_ns > 1;
+        let next = until_another.events.iter().find(is_its).unwrap();
+        assert_eq!(chart.faults[0].until_ns, next.at_ns, "until its client goes on");
         for chart in [&wide, &narrow] {
             let drawing = svg(chart).unwrap();
-            for said in ["pause, client 3", "client 3 stands still for 9.00 ms, at 5.00 ms", "2 strikes"]
+            for said in
+                ["pause, client 3", "client 3 stands still for 9 ms, at 5.00 ms", "2 strikes"]
             {
                 assert!(drawing.contains(said), "{said}");
             }
