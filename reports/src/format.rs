@@ -10,7 +10,7 @@ use history::verdict::WitnessStep;
 pub(crate) use scenarios::format::{count, duration};
 
 /// A time of the run in milliseconds, to the microsecond: `12.345 ms`; `fine`: to the nanosecond.
-fn moment(at_ns: u64, fine: bool) -> String {
+pub(crate) fn moment(at_ns: u64, fine: bool) -> String {
     let (ms, rest_ns) = (at_ns / 1_000_000, at_ns % 1_000_000);
     if fine { format!("{ms}.{rest_ns:06} ms") } else { format!("{ms}.{:03} ms", rest_ns / 1000) }
 }

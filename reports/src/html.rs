@@ -1,14 +1,21 @@
-//! `report.html`: a run on one page that needs nothing beside it.
+//! Pages: a run, runs compared, a sweep, a matrix. Each needs nothing beside it.
 //!
-//! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it
-//! is, for it was drawn here.
+//! Invariant: no script, and nothing is fetched; every text is escaped, pictures alone are set in as they
+//! are, for they were drawn here.
 
+mod compare;
 mod document;
 mod figures;
+mod matrix;
 mod page;
+mod picture;
 mod sweep;
 mod verdicts;
 
+pub use compare::compare_page;
 pub use document::document;
-pub use page::{Chart, page};
+pub use matrix::{ToldMatrix, matrix_page};
+pub use page::{RunPictures, page};
+pub use picture::Picture;
 pub use sweep::{SweptPage, sweep_page};
+pub use verdicts::ToldRun;

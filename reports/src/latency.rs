@@ -120,61 +120,97 @@ pub struct Latencies {
     kinds: BTreeMap<Operation, LatencyHistogram>,
 }
 
-impl Latencies {
-    /// Measures a history.
-    pub fn of(history: &History) -> Self {
+/// An operation of a client, from its beginning to its end, in nanoseconds of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LatencySpan {
+    pub(crate) operation: Operation,
+    pub(crate) client: u32,
+    pub(crate) from_ns: u64,
+    pub(crate) until_ns: u64,
+}
+
+impl LatencySpan {
+    /// How long it took.
+    pub(crate) fn took_ns(&self) -> u64 {
+        self.until_ns.saturating_sub(self.from_ns)
+    }
+}
+
+/// Every operation of a client that came to its end.
+#[derive(Default)]
+struct LatencySpans(Vec<LatencySpan>);
+
+/// Every operation of a history that a client began and that came to its end.
+pub(crate) fn spans(history: &History) -> Vec<LatencySpan> {
+    LatencySpans::of(history).0
+}
+
+impl LatencySpans {
+    fn of(history: &History) -> Self {
         let timeline = Timeline::of(history);
-        let mut latencies = Self::default();
+        let mut spans = Self::default();
         for it in &timeline.acquisitions {
             match it.end {
                 Some((end_ns, AcquireEnd::Ok)) => {
-                    latencies.span(Operation::Acquire, it.invoke_ns, end_ns);
+                    spans.add(Operation::Acquire, it.client, it.invoke_ns, end_ns);
                     if let Some(release_ns) = it.release_ns {
-                        latencies.span(Operation::Hold, end_ns, release_ns);
+                        spans.add(Operation::Hold, it.client, end_ns, release_ns);
                     }
                 }
                 Some((end_ns, AcquireEnd::Fail(_))) => {
-                    latencies.span(Operation::Refusal, it.invoke_ns, end_ns);
+                    spans.add(Operation::Refusal, it.client, it.invoke_ns, end_ns);
                 }
                 Some((_, AcquireEnd::Info(_))) | None => {}
             }
             if let (Some(begun_ns), Some((end_ns, ReleaseEnd::Ok(_)))) =
                 (it.release_ns, it.released)
             {
-                latencies.span(Operation::Release, begun_ns, end_ns);
+                spans.add(Operation::Release, it.client, begun_ns, end_ns);
             }
         }
-        latencies.handoffs(&timeline);
+        spans.handoffs(&timeline);
         // The run itself, client 0, only looks after the lock's key.
         let of_clients = |it: &&CommandOp| it.client != 0 && !history.head.is_resource(it.node);
         for it in timeline.commands.iter().filter(of_clients) {
             if let Some((end_ns, ..)) = it.answer {
                 let name = history.text(it.name).to_owned();
-                latencies.span(Operation::Command(name), it.invoke_ns, end_ns);
+                spans.add(Operation::Command(name), it.client, it.invoke_ns, end_ns);
             }
         }
-        latencies
+        spans
     }
 
     /// From each release to whoever had the lock next and was waiting for it then.
     fn handoffs(&mut self, timeline: &Timeline) {
-        let mut grants: Vec<(u64, u64)> = (timeline.acquisitions.iter())
-            .filter_map(|it| it.acquired_ns().map(|at_ns| (at_ns, it.invoke_ns)))
+        let mut grants: Vec<(u64, u64, u32)> = (timeline.acquisitions.iter())
+            .filter_map(|it| it.acquired_ns().map(|at_ns| (at_ns, it.invoke_ns, it.client)))
             .collect();
         grants.sort_unstable();
         for it in timeline.acquisitions.iter().filter(|it| it.acquired_ns().is_some()) {
             let Some(release_ns) = it.release_ns else { continue };
-            let next = grants.partition_point(|(at_ns, _)| *at_ns <= release_ns);
-            if let Some((at_ns, invoke_ns)) = grants.get(next)
-                && *invoke_ns <= release_ns
+            let next = grants.partition_point(|(at_ns, ..)| *at_ns <= release_ns);
+            if let Some(&(at_ns, invoke_ns, client)) = grants.get(next)
+                && invoke_ns <= release_ns
             {
-                self.span(Operation::Handoff, release_ns, *at_ns);
+                self.add(Operation::Handoff, client, release_ns, at_ns);
             }
         }
     }
 
-    fn span(&mut self, operation: Operation, from_ns: u64, to_ns: u64) {
-        self.record(operation, to_ns.saturating_sub(from_ns));
+    fn add(&mut self, operation: Operation, client: u32, from_ns: u64, until_ns: u64) {
+        self.0.push(LatencySpan { operation, client, from_ns, until_ns });
+    }
+}
+
+impl Latencies {
+    /// Measures a history.
+    pub fn of(history: &History) -> Self {
+        let mut latencies = Self::default();
+        for span in spans(history) {
+            let took_ns = span.took_ns();
+            latencies.record(span.operation, took_ns);
+        }
+        latencies
     }
 
     /// Counts an operation of this kind that took so long.
@@ -185,6 +221,11 @@ impl Latencies {
     /// Every kind that occurred, with its distribution.
     pub fn iter(&self) -> impl Iterator<Item = (&Operation, &LatencyHistogram)> {
         self.kinds.iter()
+    }
+
+    /// How long operations of this kind took, if there were any.
+    pub fn get(&self, operation: &Operation) -> Option<&LatencyHistogram> {
+        self.kinds.get(operation)
     }
 
     /// How often this kind occurred.

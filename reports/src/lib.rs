@@ -3,6 +3,7 @@
 //! Invariant: the same result and history give the same bytes; no clock is read and no chance drawn.
 
 pub mod chart;
+pub mod compared;
 pub mod directory;
 mod error;
 pub mod file;

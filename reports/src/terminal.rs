@@ -4,6 +4,7 @@
 //! written, whatever the result holds.
 
 mod colour;
+mod compared;
 mod figures;
 mod matrix;
 mod story;
@@ -12,6 +13,7 @@ mod sweep;
 mod table;
 mod verdicts;
 
+pub use compared::compared;
 pub use matrix::matrix;
 pub use story::story;
 pub(crate) use summary::INTERRUPTED;

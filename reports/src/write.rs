@@ -10,8 +10,9 @@ use history::History;
 use scenarios::result::RunResult;
 use serde::Serialize;
 
-use crate::chart::{self, ChartError, LatencyChart};
+use crate::chart::{self, ChartError, LatencyChart, LatencyOverTime};
 use crate::directory::{RunDirectory, WriteError};
+use crate::html::{Picture, RunPictures};
 use crate::incident::{EVENTS_MOST, IncidentChart, IncidentLayout, mermaid, trace};
 use crate::invariant_table::InvariantTable;
 use crate::latency::Latencies;
@@ -34,8 +35,9 @@ pub fn write_all(
     logs: &[(String, Vec<u8>)],
 ) -> Result<Vec<String>, WriteError> {
     let wide = LatencyChart::wide(latencies, &history.head);
-    let drawing = chart::svg(&wide);
-    let narrow = chart::svg(&LatencyChart::narrow(latencies, &history.head));
+    let percentiles = Picture::new(&wide, &LatencyChart::narrow(latencies, &history.head));
+    let [over_wide, over_narrow] = LatencyOverTime::both(history);
+    let over_time = Picture::new(&over_wide, &over_narrow);
     let mut files = manifest.files.clone();
     let mut done = |name: &str| files.push(name.to_owned());
 
@@ -46,11 +48,13 @@ pub fn write_all(
     let duration_ns = history.duration_ns();
     directory.write("latency.hlog", |mut w| hlog::write(latencies, duration_ns, &mut w))?;
     done("latency.hlog");
-    directory.write("latency.svg", |w| made(w, &drawing))?;
+    directory.write("latency.svg", |w| made(w, &percentiles.as_ref().map(Picture::svg)))?;
     done("latency.svg");
     directory
         .write_by_path("latency.png", |path| chart::png(&wide, path).map_err(io::Error::other))?;
     done("latency.png");
+    directory.write("over-time.svg", |w| made(w, &over_time.as_ref().map(Picture::svg)))?;
+    done("over-time.svg");
 
     let layout = IncidentLayout::of(history, result);
     let drawn = layout.as_ref().map(|it| draw(directory, "incident", it)).transpose()?;
@@ -74,10 +78,12 @@ pub fn write_all(
     }
 
     files.extend(["report.html", "manifest.json"].map(str::to_owned));
-    let charts = drawing.as_deref().ok().zip(narrow.as_deref().ok());
-    let chart = charts.map(|(wide, narrow)| html::Chart { wide, narrow });
-    let incident = incident.as_ref().map(|it| html::Chart { wide: &it.wide, narrow: &it.narrow });
-    let page = html::page(result, incident, chart, &files);
+    let pictures = RunPictures {
+        incident: incident.map(|it| it.picture),
+        percentiles: percentiles.ok(),
+        over_time: over_time.ok(),
+    };
+    let page = html::page(result, &pictures, &files);
     directory.write("report.html", |w| w.write_all(page.as_bytes()))?;
     let manifest = Manifest { format: FORMAT.to_owned(), files: files.clone(), ..manifest.clone() };
     directory.write("manifest.json", |w| json(w, &manifest))?;
@@ -100,10 +106,16 @@ pub fn write_incident(
 }
 
 /// What is drawn of an incident.
-struct Pictures {
-    wide: String,
-    narrow: String,
+struct Drawn {
+    picture: Picture,
     mermaid: String,
+}
+
+/// What a run violates, for a page; none if nothing was violated.
+pub fn incident(history: &History, result: &RunResult) -> Option<Picture> {
+    let layout = IncidentLayout::of(history, result)?;
+    let (wide, narrow) = (IncidentChart::wide(&layout), IncidentChart::narrow(&layout));
+    Picture::new(&wide.ok()?, &narrow.ok()?).ok()
 }
 
 /// Draws an incident and writes it; the names of the files.
@@ -111,24 +123,29 @@ fn draw(
     directory: &RunDirectory,
     name: &str,
     layout: &IncidentLayout,
-) -> Result<(Pictures, [String; 3]), WriteError> {
+) -> Result<(Drawn, [String; 3]), WriteError> {
     let names = ["svg", "png", "mmd"].map(|ending| format!("{name}.{ending}"));
     let [svg, png, mmd] = &names;
     let undrawn =
         |error: ChartError| WriteError::Write(directory.path().join(svg), io::Error::other(error));
     let chart = IncidentChart::wide(layout).map_err(undrawn)?;
-    let wide = chart::svg(&chart).map_err(undrawn)?;
-    let narrow = IncidentChart::narrow(layout).and_then(|it| chart::svg(&it)).map_err(undrawn)?;
+    let narrow = IncidentChart::narrow(layout).map_err(undrawn)?;
+    let picture = Picture::new(&chart, &narrow).map_err(undrawn)?;
     let mermaid = mermaid(layout);
-    directory.write(svg, |w| w.write_all(wide.as_bytes()))?;
+    directory.write(svg, |w| w.write_all(picture.svg().as_bytes()))?;
     directory.write_by_path(png, |path| chart::png(&chart, path).map_err(io::Error::other))?;
     directory.write(mmd, |w| w.write_all(mermaid.as_bytes()))?;
-    Ok((Pictures { wide, narrow, mermaid }, names))
+    Ok((Drawn { picture, mermaid }, names))
 }
 
 /// Writes a text, if there is one.
-fn made(w: &mut dyn Write, text: &Result<String, impl Display>) -> io::Result<()> {
-    w.write_all(text.as_ref().map_err(|error| io::Error::other(error.to_string()))?.as_bytes())
+fn made(w: &mut dyn Write, text: &Result<impl AsRef<str>, impl Display>) -> io::Result<()> {
+    w.write_all(
+        text.as_ref()
+            .map(AsRef::as_ref)
+            .map_err(|error| io::Error::other(error.to_string()))?
+            .as_bytes(),
+    )
 }
 
 fn json(mut w: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
@@ -142,12 +159,13 @@ mod tests {
     use crate::support;
     use std::fs;
 
-    const FILES: [&str; 13] = [
+    const FILES: [&str; 14] = [
         "result.json",
         "history.jsonl",
         "latency.hlog",
         "latency.svg",
         "latency.png",
+        "over-time.svg",
         "incident.svg",
         "incident.png",
         "incident.mmd",

@@ -4,13 +4,16 @@
 //! inconclusive, and inconclusive before held. A vacuous schedule is counted and told apart, and turns a
 //! verdict only together with as many others as leave fewer than half that show something.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 use history::{History, What};
 use serde::{Deserialize, Serialize};
+
+/// Under this name stand schedules in which no fault struck.
+pub const NO_FAULT: &str = "none";
 
 /// The name under which tasks that wait or go on for ever are found, at level progress.
 pub const STUCK: &str = "nobody-stuck";
@@ -33,6 +36,10 @@ pub struct Sweep {
     pub invariants: Vec<InvariantCounts>,
     /// How often each fault struck.
     pub coverage: BTreeMap<Fault, Coverage>,
+    /// By the name of each fault that struck, and by [`NO_FAULT`]: how many schedules it struck in, and how many of these
+    /// violated what.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub struck_by: BTreeMap<String, StruckSchedules>,
     /// In how many schedules some fault struck while a client held the lock.
     pub met_hold: u64,
     /// Schedules that showed nothing, by what did not happen in them.
@@ -42,6 +49,9 @@ pub struct Sweep {
     pub violations: u64,
     /// The lowest of their seeds, and what each violated.
     pub failing: BTreeMap<u64, Vec<String>>,
+    /// What schedules violated together, as the names of invariants with commas between them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<String, FailureKind>,
     /// A digest of all histories, whatever their order, where one was asked for: two sweeps of the
     /// same seeds with the same digest had the same histories, byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,6 +107,31 @@ pub struct Silent {
     pub schedules: u64,
     /// The lowest of their seeds.
     pub seed: u64,
+}
+
+/// Schedules in which a fault struck, or in which none did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StruckSchedules {
+    /// How many.
+    pub schedules: u64,
+    /// How many of them violated each invariant.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub violated: BTreeMap<String, u64>,
+}
+
+/// Schedules that violated the same invariants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureKind {
+    /// How many.
+    pub schedules: u64,
+    /// The seed of the one with the fewest strikes; of several, the lowest.
+    pub seed: u64,
+    /// How often faults struck in it.
+    pub strikes: u64,
+    /// At how many levels these invariants are.
+    pub levels: u32,
+    /// How many invariants these are.
+    pub invariants: u32,
 }
 
 /// How often a fault struck.
@@ -209,8 +244,13 @@ impl Sweep {
         Digest::join(&mut self.digest, facts.digest);
         let struck = strikes(history);
         self.met_hold += u64::from(struck.values().any(|it| it.in_hold > 0));
-        for (fault, it) in struck {
-            self.coverage.entry(fault).or_default().add(it);
+        let faults: Vec<&str> = match struck.is_empty() {
+            true => vec![NO_FAULT],
+            false => struck.keys().map(|fault| fault.name()).collect(),
+        };
+        let strikes = struck.values().map(|it| it.strikes).sum();
+        for (fault, it) in &struck {
+            self.coverage.entry(*fault).or_default().add(*it);
         }
         let findings = checkers::judge(history, !facts.livelock);
         let stuck = match facts.stuck > 0 || facts.livelock {
@@ -231,7 +271,17 @@ impl Sweep {
         if let Some(why) = vacuous {
             self.silent(why.what(), Silent { schedules: 1, seed });
         }
+        for fault in faults {
+            let it = self.struck_by.entry(fault.to_owned()).or_default();
+            it.schedules += 1;
+            violated.iter().for_each(|name| *it.violated.entry(name.clone()).or_default() += 1);
+        }
         if !violated.is_empty() {
+            let levels: BTreeSet<Level> = self.levels_of(&violated).collect();
+            let [levels, invariants] =
+                [levels.len(), violated.len()].map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+            let kind = FailureKind { schedules: 1, seed, strikes, levels, invariants };
+            self.kind(violated.join(", "), kind);
             self.violations += 1;
             self.failing.insert(seed, violated);
             self.keep(keep);
@@ -261,8 +311,40 @@ impl Sweep {
             self.coverage.entry(fault).or_default().add(it);
         }
         other.vacuous.into_iter().for_each(|(what, it)| self.silent(what, it));
+        for (fault, theirs) in other.struck_by {
+            let mine = self.struck_by.entry(fault).or_default();
+            mine.schedules += theirs.schedules;
+            for (name, schedules) in theirs.violated {
+                *mine.violated.entry(name).or_default() += schedules;
+            }
+        }
+        other.kinds.into_iter().for_each(|(what, it)| self.kind(what, it));
         self.failing.extend(other.failing);
         self.keep(keep);
+    }
+
+    /// The levels of these invariants.
+    fn levels_of<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = Level> + 'a {
+        self.invariants.iter().filter(|it| names.contains(&it.name)).map(|it| it.level)
+    }
+
+    /// Counts schedules that violated these invariants, and no others.
+    fn kind(&mut self, what: String, theirs: FailureKind) {
+        let mine = self.kinds.entry(what).or_insert(FailureKind { schedules: 0, ..theirs });
+        mine.schedules += theirs.schedules;
+        (mine.strikes, mine.seed) = (mine.strikes, mine.seed).min((theirs.strikes, theirs.seed));
+    }
+
+    /// What the worst schedules violated, and which they are: those that violate something at the most levels first, then
+    /// the most invariants, then the most frequent ones.
+    pub fn worst(&self, most: usize) -> Vec<(&str, FailureKind)> {
+        let mut kinds: Vec<(&str, FailureKind)> =
+            self.kinds.iter().map(|(what, it)| (what.as_str(), *it)).collect();
+        kinds.sort_by_key(|(_, it)| {
+            std::cmp::Reverse((it.levels, it.invariants, it.schedules, std::cmp::Reverse(it.seed)))
+        });
+        kinds.truncate(most);
+        kinds
     }
 
     /// Counts schedules that showed nothing for this reason.

@@ -24,7 +24,7 @@ pub(crate) use self::output::{
     Color, ListArgs, Output, OutputFormat, OutputOptions, ProgressMode, SchemaOf,
 };
 pub(crate) use self::proxy::ProxyArgs;
-pub(crate) use self::run::{MatrixArgs, RunArgs, Seeds, ServerArgs, World};
+pub(crate) use self::run::{MatrixArgs, ReportArgs, RunArgs, Seeds, ServerArgs, World};
 pub(crate) use self::serve::ServeArgs;
 pub(crate) use self::shard::{MergeArgs, ShardArgs};
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
@@ -84,6 +84,8 @@ pub(crate) enum CliCommand {
         #[arg(long, env = "PICKLOCK_LUA", value_parser = clap::builder::BoolishValueParser::new())]
         lua: bool,
     },
+    /// Draw a run again from its directory, or compare several
+    Report(ReportArgs),
     /// Judge a history, recorded by picklock or by another tool
     Check(CheckArgs),
     /// Run every recipe in every scenario and compare the verdicts with the expected ones

@@ -160,6 +160,7 @@ fn write(
             }
             OutputFormat::Json => json.clone(),
             OutputFormat::Markdown => attack::markdown(report),
+            OutputFormat::Html => return Err(output::no_page()),
             OutputFormat::Junit => attack::junit(report, replay).map_err(Failure::internal)?,
         })
     })

@@ -120,6 +120,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         None => return run::main(&cli.run, terminal),
         Some(CliCommand::Run(args)) => return run::main(args, terminal),
         Some(CliCommand::Replay { run, lua }) => return run::replay(run, *lua, terminal),
+        Some(CliCommand::Report(args)) => return run::redraw(args, terminal),
         Some(CliCommand::Check(args)) => return check::main(args, terminal),
         Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
         Some(CliCommand::Merge(args)) => return merge::main(args, terminal),

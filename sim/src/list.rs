@@ -20,7 +20,7 @@ pub(super) fn main(args: &ListArgs, terminal: &Terminal) -> Result<Exit, Failure
     let is_other = |it: &Output| !matches!(it.format, OutputFormat::Human | OutputFormat::Json);
     if args.format.iter().any(is_other) {
         return Err(Failure::usage_text(
-            "list has no JUnit or Markdown output",
+            "list has no JUnit, Markdown or HTML output",
             "use human or json, as in --format json",
         ));
     }

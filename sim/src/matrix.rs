@@ -4,18 +4,20 @@
 //! only where every claim was put to the test and found true, of those that can be in this world. What the live worlds
 //! cannot stage is not run and says so; a pair whose run was cut short is not counted as held.
 
+mod part;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::matrix;
-use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 use harness::world::{CutShort, Run, RunError, RunRequest, World as _};
 use history::nearest::nearest;
-use history::verdict::{Finding, Verdict};
+use history::verdict::{Finding, Outcome, Verdict};
 use live_world::LiveWorld;
+use reports::html::{ToldMatrix, ToldRun, matrix_page};
 use reports::matrix as written;
 use scenarios::catalog;
 use scenarios::matrix::{Conformance, INTERRUPTED, Matrix, Pair, Several, VerdictCounts, locks};
@@ -26,6 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use virtual_world::WORLD;
 
+pub(super) use self::part::merged;
 use super::args::{MatrixArgs, OutputFormat, ServerArgs, World};
 use super::exit::Exit;
 use super::failure::{Failure, did_you_mean};
@@ -33,7 +36,7 @@ use super::line::Line;
 use super::load::{self, Source};
 use super::progress::{Progress, run_batch};
 use super::run::{SEARCHED_LIVE, failed, report};
-use super::shard::{PartFound, Question, ShardFile, refuse_changed};
+use super::shard::Question;
 use super::terminal::Terminal;
 use super::{output, print, signal, world};
 
@@ -51,9 +54,9 @@ const SEED: u64 = 1;
 
 /// Runs, writes, and says how picklock ends.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    output::check(&args.format)?;
+    output::check_places(&args.format)?;
     world::refuse_lua(args.world, args.lua)?;
-    let asked = Asked::of(args)?;
+    let asked = Asked::read(args)?;
     if args.world == World::Virtual {
         world::refuse_server(&args.server)?;
     } else if args.searched {
@@ -65,83 +68,65 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
         ));
     }
     if args.shard.shards.is_some() {
-        return part(args, &asked, terminal);
+        return part::run(args, &asked, terminal);
     }
     let runtime = world::runtime()?;
     let (found, failed) = match args.world {
         World::Virtual => {
-            let pairs = asked.pairs.clone();
-            (vec![runtime.block_on(on_virtual_time(args, pairs, terminal))?], None)
+            let scenarios = asked.pairs.clone();
+            let matrix = runtime.block_on(on_virtual_time(args, scenarios, terminal))?;
+            (MatricesFound::told(args, &asked, matrix)?, None)
         }
-        _ => runtime.block_on(on_each(args, &asked.pairs, terminal))?,
+        _ => runtime.block_on(on_each(args, &asked, terminal))?,
     };
     runtime.shutdown_background();
-    output::write(&args.format, |format| text(&found, format, args, &asked, terminal))?;
-    failed.map_or(Ok(Exit::of_matrices(&found)), Err)
+    let exit = tell(args, &asked, found, terminal)?;
+    failed.map_or(Ok(exit), Err)
 }
 
-/// Runs one part of the matrix, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of
-/// what was found.
-fn part(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Result<Exit, Failure> {
-    world::refuse_several(&args.server)?;
-    let nothing = PartFound::Matrix { server: None, pairs: BTreeMap::new() };
-    let mut file = ShardFile::open(&args.shard, asked.question(args)?, nothing)?;
-    let partition = args.shard.partition.unwrap_or(Partition::WHOLE);
-    let named = (0..)
-        .zip(&asked.pairs)
-        .map(|(place, pair)| (place, format!("{} {}", pair.name, pair.lock.recipe), pair));
-    let mine: Vec<(u64, Arc<Scenario>)> = named
-        .filter(|(place, name, _)| partition.takes(*place, name.as_bytes()))
-        .map(|(place, _, pair)| (place, Arc::clone(pair)))
-        .collect();
-    let runtime = world::runtime()?;
-    let mut interrupted = false;
-    while !interrupted {
-        let done = file.pairs()?;
-        let left = mine.iter().filter(|(place, _)| !done.contains_key(place));
-        // The live worlds run many pairs at a time, and the last of them alone: so all are run together.
-        let bite = if args.world == World::Virtual { file.bite() } else { u64::MAX };
-        let bite: Vec<_> =
-            left.take(usize::try_from(bite).unwrap_or(usize::MAX)).cloned().collect();
-        if bite.is_empty() {
-            file.shard.complete = true;
-            break;
-        }
-        let pairs = bite.iter().map(|(_, pair)| Arc::clone(pair)).collect::<Vec<_>>();
-        let found = match args.world {
-            World::Virtual => runtime.block_on(on_virtual_time(args, pairs, terminal))?,
-            _ => runtime.block_on(async {
-                let signals = signal::watch().map_err(Failure::unavailable)?;
-                on_server(args, &args.server, &pairs, signals, terminal).await
-            })?,
-        };
-        interrupted = found.interrupted;
-        file.keep_pairs(found, bite.iter().map(|(place, _)| *place))?;
-        file.bitten()?;
-    }
-    runtime.shutdown_background();
-    file.save()?;
-    print::results(&file.summary(&format!("{} of {} pairs", file.pairs()?.len(), mine.len())))?;
-    Ok(if file.shard.complete { Exit::Held } else { Exit::Interrupted })
-}
-
-/// What shards of a matrix have found together, as one run of the whole tells it.
-pub(super) fn merged(
+/// Writes what was found, and says how that ends.
+fn tell(
     args: &MatrixArgs,
-    asked: &Question,
-    server: Option<String>,
-    mut pairs: BTreeMap<u64, Pair>,
+    asked: &Asked,
+    found: MatricesFound,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let own = Asked::of(args)?;
-    refuse_changed(asked, &own.question(args)?)?;
-    let missing = |pair: &Scenario| Pair::not_run(pair, Some("its shard is missing".to_owned()));
-    let all = (0..).zip(&own.pairs);
-    let found: Vec<Pair> =
-        all.map(|(place, pair)| pairs.remove(&place).unwrap_or_else(|| missing(pair))).collect();
-    let found = vec![Matrix::new(args.world.name(), server, found, false)];
-    output::write(&args.format, |format| text(&found, format, args, &own, terminal))?;
-    Ok(Exit::of_matrices(&found))
+    let MatricesFound { matrices, told } = found;
+    output::write(&args.format, |format| match format {
+        OutputFormat::Html => {
+            let told = matrices.iter().zip(&told);
+            let told: Vec<ToldMatrix<'_>> =
+                told.map(|(matrix, told)| ToldMatrix { matrix, told: told.clone() }).collect();
+            Ok(matrix_page(&told, &asked.scenarios, |pair| asked.replay(args, pair)))
+        }
+        _ => text(&matrices, format, args, asked, terminal),
+    })?;
+    Ok(Exit::of_matrices(&matrices))
+}
+
+/// Runs of pairs that violate something, by scenario and recipe.
+type ToldRuns = BTreeMap<(String, String), ToldRun>;
+
+/// The matrix on each server, and what is told of each if a page is asked for.
+struct MatricesFound {
+    matrices: Vec<Matrix>,
+    told: Vec<ToldRuns>,
+}
+
+impl MatricesFound {
+    /// One of the virtual world, with what is told of it.
+    fn told(args: &MatrixArgs, asked: &Asked, matrix: Matrix) -> Result<Self, Failure> {
+        let told = match wants_stories(args) {
+            true => stories(args, asked, &matrix)?,
+            false => ToldRuns::new(),
+        };
+        Ok(Self { matrices: vec![matrix], told: vec![told] })
+    }
+}
+
+/// Whether a page is asked for, on which stories stand.
+fn wants_stories(args: &MatrixArgs) -> bool {
+    args.format.iter().any(|it| it.format == OutputFormat::Html)
 }
 
 /// What was asked for.
@@ -155,7 +140,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(args: &MatrixArgs) -> Result<Self, Failure> {
+    fn read(args: &MatrixArgs) -> Result<Self, Failure> {
         let locks = chosen_locks(&args.lock)?;
         let mut asked = Self { pairs: Vec::new(), scenarios: Vec::new(), files: BTreeMap::new() };
         for source in sources(&args.scenario)? {
@@ -183,6 +168,11 @@ impl Asked {
         Ok(asked)
     }
 
+    /// The same of these pairs alone.
+    fn of(&self, pairs: Vec<Arc<Scenario>>) -> Self {
+        Self { pairs, scenarios: self.scenarios.clone(), files: self.files.clone() }
+    }
+
     /// What all parts of the matrix are asked.
     fn question(&self, args: &MatrixArgs) -> Result<Question, Failure> {
         let mut line = Line::new()
@@ -207,6 +197,13 @@ impl Asked {
     /// The line that runs a pair again: with the seed that violated what was expected to hold, where there
     /// is one, and else with all of them.
     fn replay(&self, args: &MatrixArgs, pair: &Pair) -> String {
+        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
+        let seed = surprising.filter_map(|it| it.runs.first_violated).min();
+        self.line(args, pair, seed)
+    }
+
+    /// The line that runs a pair again, with this seed alone if there is one.
+    fn line(&self, args: &MatrixArgs, pair: &Pair, seed: Option<u64>) -> String {
         let scenario = self.files.get(&pair.scenario).unwrap_or(&pair.scenario);
         let mut line = Line::new()
             .word("matrix")
@@ -214,8 +211,6 @@ impl Asked {
             .option("--scenario", scenario)
             .option("--lock", &pair.lock)
             .server(&args.server, args.server.redis.is_none());
-        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
-        let seed = surprising.filter_map(|it| it.runs.first_violated).min();
         let seeds = match (seed, &args.seeds) {
             // The live worlds have one seed, and no option for it.
             (Some(seed), _) if args.world == World::Virtual => {
@@ -271,24 +266,41 @@ async fn on_virtual_time(
     Ok(Matrix::new(WORLD, None, pairs.map_err(failed)?, interrupted))
 }
 
+/// The pairs that violate something once more, each with the lowest seed that does.
+fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<ToldRuns, Failure> {
+    let mut world = world::simulated(args.lua);
+    let mut told = ToldRuns::new();
+    for pair in &matrix.pairs {
+        let seed = pair.cells.iter().filter_map(|it| it.runs.first_violated).min();
+        let is_it = |it: &&Arc<Scenario>| it.name == pair.scenario && it.lock.recipe == pair.lock;
+        if let (Some(seed), Some(scenario)) = (seed, asked.pairs.iter().find(is_it)) {
+            let run = world.run(&RunRequest::new(Arc::clone(scenario), seed)).map_err(failed)?;
+            let told_run = report::told(&run, scenario, asked.line(args, pair, Some(seed)));
+            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run.single());
+        }
+    }
+    Ok(told)
+}
+
 /// The matrix on every server that was named, and why there is none on one of them.
 async fn on_each(
     args: &MatrixArgs,
-    scenarios: &[Arc<Scenario>],
+    asked: &Asked,
     terminal: &Terminal,
-) -> Result<(Vec<Matrix>, Option<Failure>), Failure> {
+) -> Result<(MatricesFound, Option<Failure>), Failure> {
     let servers = world::each(&args.server)?;
     for server in &servers {
         // Nobody should wait for one to hear that another is none.
         world::choose(args.world, server)?;
     }
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
-    let (mut all, mut failed) = (Vec::new(), None);
+    let (mut all, mut failed) = (MatricesFound { matrices: Vec::new(), told: Vec::new() }, None);
     for server in &servers {
-        let found = on_server(args, server, scenarios, interrupted.clone(), terminal).await;
+        let found = on_server(args, server, asked, interrupted.clone(), terminal).await;
         let failure = match found {
-            Ok(found) => {
-                all.push(found);
+            Ok((matrix, told)) => {
+                all.matrices.push(matrix);
+                all.told.push(told);
                 continue;
             }
             Err(failure) if servers.len() == 1 => return Err(failure),
@@ -296,8 +308,9 @@ async fn on_each(
         };
         // What others have shown is shown all the same, and that nothing is known of this one.
         let why = Some(failure.first_line());
-        let pairs = scenarios.iter().map(|it| Pair::not_run(it, why.clone())).collect();
-        all.push(Matrix::new(args.world.name(), path(server), pairs, false));
+        let pairs = asked.pairs.iter().map(|it| Pair::not_run(it, why.clone())).collect();
+        all.matrices.push(Matrix::new(args.world.name(), path(server), pairs, false));
+        all.told.push(ToldRuns::new());
         match failed {
             None => failed = Some(failure),
             Some(_) => print::raw(&failure.render(terminal)),
@@ -314,10 +327,11 @@ fn path(server: &ServerArgs) -> Option<String> {
 async fn on_server(
     args: &MatrixArgs,
     server: &ServerArgs,
-    scenarios: &[Arc<Scenario>],
+    asked: &Asked,
     interrupted: watch::Receiver<bool>,
     terminal: &Terminal,
-) -> Result<Matrix, Failure> {
+) -> Result<(Matrix, ToldRuns), Failure> {
+    let (scenarios, is_told) = (&asked.pairs, wants_stories(args));
     let first = world::choose(args.world, server)?;
     if !terminal.options.quiet {
         print::note(&first.why);
@@ -351,73 +365,95 @@ async fn on_server(
             running.spawn(async move {
                 let _place = at_once.acquire_many(takes).await;
                 // A run waits for its world, which a runtime must not.
-                let found = tokio::task::spawn_blocking(move || settled(world, &scenario)).await;
+                let found =
+                    tokio::task::spawn_blocking(move || settled(world, &scenario, is_told)).await;
                 done.fetch_add(1, Ordering::Relaxed);
                 (place, found)
             });
         }
         pairs.push(pair);
     }
-    let mut known = None;
+    let (mut known, mut told) = (None, ToldRuns::new());
     while let Some(ended) = running.join_next().await {
         let (place, found) = ended.map_err(Failure::internal)?;
-        let (pair, of_pair) = found.map_err(Failure::internal)??;
+        let (pair, shown) = found.map_err(Failure::internal)??;
+        if let Some(it) = shown.told {
+            let told_run = ToldRun { replay: asked.line(args, &pair, None), ..it };
+            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run.single());
+        }
         pairs[place] = Some(pair);
-        known = known.or(of_pair);
+        known = known.or(shown.server);
     }
     drop(progress);
     let cut_short = *interrupted.borrow();
     let pairs = pairs.into_iter().flatten().collect();
     // Where nothing was run nobody has asked it what it is.
     let known = known.or_else(|| path(server));
-    Ok(Matrix::new(first.world.name(), known, pairs, cut_short))
+    Ok((Matrix::new(first.world.name(), known, pairs, cut_short), told))
 }
 
-/// One pair, run until a run has shown something, and the server it ran against.
+/// What a run of a pair has shown beside its verdicts.
+#[derive(Default)]
+struct Shown {
+    /// The server it ran against.
+    server: Option<String>,
+    /// Why it shows nothing of what is claimed, if so.
+    vacuous: Option<String>,
+    /// What is told of it, if that is wanted and something was violated.
+    told: Option<ToldRun>,
+}
+
+/// One pair, run until a run has shown something.
 fn settled(
     mut world: LiveWorld,
     scenario: &Arc<Scenario>,
-) -> Result<(Pair, Option<String>), Failure> {
+    is_told: bool,
+) -> Result<(Pair, Shown), Failure> {
     let mut run_again = Vec::new();
     loop {
-        let (mut pair, known, vacuous) = one(&mut world, scenario)?;
-        match vacuous.filter(|_| run_again.len() + 1 < RUNS_MOST) {
+        let (mut pair, mut shown) = one(&mut world, scenario, is_told)?;
+        match shown.vacuous.take().filter(|_| run_again.len() + 1 < RUNS_MOST) {
             Some(why) => run_again.push(why),
             None => {
                 pair.run_again = run_again;
-                return Ok((pair, known));
+                return Ok((pair, shown));
             }
         }
     }
 }
 
-/// One run of a pair, the server it ran against, and why it shows nothing of what is claimed, if so.
+/// One run of a pair.
 fn one(
     world: &mut LiveWorld,
     scenario: &Arc<Scenario>,
-) -> Result<(Pair, Option<String>, Option<String>), Failure> {
-    let stopped = || Pair::not_run(scenario, Some(INTERRUPTED.to_owned()));
+    is_told: bool,
+) -> Result<(Pair, Shown), Failure> {
+    let not_run = |why: String| Pair::not_run(scenario, Some(why));
+    let stopped = || not_run(INTERRUPTED.to_owned());
     let run = match world.run(&RunRequest::new(Arc::clone(scenario), SEED)) {
         // What would strike others is not staged, and no reason to leave out all the rest.
-        Err(RunError::NotOurs(why)) => return Ok((Pair::not_run(scenario, Some(why)), None, None)),
-        Err(RunError::Interrupted) => return Ok((stopped(), None, None)),
+        Err(RunError::NotOurs(why)) => return Ok((not_run(why), Shown::default())),
+        Err(RunError::Interrupted) => return Ok((stopped(), Shown::default())),
         run => run.map_err(failed)?,
     };
     let ServerFacts { software, version, origin, .. } = &run.server;
     let server = Some(format!("{software} {version}, {origin}"));
     if run.cut_short == Some(CutShort::Interrupted) {
-        return Ok((stopped(), server, None));
+        return Ok((stopped(), Shown { server, ..Shown::default() }));
     }
     // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
     let findings = run.findings();
-    let runs = Run::levels(&findings).map(|shown| {
+    let levels = Run::levels(&findings);
+    let runs = levels.map(|shown| {
         let mut tally = VerdictCounts::default();
         tally.add(SEED, shown);
         tally
     });
     let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
     let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
-    Ok((pair, server, vacuous))
+    let is_told = is_told && levels.contains(&Outcome::Violated);
+    let told = is_told.then(|| report::told(&run, scenario, String::new()));
+    Ok((pair, Shown { server, vacuous, told }))
 }
 
 /// Why a run shows nothing, where what would have put the lock to the test did not happen. What could not
@@ -448,5 +484,6 @@ fn text(
             written::junit(found, replay).map_err(Failure::internal)?
         }
         OutputFormat::Markdown => written::markdown(found, &asked.scenarios),
+        OutputFormat::Html => return Err(output::no_page()),
     })
 }

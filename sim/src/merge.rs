@@ -23,7 +23,7 @@ use super::{load, matrix, output};
 
 /// Merges, and says how picklock ends.
 pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    output::check(&args.format)?;
+    output::check_places(&args.format)?;
     let shards = shards(&args.shards)?;
     let lacking = together(&shards)?;
     if let Some(lacking) = &lacking
@@ -40,6 +40,7 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
     let found = shards.into_iter().map(|(_, shard)| shard);
     let exit = match command {
         CliCommand::Run(run) => {
+            output::check(&args.format)?;
             let run = RunArgs { out: args.out.clone(), format: args.format.clone(), ..*run };
             merged_sweep(&run, &asked, found, lacking.clone(), terminal)?
         }

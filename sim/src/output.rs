@@ -16,8 +16,24 @@ use super::{print, signal};
 
 pub(super) const HUMAN: [Output; 1] = [Output { format: OutputFormat::Human, file: None }];
 
+/// Why a command that is no matrix writes no HTML.
+pub(super) fn no_page() -> Failure {
+    Failure::usage_text(
+        "only `picklock matrix` has a page for --format html",
+        "a run writes its page by itself: report.html, in its directory; --format takes human, json, junit or markdown",
+    )
+}
+
 /// Refuses what cannot be written, before anything runs.
 pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
+    if outputs.iter().any(|it| it.format == OutputFormat::Html) {
+        return Err(no_page());
+    }
+    check_places(outputs)
+}
+
+/// The same of a command that has a page.
+pub(super) fn check_places(outputs: &[Output]) -> Result<(), Failure> {
     if outputs.iter().filter(|it| it.file.is_none()).count() > 1 {
         return Err(Failure::usage_text(
             "only one format can go to stdout",

@@ -3,8 +3,10 @@
 //! Invariant: nothing is started before everything that can be wrong with the user's words has been
 //! looked at, and the report's directory is there before the first client is.
 
+mod redraw;
 mod replay;
 pub(super) mod report;
+mod stored;
 pub(super) mod sweep;
 
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use std::time::SystemTime;
 use harness::world::{RunError, RunRequest};
 use scenarios::scenario::Scenario;
 
+pub(super) use self::redraw::main as redraw;
 pub(super) use self::replay::main as replay;
 use self::report::Report;
 use super::args::{RunArgs, World};
@@ -108,4 +111,9 @@ pub(super) fn draw() -> Result<u64, Failure> {
 pub(crate) fn now() -> String {
     #[expect(clippy::disallowed_methods, reason = "a report says when it was made")]
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// A time as names of directories have it, such as `20261121T061500Z`.
+pub(crate) fn stamp(utc: &str) -> String {
+    utc.chars().filter(|c| !matches!(c, '-' | ':')).collect()
 }

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use picklock::time::span_ns;
 use reports::RunDirectory;
-use reports::chart::{png, svg};
+use reports::chart::png;
+use reports::html::Picture;
 use reports::latency::Latencies;
 use reports::tuning::{Frontier, page, text};
 use scenarios::span::Span;
@@ -26,7 +27,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::line::quoted;
 use super::progress::Progress;
-use super::run::{now, report};
+use super::run::{now, report, stamp};
 use super::terminal::Terminal;
 use super::{print, signal, world};
 use ttl_model::format::time;
@@ -342,16 +343,18 @@ fn write(
     log: Option<&(Latencies, u64)>,
 ) -> Result<PathBuf, Failure> {
     let failed = |error: reports::WriteError| Failure::unavailable(error);
-    let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
-    let directory = RunDirectory::create(&args.out, "tune", &stamp, args.seed).map_err(failed)?;
-    let drawing = svg(&Frontier(tuning)).map_err(Failure::internal)?;
+    let directory =
+        RunDirectory::create(&args.out, "tune", &stamp(&now()), args.seed).map_err(failed)?;
+    let drawing = Picture::wide(&Frontier(tuning)).map_err(Failure::internal)?;
     directory
         .write("tune.json", |out| {
             serde_json::to_writer_pretty(&mut *out, tuning)?;
             out.write_all(b"\n")
         })
         .map_err(failed)?;
-    directory.write("frontier.svg", |out| out.write_all(drawing.as_bytes())).map_err(failed)?;
+    directory
+        .write("frontier.svg", |out| out.write_all(drawing.svg().as_bytes()))
+        .map_err(failed)?;
     directory
         .write_by_path("frontier.png", |path| {
             png(&Frontier(tuning), path).map_err(std::io::Error::other)

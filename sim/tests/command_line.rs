@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 60] = [
+const WRONG: [(&[&str], &str); 62] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -70,7 +70,9 @@ const WRONG: [(&[&str], &str); 60] = [
     (&["show", "failover", "--lock", "singel"], "did you mean `single`?"),
     (&["matrix", "--scenario", "gc-paus"], "did you mean `gc-pause`?"),
     (&["matrix", "--lock", "single,singel"], "did you mean `single`?"),
-    (&["matrix", "--format", "html"], "use human, json, junit or markdown"),
+    (&["matrix", "--format", "pdf"], "use human, json, junit, markdown or (of a matrix) html"),
+    (&["--scenario", "bonus-pool", "--format", "html=x"], "only `picklock matrix` has a page"),
+    (&["report"], "<RUN>..."),
     (&["matrix", "--format", "junit="], "add a file name after the ="),
     (&["matrix", "--format", "human", "--format", "json"], "only one format can go to stdout"),
     (&["matrix", "--seeds", "3..3"], "is empty"),

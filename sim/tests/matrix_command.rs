@@ -125,6 +125,20 @@ fn a_live_world_runs_what_it_can_and_says_what_not() {
 }
 
 #[test]
+fn the_page_of_a_live_world_tells_the_run_that_violated_something() {
+    let room = Room::new();
+    let pairs = ["--scenario", "crash-holder", "--lock", "single,no-ttl", "--format", "html"];
+    let page = room.run(&[&["matrix", "--world", "embedded"], &pairs[..]].concat()).ended(0).stdout;
+    assert_eq!(page.matches("<svg xmlns").count(), 1, "of the one that is violated");
+    for told in [
+        "key never expires",
+        "picklock matrix --world embedded --scenario crash-holder --lock no-ttl",
+    ] {
+        assert!(page.contains(told), "{told} in {page}");
+    }
+}
+
+#[test]
 fn several_servers_are_tried_one_after_the_other() {
     let room = Room::new();
     let other = room.program("another", "exec redis-server \"$@\"");

@@ -1,4 +1,4 @@
-//! The violated run in the README is what picklock prints.
+//! The violated run in the README is what picklock prints, and its picture what picklock draws.
 
 mod cli_support;
 
@@ -12,6 +12,10 @@ fn the_violated_run_of_the_readme_is_what_picklock_prints() {
     let words = blocks.next().expect("the rest of the command").split_whitespace();
     let printed = blocks.nth(1).and_then(|it| it.strip_prefix("text\n")).expect("what it prints");
     let args: Vec<&str> = ["--scenario", "gc-pause"].into_iter().chain(words).collect();
-    let said = Room::new().run(&args).ended(1);
+    let room = Room::new();
+    let said = room.run(&args).ended(1);
     assert!(said.stdout.contains(printed), "{args:?} prints\n{}", said.stdout);
+    let drawn = std::fs::read(room.only_run().join("incident.png")).unwrap();
+    let picture = include_bytes!("../../docs/violated.png");
+    assert!(drawn == picture, "docs/violated.png is another: make it again as the README says");
 }

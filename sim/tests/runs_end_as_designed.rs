@@ -47,8 +47,8 @@ fn a_sound_lock_holds_and_everything_is_written_down() {
             .collect();
         names.sort();
         let mut expected = words(
-            "history.jsonl junit.xml latency.hlog latency.png latency.svg manifest.json report.html \
-             result.json summary.md trace.json",
+            "history.jsonl junit.xml latency.hlog latency.png latency.svg manifest.json over-time.svg \
+             report.html result.json summary.md trace.json",
         );
         expected.extend((world == "redis").then_some("server-0.log"));
         expected.sort_unstable();

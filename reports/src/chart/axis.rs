@@ -98,6 +98,12 @@ impl Times {
         Self::Linear { top_ns: (max_ns * HEADROOM / step_ns).ceil() * step_ns, step_ns }
     }
 
+    /// The scale from 0 to exactly this time, linear.
+    pub(crate) fn until(end_ns: u64) -> Self {
+        let top_ns = (end_ns as f64).max(1.0);
+        Self::Linear { top_ns, step_ns: round_up(top_ns / LINEAR_STEPS) }
+    }
+
     /// Where this time stands.
     pub(crate) fn at(self, ns: u64) -> f64 {
         self.of((ns as f64).max(if self.is_logarithmic() { 1.0 } else { 0.0 }))

@@ -21,11 +21,14 @@ use super::{curve, labels};
 use crate::format::{count, counted, duration, plain};
 use crate::latency::{Latencies, LatencyHistogram, Operation};
 
-/// The latency chart of a run.
-#[derive(Clone, Copy, Debug)]
+/// Distributions over one another: of the operations of a run, or of one operation in several runs.
+#[derive(Clone, Debug)]
 pub struct LatencyChart<'a> {
-    latencies: &'a Latencies,
-    head: &'a Head,
+    title: String,
+    /// How much was measured.
+    subtitle: String,
+    /// What each line is called, and what it shows; the first are listed first.
+    lines: Vec<(String, &'a LatencyHistogram)>,
     frame: &'static ChartFrame,
 }
 
@@ -76,31 +79,55 @@ struct LatencyLine<'a> {
 }
 
 impl<'a> LatencyChart<'a> {
-    /// For a file, and for a page on a screen.
-    pub fn wide(latencies: &'a Latencies, head: &'a Head) -> Self {
-        Self { latencies, head, frame: &WIDE }
+    /// The operations of a run, for a file and for a page on a screen.
+    pub fn wide(latencies: &'a Latencies, head: &Head) -> Self {
+        Self::of_run(latencies, head, &WIDE)
     }
 
-    /// For a page on a telephone: its legend stands below, and the page says what it is of.
-    pub fn narrow(latencies: &'a Latencies, head: &'a Head) -> Self {
-        Self { latencies, head, frame: &NARROW }
+    /// The same for a page on a telephone: its legend stands below, and the page says what it is of.
+    pub fn narrow(latencies: &'a Latencies, head: &Head) -> Self {
+        Self::of_run(latencies, head, &NARROW)
     }
 
-    /// How much was measured.
-    fn subtitle(&self) -> String {
-        let latencies = self.latencies;
-        let is_command = |it: &(&Operation, _)| matches!(it.0, Operation::Command(_));
-        let commands = latencies.iter().filter(is_command).map(|it| it.1.count()).sum();
-        let mut parts =
-            vec![counted(latencies.count(&Operation::Acquire), "acquisition", "acquisitions")];
-        let refused = latencies.count(&Operation::Refusal);
-        if refused > 0 {
-            parts.push(counted(refused, "refusal", "refusals"));
+    /// One operation in several runs, each with its name: for a page on a screen, and for a telephone. Those beyond the seventh
+    /// are not drawn.
+    pub fn compared(operation: &Operation, runs: &[(String, &'a Latencies)]) -> [Self; 2] {
+        let lines = runs.iter().filter_map(|(name, it)| Some((name.clone(), it.get(operation)?)));
+        let lines: Vec<_> = lines.take(MOST_LINES).collect();
+        [&WIDE, &NARROW].map(|frame| Self {
+            title: format!("{operation}: latency by percentile"),
+            subtitle: counted(lines.len() as u64, "run", "runs"),
+            lines: lines.clone(),
+            frame,
+        })
+    }
+
+    fn of_run(latencies: &'a Latencies, head: &Head, frame: &'static ChartFrame) -> Self {
+        let Head { scenario, lock, world, .. } = head;
+        let clients = counted(u64::from(head.clients), "client", "clients");
+        let chosen = chosen(latencies).into_iter();
+        Self {
+            title: format!("Latency by percentile — {scenario}, {lock}, {clients}, {world}"),
+            subtitle: measured(latencies, head.seed),
+            lines: chosen.map(|(operation, it)| (operation.to_string(), it)).collect(),
+            frame,
         }
-        parts.push(counted(latencies.count(&Operation::Release), "release", "releases"));
-        parts.push(counted(commands, "answered command", "answered commands"));
-        format!("{}; seed {}", parts.join(", "), self.head.seed)
     }
+}
+
+/// How much was measured of a run.
+fn measured(latencies: &Latencies, seed: u64) -> String {
+    let is_command = |it: &(&Operation, _)| matches!(it.0, Operation::Command(_));
+    let commands = latencies.iter().filter(is_command).map(|it| it.1.count()).sum();
+    let mut parts =
+        vec![counted(latencies.count(&Operation::Acquire), "acquisition", "acquisitions")];
+    let refused = latencies.count(&Operation::Refusal);
+    if refused > 0 {
+        parts.push(counted(refused, "refusal", "refusals"));
+    }
+    parts.push(counted(latencies.count(&Operation::Release), "release", "releases"));
+    parts.push(counted(commands, "answered command", "answered commands"));
+    format!("{}; seed {seed}", parts.join(", "))
 }
 
 impl Drawing for LatencyChart<'_> {
@@ -109,34 +136,30 @@ impl Drawing for LatencyChart<'_> {
     }
 
     fn title(&self) -> String {
-        let Head { scenario, lock, world, .. } = self.head;
-        let clients = counted(u64::from(self.head.clients), "client", "clients");
-        let title = format!("Latency by percentile — {scenario}, {lock}, {clients}, {world}");
-        plain(&title).into_owned()
+        plain(&self.title).into_owned()
     }
 
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
         let ChartFrame { size, area, titled, .. } = self.frame;
         pen.fill(WHITE)?;
         if *titled {
-            pen.titles(&self.title(), &self.subtitle())?;
+            pen.titles(&self.title(), &self.subtitle)?;
         }
-        let chosen = chosen(self.latencies);
-        let counts = chosen.iter().map(|(_, distribution)| distribution.count());
+        let counts = self.lines.iter().map(|(_, distribution)| distribution.count());
         let Some(samples) = counts.max() else {
             let middle = (f64::from(size.0) / 2.0, (area.top + area.bottom) / 2.0);
             return pen.text(middle, "No operation was completed.", EMPTY, FAINT_INK, HPos::Center);
         };
-        let shortest = chosen.iter().map(|(_, it)| it.min_ns()).min().unwrap_or_default();
-        let longest = chosen.iter().map(|(_, it)| it.max_ns()).max().unwrap_or_default();
+        let shortest = self.lines.iter().map(|(_, it)| it.min_ns()).min().unwrap_or_default();
+        let longest = self.lines.iter().map(|(_, it)| it.max_ns()).max().unwrap_or_default();
         let percentiles = Percentiles::up_to(samples);
         let times = Times::covering(shortest, longest);
         scales(pen, percentiles, times, self.frame)?;
 
-        let drawn = chosen.into_iter().enumerate().map(|(number, (operation, distribution))| {
+        let drawn = self.lines.iter().enumerate().map(|(number, (name, distribution))| {
             let points = curve::points(distribution, percentiles, times);
             let points = points.into_iter().map(|it| area.at(it)).collect();
-            let name = plain(&operation.to_string()).into_owned();
+            let name = plain(name).into_owned();
             LatencyLine { name, distribution, points, look: line(number) }
         });
         lines(pen, &drawn.collect::<Vec<_>>(), self.frame)

@@ -1,6 +1,6 @@
 //! The painting as SVG and as PNG.
 //!
-//! Invariant: an SVG's texts are texts, and it refers to nothing outside itself. A PNG is painted at
+//! Invariant: an SVG's texts are texts, and it has no script and refers to nothing outside itself. A PNG is painted at
 //! four times the size and scaled down to twice: plotters smooths thick strokes little.
 
 use std::path::Path;
@@ -8,10 +8,11 @@ use std::path::Path;
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 
 use super::error::ChartError;
-use super::font;
+use super::font::{self, FAMILY};
 use super::layout::SIZE;
 use super::palette;
 use super::pen::{BITMAP, Measures, Pen, SVG};
+use crate::format::plain;
 
 /// Coordinates are whole numbers; so many stand for a unit of the chart, for smooth lines.
 const SVG_SCALE: u32 = 2;
@@ -23,6 +24,17 @@ const CHANNELS: usize = 3;
 /// With what every whole PNG ends: an empty chunk of this name, and its checksum.
 const PNG_END: &[u8] = b"IEND\xae\x42\x60\x82";
 
+/// A part of a drawing that says more where it is pointed at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hover {
+    /// Its corners, or the points of its line, in units of the drawing.
+    pub points: Vec<(f64, f64)>,
+    /// Whether it is a line, rather than an area.
+    pub is_line: bool,
+    /// What it says.
+    pub text: String,
+}
+
 /// What can be painted.
 pub trait Drawing {
     /// How large it is, in its own units.
@@ -32,6 +44,11 @@ pub trait Drawing {
 
     /// Its title, for those who cannot see it.
     fn title(&self) -> String;
+
+    /// What says more where it is pointed at, in an SVG; a later one lies above those before it.
+    fn hovers(&self) -> Vec<Hover> {
+        Vec::new()
+    }
 
     /// Paints it.
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError>;
@@ -49,15 +66,51 @@ pub fn svg(painting: &impl Drawing) -> Result<String, ChartError> {
     draw(backend, SVG_SCALE, SVG, painting)?;
     // plotters' own opening tag gives the fine coordinates as the size in pixels and knows no title.
     let body = drawing.split_once('>').map_or("", |(_, body)| body);
+    let body = without_repetition(body.trim_end().trim_end_matches("</svg>"));
     let title = escape(&painting.title());
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {} {}\" role=\"img\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n\
-         <title>{title}</title><style>{}</style>{body}",
+         viewBox=\"0 0 {} {}\" role=\"img\" font-family=\"{FAMILY}\" stroke-linejoin=\"round\" \
+         stroke-linecap=\"round\">\n\
+         <title>{title}</title><style>{}{HOVERED}</style>{body}{}</svg>\n",
         size.0,
         size.1,
-        palette::by_night()
+        palette::by_night(),
+        hover_shapes(&painting.hovers())
     ))
+}
+
+/// What plotters says of each shape and text, though all have it or it goes without saying: a third of a drawing. Texts stand in
+/// lines of their own, in which no `<` can be, and stay as they are.
+fn without_repetition(body: &str) -> String {
+    let family = format!(" font-family=\"{FAMILY}\"");
+    let lines = body.split_inclusive('\n').map(|line| match line.starts_with('<') {
+        true => line.replace(&family, "").replace(" opacity=\"1\"", ""),
+        false => line.to_owned(),
+    });
+    lines.collect()
+}
+
+/// How a part looks that is pointed at.
+const HOVERED: &str = ".hover polygon:hover{fill:#888;fill-opacity:.22}\
+    .hover polyline:hover{stroke:#888;stroke-opacity:.45}";
+
+/// Shapes that cannot be seen, each with its title, which browsers show where one points.
+fn hover_shapes(hovers: &[Hover]) -> String {
+    let mut shapes = String::from("<g class=\"hover\">\n");
+    for Hover { points, is_line, text } in hovers {
+        let place = |(x, y): &(f64, f64)| {
+            format!("{:.0},{:.0}", x * f64::from(SVG_SCALE), y * f64::from(SVG_SCALE))
+        };
+        let points = points.iter().map(place).collect::<Vec<_>>().join(" ");
+        let (name, look) = match is_line {
+            true => ("polyline", "fill=\"none\" stroke=\"transparent\" stroke-width=\"14\""),
+            false => ("polygon", "fill=\"transparent\""),
+        };
+        let title = escape(&plain(text));
+        shapes += &format!("<{name} points=\"{points}\" {look}><title>{title}</title></{name}>\n");
+    }
+    shapes + "</g>\n"
 }
 
 /// Writes a chart as a PNG to this path, whose name must end in `.png`.

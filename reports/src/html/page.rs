@@ -4,31 +4,29 @@
 //! how to do it again.
 
 use history::verdict::Level;
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use scenarios::result::{RunResult, ServerFacts};
 
 use super::document::document;
 use super::figures::{acquisitions, commands, latencies};
+use super::picture::Picture;
 use super::verdicts::{badge, levels, stories};
 use crate::format::{counted, plain};
 use crate::terminal::INTERRUPTED;
 
-/// A drawing of a page, for each width that it may have.
-#[derive(Clone, Copy, Debug)]
-pub struct Chart<'a> {
-    /// For a screen.
-    pub wide: &'a str,
-    /// For a telephone.
-    pub narrow: &'a str,
+/// What is drawn of a run; nothing where it could not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunPictures {
+    /// What went wrong.
+    pub incident: Option<Picture>,
+    /// Latency by percentile.
+    pub percentiles: Option<Picture>,
+    /// Latency over time.
+    pub over_time: Option<Picture>,
 }
 
-/// The page of a run: its result, the picture of what went wrong, its chart, and the files beside it.
-pub fn page(
-    result: &RunResult,
-    incident: Option<Chart<'_>>,
-    chart: Option<Chart<'_>>,
-    files: &[String],
-) -> String {
+/// The page of a run: its result, what is drawn of it, and the files beside it.
+pub fn page(result: &RunResult, pictures: &RunPictures, files: &[String]) -> String {
     let scenario = plain(&result.scenario);
     let title = format!("{scenario}: {} — picklock", result.verdict.name());
     let body = html! {
@@ -39,7 +37,7 @@ pub fn page(
                 @for level in Level::ALL { span { (level.name()) " " (badge(result.level(level))) } }
             }
         }
-        main { (sections(result, incident, chart, files)) }
+        main { (sections(result, pictures, files)) }
     };
     document(&title, &body)
 }
@@ -50,12 +48,8 @@ fn lead(result: &RunResult) -> String {
     plain(&format!("{clients}, lock {lock}, world {world}, seed {seed}")).into_owned()
 }
 
-fn sections(
-    result: &RunResult,
-    incident: Option<Chart<'_>>,
-    chart: Option<Chart<'_>>,
-    files: &[String],
-) -> Markup {
+fn sections(result: &RunResult, pictures: &RunPictures, files: &[String]) -> Markup {
+    let RunPictures { incident, percentiles, over_time } = pictures;
     html! {
         @if !result.complete {
             section.alert { strong { "Interrupted: " } (INTERRUPTED) "." }
@@ -63,7 +57,7 @@ fn sections(
         @if let Some(incident) = incident {
             section {
                 h2 { "Timeline" }
-                (drawing(incident))
+                (incident.figure("incident"))
             }
         }
         (stories(result))
@@ -79,7 +73,8 @@ fn sections(
         }
         section {
             h2 { "Latency" }
-            @if let Some(chart) = chart { (drawing(chart)) }
+            @if let Some(it) = over_time { h3 { "Over time" } (it.figure("over-time")) }
+            @if let Some(it) = percentiles { h3 { "By percentile" } (it.figure("percentiles")) }
             (latencies(&result.stats.latencies))
         }
         section {
@@ -96,13 +91,6 @@ fn sections(
             pre { (plain(&result.replay)) }
         }
         (beside(files))
-    }
-}
-
-fn drawing(chart: Chart<'_>) -> Markup {
-    html! {
-        figure.wide { (PreEscaped(chart.wide)) }
-        figure.narrow { (PreEscaped(chart.narrow)) }
     }
 }
 

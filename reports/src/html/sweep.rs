@@ -5,18 +5,18 @@
 
 use history::verdict::Level;
 use maud::{Markup, html};
-use scenarios::sweep::{Coverage, InvariantCounts, Silent, Sweep};
+use scenarios::sweep::{Coverage, InvariantCounts, NO_FAULT, Silent, Sweep};
 use ttl_model::stat::wilson;
 
 use super::document::document;
-use super::verdicts::badge;
-use crate::format::{count, plain};
+use super::verdicts::{ToldRun, badge};
+use crate::format::{count, counted, plain};
 
 /// The columns behind the verdict; on a telephone each cell says its own.
 const COLUMNS: [&str; 6] = ["Share violated", "Violated", "Held", "Inconclusive", "Vacuous", "n/a"];
 
 /// What a sweep was, beside what it found.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct SweptPage<'a> {
     /// The scenario's name.
     pub scenario: &'a str,
@@ -26,6 +26,8 @@ pub struct SweptPage<'a> {
     pub remarks: &'a [String],
     /// The seed that `report.html` beside it is of.
     pub reported: u64,
+    /// The worst schedules, the worst first.
+    pub worst: &'a [ToldRun],
     /// The line that runs the whole sweep again.
     pub again: &'a str,
 }
@@ -45,7 +47,9 @@ pub fn sweep_page(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> S
                 section.alert { strong { "Interrupted: " } "not every seed that was asked for has been run." }
             }
             (outcomes(found))
+            (worst(page, found))
             (failing(page, found, replay))
+            (by_fault(found))
             (coverage(found))
             (silent(found))
             @if !page.remarks.is_empty() {
@@ -109,6 +113,96 @@ fn outcomes(found: &Sweep) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The worst schedules, each with its picture and story.
+fn worst(page: &SweptPage<'_>, found: &Sweep) -> Markup {
+    let kinds = found.worst(page.worst.len());
+    let kind = |seed: u64| kinds.iter().find(|(_, it)| it.seed == seed);
+    html! {
+        @if !page.worst.is_empty() {
+            section {
+                h2 { "The worst schedules" }
+                p.faint {
+                    "Of all schedules that violate the same invariants the one with the fewest faults; those at most levels first. "
+                    (counted(found.kinds.len() as u64, "set", "sets")) " of invariants were violated together."
+                }
+                @for it in page.worst {
+                    @let seed = it.result.seed;
+                    article.told {
+                        h3 {
+                            "Seed " (seed)
+                            @if let Some((what, kind)) = kind(seed) {
+                                ": " (plain(what)) " "
+                                span.faint {
+                                    "— " (counted(kind.schedules, "schedule", "schedules")) " of this kind, "
+                                    (counted(kind.strikes, "strike", "strikes")) " in this one"
+                                }
+                            }
+                        }
+                        (it.markup(&format!("seed-{seed}")))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Faults beside invariants: which share of the schedules with a fault violate what.
+fn by_fault(found: &Sweep) -> Markup {
+    let violated: Vec<&InvariantCounts> = Level::ALL
+        .into_iter()
+        .flat_map(|level| found.invariants.iter().filter(move |it| it.level == level))
+        .filter(|it| it.violated > 0)
+        .collect();
+    html! {
+        @if !violated.is_empty() && !found.struck_by.is_empty() {
+            section {
+                h2 { "Faults and what was violated" }
+                p.faint {
+                    "Of the schedules in which a fault struck, how many violated the invariant. Several faults may have struck \
+                     in one schedule, so a share is no cause."
+                }
+                div.scroll tabindex="0" role="region" aria-label="Violations by fault" {
+                    table.latencies.heat {
+                        thead {
+                            tr {
+                                th scope="col" { "Fault" }
+                                th.number scope="col" { "Schedules" }
+                                @for it in &violated { th.number scope="col" { (plain(&it.name)) } }
+                            }
+                        }
+                        tbody {
+                            @for (fault, it) in &found.struck_by {
+                                tr {
+                                    th scope="row" { @if fault == NO_FAULT { "no fault" } @else { (plain(fault)) } }
+                                    td.number data-name="Schedules" { (count(it.schedules)) }
+                                    @for invariant in &violated {
+                                        @let hits = it.violated.get(&invariant.name).copied().unwrap_or_default();
+                                        td.number.(warmth(hits, it.schedules)) data-name=(invariant.name) {
+                                            (count(hits)) " "
+                                            span.faint { (percent(hits as f64 / it.schedules.max(1) as f64)) " %" }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How warm a cell is, from nothing to nearly all.
+fn warmth(hits: u64, of: u64) -> &'static str {
+    match hits * 100 / of.max(1) {
+        _ if hits == 0 => "heat-0",
+        0..=4 => "heat-1",
+        5..=24 => "heat-2",
+        25..=74 => "heat-3",
+        _ => "heat-4",
     }
 }
 
@@ -199,6 +293,7 @@ fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         _ if percent >= 10.0 => format!("{percent:.1}"),
+        _ if percent == 0.0 => "0".to_owned(),
         _ if percent >= 0.1 => format!("{percent:.2}"),
         _ => format!("{percent:.4}"),
     }
@@ -209,8 +304,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use history::fault::Fault;
+    use scenarios::result::RunResult;
+    use scenarios::sweep::{FailureKind, StruckSchedules};
 
     use super::*;
+    use crate::support;
 
     fn counts(name: &str, level: Level, held: u64, violated: u64) -> InvariantCounts {
         InvariantCounts {
@@ -231,6 +329,7 @@ mod tests {
             headline: "a headline",
             remarks: &["a <remark>".to_owned()],
             reported: 17,
+            worst: &[],
             again: "picklock --seeds 0..2000",
         };
         sweep_page(&page, found, |seed| format!("picklock --seed {seed}"))
@@ -275,6 +374,64 @@ mod tests {
             assert!(page.contains(part), "{part:?} in\n{page}");
         }
         assert!(!page.contains("Interrupted"));
+    }
+
+    #[test]
+    fn faults_stand_beside_what_was_violated_and_the_worst_schedules_come_first() {
+        let kind = |schedules, seed, levels, invariants| FailureKind {
+            schedules,
+            seed,
+            strikes: 7,
+            levels,
+            invariants,
+        };
+        let struck = |schedules, hits| StruckSchedules {
+            schedules,
+            violated: BTreeMap::from([("mutual-exclusion".to_owned(), hits)]),
+        };
+        let found = Sweep {
+            schedules: 400,
+            invariants: vec![
+                counts("ownership", Level::Key, 400, 0),
+                counts("mutual-exclusion", Level::Belief, 300, 100),
+            ],
+            struck_by: BTreeMap::from([
+                ("pause".to_owned(), struck(200, 100)),
+                (
+                    NO_FAULT.to_owned(),
+                    StruckSchedules { schedules: 150, ..StruckSchedules::default() },
+                ),
+            ]),
+            kinds: BTreeMap::from([
+                ("mutual-exclusion".to_owned(), kind(99, 3, 1, 1)),
+                ("mutual-exclusion, ownership".to_owned(), kind(1, 42, 2, 2)),
+            ]),
+            ..Sweep::default()
+        };
+        assert_eq!(found.worst(9).iter().map(|it| it.1.seed).collect::<Vec<_>>(), [42, 3]);
+        let history = support::bonus_pool();
+        let told = found.worst(9).into_iter().map(|(_, it)| {
+            let result =
+                RunResult { seed: it.seed, ..support::result(&history, vec![support::overlap()]) };
+            let replay = format!("picklock --seed {}", it.seed);
+            ToldRun { picture: crate::write::incident(&history, &result), result, replay }
+        });
+        let worst: Vec<ToldRun> = told.collect();
+        let page = sweep_page(&SweptPage { worst: &worst, ..SweptPage::default() }, &found, |_| {
+            String::new()
+        });
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} in {page}"));
+        assert!(at("Seed 42: mutual-exclusion, ownership") < at("Seed 3: mutual-exclusion"));
+        assert!(at("picklock --seed 42</pre>") < at("zoom-seed-42-wide-1"));
+        assert!(page.contains("<th scope=\"row\">no fault</th>"), "{page}");
+        let row = &page[at("<th scope=\"row\">pause</th>")..];
+        assert!(
+            row.contains(
+                "heat-3\" data-name=\"mutual-exclusion\">100 <span class=\"faint\">50.0 %"
+            ),
+            "{row}"
+        );
+        assert!(!page.contains("data-name=\"ownership\""), "nothing violated it");
     }
 
     #[test]

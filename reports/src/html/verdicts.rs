@@ -7,8 +7,9 @@ use history::verdict::{Level, Outcome, WitnessStep};
 use maud::{Markup, html};
 use scenarios::result::{Invariant, RunResult};
 
+use super::picture::Picture;
 use crate::format::{count, plain, told};
-use crate::incident::group::{FindingGroup, groups};
+use crate::incident::group::{FindingGroup, groups, most_telling};
 
 /// A verdict in its badge.
 pub(super) fn badge(outcome: Outcome) -> Markup {
@@ -74,6 +75,35 @@ pub(super) fn stories(result: &RunResult) -> Markup {
     }
 }
 
+/// A run of many that violates something, to be told beside others.
+#[derive(Clone, Debug)]
+pub struct ToldRun {
+    /// What it found.
+    pub result: RunResult,
+    /// Its picture, if it could be drawn.
+    pub picture: Option<Picture>,
+    /// The line that runs it again.
+    pub replay: String,
+}
+
+impl ToldRun {
+    /// The same for a page with very many of them.
+    #[must_use]
+    pub fn single(self) -> Self {
+        Self { picture: self.picture.map(Picture::single), ..self }
+    }
+
+    /// Its line, its picture and the story that says most. `name` tells its picture from others of the page.
+    pub(super) fn markup(&self, name: &str) -> Markup {
+        let incidents = groups(&self.result.invariants);
+        html! {
+            pre { (plain(&self.replay)) }
+            @if let Some(picture) = &self.picture { (picture.figure(name)) }
+            @if let Some(incident) = most_telling(&incidents) { (story(incident)) }
+        }
+    }
+}
+
 /// An incident: each invariant that it violates, and its story, told once.
 fn story(incident: &FindingGroup<'_>) -> Markup {
     let (told, all) = (incident.story(), incident.steps());
@@ -104,7 +134,7 @@ fn story(incident: &FindingGroup<'_>) -> Markup {
 fn table(steps: &[WitnessStep], label: &str, is_numbered: bool) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
-            table {
+            table.all[!is_numbered] {
                 thead {
                     tr {
                         @if is_numbered { th.time scope="col" { "No." } }

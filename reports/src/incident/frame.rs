@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::label_rows::LabelRows;
 use super::layout::{Bar, BarKind, IncidentLane, IncidentLayout, LaneOwner, MARKS_MOST, MarkKind};
 use super::scale::IncidentScale;
 use super::texts::wrapped;
 use crate::chart::ChartError;
 use crate::chart::font::Type;
+use crate::chart::label_rows::LabelRows;
 
 /// How wide a picture is, and where its parts begin.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ use super::layout::{BarKind, IncidentLayout, IncidentMessage, LaneMark, LaneOwne
 use super::shapes::{arrowhead, cross, dashed, hatch, part, rectangle, symbol};
 use crate::chart::palette::{self, AXIS, FAINT_INK, GRID, HARM, INK, STALL};
 use crate::chart::pen::Pen;
-use crate::chart::{ChartError, Drawing, font};
+use crate::chart::{ChartError, Drawing, Hover, font};
 
 /// Where on its way a lost message ends.
 const LOST_AT: f64 = 0.38;
@@ -77,6 +77,10 @@ impl Drawing for IncidentChart<'_> {
 
     fn title(&self) -> String {
         format!("Timeline: {}", self.layout.title)
+    }
+
+    fn hovers(&self) -> Vec<Hover> {
+        self.hover_parts()
     }
 
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
@@ -231,19 +235,28 @@ impl IncidentChart<'_> {
         }
     }
 
+    /// Where a message begins, where it arrives, and where its answer does, as far as that is drawn.
+    pub(super) fn way(&self, it: &IncidentMessage) -> Option<Vec<(f64, f64)>> {
+        let client = self.place(LaneOwner::Client(it.client))?;
+        let key = self.place(it.key)?;
+        let (near, far) = (client.bars.0, key.bars.1);
+        let from = (self.places.scale.x(it.sent_ns), near);
+        let reached = (self.places.scale.x(it.done_ns).max(from.0), far);
+        let back = it.answered_ns.map(|at_ns| (self.places.scale.x(at_ns).max(reached.0), near));
+        Some([Some(from), Some(reached), back].into_iter().flatten().collect())
+    }
+
     fn message<DB: DrawingBackend>(
         &self,
         pen: &Pen<'_, DB>,
         it: &IncidentMessage,
     ) -> Result<(), ChartError> {
-        let client = self.place(LaneOwner::Client(it.client));
-        let Some((client, key)) = client.zip(self.place(it.key)) else { return Ok(()) };
-        let (near, far) = (client.bars.0, key.bars.1);
+        let Some(way) = self.way(it) else { return Ok(()) };
+        let (from, reached) = (way[0], way[1]);
+        let (near, far) = (from.1, reached.1);
         let ink = if it.harms { HARM } else { self.colour(it.client) };
         let width = if it.harms { 2.4 } else { 1.4 };
-        let from = (self.places.scale.x(it.sent_ns), near);
         let is_beyond = it.done_ns > self.layout.until_ns;
-        let reached = (self.places.scale.x(it.done_ns).max(from.0), far);
         match it.request {
             Delivery::Lost => {
                 let end = part(from, (reached.0.max(from.0 + 16.0), far), 1.0 - LOST_AT);
@@ -263,8 +276,7 @@ impl IncidentChart<'_> {
             pen.line(&[reached, end], ink, 1.0)?;
             return cross(pen, end, ink);
         }
-        let Some(answered_ns) = it.answered_ns else { return Ok(()) };
-        let back = (self.places.scale.x(answered_ns).max(reached.0), near);
+        let Some((answered_ns, &back)) = it.answered_ns.zip(way.get(2)) else { return Ok(()) };
         let is_beyond = answered_ns > self.layout.until_ns;
         let end = if is_beyond { part(reached, back, 0.8) } else { back };
         pen.line(&[reached, end], ink, 0.6)?;

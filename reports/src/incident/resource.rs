@@ -22,7 +22,9 @@ pub(super) fn marks(facts: &IncidentFacts<'_>, client: u32) -> Vec<LaneMark> {
             What::Updated(update) => {
                 let between = written_between(facts, event, update.read);
                 let text = match between {
-                    Some(other) => format!("writes {}: loses client {other}'s", update.written),
+                    Some(other) => {
+                        format!("writes {}: undoes client {other}'s write", update.written)
+                    }
                     None => format!("writes {}", update.written),
                 };
                 (text, between.is_some())

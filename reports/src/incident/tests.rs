@@ -58,7 +58,7 @@ fn a_pause_is_drawn_with_both_holds_their_overlap_and_who_deleted_the_key() {
     let said =
         |lane: &IncidentLane| lane.marks.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
     assert_eq!(said(one), ["reads 0", "writes 1"]);
-    assert_eq!(said(two), ["reads 0", "writes 1: loses client 1's"]);
+    assert_eq!(said(two), ["reads 0", "writes 1: undoes client 1's write"]);
     let harmful: Vec<&str> =
         layout.messages.iter().filter(|it| it.harms).map(|it| it.text.as_str()).collect();
     assert_eq!(harmful, ["DEL"]);

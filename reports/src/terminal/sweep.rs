@@ -175,6 +175,7 @@ mod tests {
             violations: 2,
             failing: BTreeMap::from([(17, vec!["mutual-exclusion".to_owned()])]),
             digest: Some(Digest([1, 2])),
+            ..Sweep::default()
         };
         let swept = Swept {
             headline: "pool: seeds 0..2000".to_owned(),

@@ -15,20 +15,23 @@ mod series;
 use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
-use ttl_model::tuning::{Protection, Tuning};
+use ttl_model::tuning::{Point, Protection, Tuning};
 
 use self::captions::{ASCENT, Callout, Captions, LEADING, RING, TextBox};
-use self::plot::{LEFT, Plot, PlotLine, RIGHT, TOP};
+use self::plot::{LEFT, Plot, PlotLine, PlotMark, RIGHT, TOP};
 use self::series::{FailureMode, RenewalRule};
+use super::table::{header, row};
 use crate::chart::layout::{BOTTOM, LINE_WIDTH, MARGIN, MARK_RADIUS, PlotArea, SCALE, SIZE};
 use crate::chart::palette::{AXIS, FAINT_INK, INK, MET, MET_INK, Marker, line};
 use crate::chart::pen::Pen;
-use crate::chart::{ChartError, Drawing};
+use crate::chart::{ChartError, Drawing, Hover};
 use crate::format::plain;
 use ttl_model::format::time;
 
 /// By so much a stroke is wider than another that lies on it.
 const WIDER: f64 = 3.0;
+/// How far around a mark one may point at it.
+const NEAR: f64 = 9.0;
 
 /// The chart of a tuning.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,25 @@ impl Drawing for Frontier<'_> {
         "What TTL to set: how often it goes wrong, and how long a crash blocks".to_owned()
     }
 
+    fn hovers(&self) -> Vec<Hover> {
+        let Some(plot) = Plot::of(self.0) else { return Vec::new() };
+        let marks = plot.lines.iter().flat_map(|it| &it.marks);
+        let hover = |mark: &PlotMark<'_>| {
+            let mut told: Vec<String> =
+                mark.says.iter().map(|it| said_of(self.0, it.point)).collect();
+            told.dedup();
+            let (x, y) = mark.at;
+            let corners = [
+                (x - NEAR, y - NEAR),
+                (x + NEAR, y - NEAR),
+                (x + NEAR, y + NEAR),
+                (x - NEAR, y + NEAR),
+            ];
+            Hover { points: corners.into(), is_line: false, text: told.join(". ") }
+        };
+        marks.map(hover).collect()
+    }
+
     fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
         pen.fill(WHITE)?;
         let lock = match self.0.keeping {
@@ -65,6 +87,19 @@ impl Drawing for Frontier<'_> {
         legend::paint(pen, self.0, &plot)?;
         write(pen, &captions)
     }
+}
+
+/// A setting and what it leads to, in a line.
+fn said_of(tuning: &Tuning, point: &Point) -> String {
+    let [ttl, every, wrong, overlap, takeover, ..] = row(point);
+    let renewed = match point.renew {
+        Some(_) => format!("renewed every {every}"),
+        None => "not renewed".to_owned(),
+    };
+    let [_, _, of_wrong, of_overlap, of_takeover, ..] = header(tuning.keeping, tuning.if_taken);
+    format!(
+        "TTL {ttl}, {renewed}. {of_wrong}: {wrong}. {of_overlap}: {overlap}. {of_takeover}: {takeover}"
+    )
 }
 
 fn scales<DB: DrawingBackend>(

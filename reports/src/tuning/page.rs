@@ -3,16 +3,16 @@
 //! Invariant: no script, and nothing is fetched; every text is escaped, the chart alone is set in as it
 //! is, for it was drawn here.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use ttl_model::tuning::{Confirmation, Protection, TargetStatus, Tuning};
 
 use super::confirmed;
 use super::table::{about, answer, belief, header, is_chosen, row};
 use crate::format::plain;
-use crate::html::document;
+use crate::html::{Picture, document};
 
 /// The page of a tuning, with its chart.
-pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
+pub fn page(tuning: &Tuning, chart: Option<&Picture>) -> String {
     let advice = &tuning.advice;
     let class = match advice.answer {
         TargetStatus::Met => "badge held",
@@ -35,7 +35,7 @@ pub fn page(tuning: &Tuning, chart: Option<&str>) -> String {
             @if let Some(chart) = chart {
                 section {
                     h2 { "The trade-off" }
-                    figure.scroll tabindex="0" aria-label="Frontier" { (PreEscaped(chart)) }
+                    (chart.figure("frontier"))
                 }
             }
             section {

@@ -42,6 +42,15 @@ fn adding_up_does_not_depend_on_the_order() {
     assert_eq!((pause.strikes, pause.in_hold), (4, 2));
     assert_eq!((pause.schedules, pause.schedules_in_hold), (3, 2));
     assert_eq!(sweep.met_hold, 2);
+    let kind = FailureKind { schedules: 3, seed: 2, strikes: 1, levels: 1, invariants: 1 };
+    assert_eq!(sweep.worst(9), [(STUCK, kind)], "the one with the fewest strikes, then the lowest");
+    assert_eq!(sweep.worst(0), []);
+    let struck = |schedules, stuck: Option<u64>| StruckSchedules {
+        schedules,
+        violated: stuck.map(|it| (STUCK.to_owned(), it)).into_iter().collect(),
+    };
+    let by = [("none".to_owned(), struck(1, None)), ("pause".to_owned(), struck(3, Some(3)))];
+    assert_eq!(sweep.struck_by, BTreeMap::from(by));
     let nobody = Silent { schedules: 4, seed: 1 };
     assert_eq!(sweep.vacuous[&Vacuous::NobodyHeld.what()], nobody, "the lowest seed");
     assert_eq!(sweep.level(Level::Progress), Outcome::Violated);

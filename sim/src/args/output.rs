@@ -35,6 +35,8 @@ pub(crate) enum OutputFormat {
     Junit,
     /// Markdown
     Markdown,
+    /// A page (matrix only)
+    Html,
 }
 
 /// Parses `--format`. A path is bytes and need not be UTF-8.
@@ -53,8 +55,9 @@ impl Output {
             }
             None => (bytes, None),
         };
-        let format = OutputFormat::from_str(&String::from_utf8_lossy(format), false)
-            .map_err(|_| "use human, json, junit or markdown, as in junit=report.xml")?;
+        let format = OutputFormat::from_str(&String::from_utf8_lossy(format), false).map_err(
+            |_| "use human, json, junit, markdown or (of a matrix) html, as in junit=report.xml",
+        )?;
         Ok(Self { format, file })
     }
 }

@@ -78,6 +78,17 @@ pub(crate) struct RunArgs {
     pub(crate) format: Vec<Output>,
 }
 
+/// Options of `report`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Directories of runs, such as picklock-out/bonus-pool/latest
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Directory for reports
+    #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
+    pub(crate) out: PathBuf,
+}
+
 /// Options of `matrix`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MatrixArgs {
@@ -110,7 +121,7 @@ pub(crate) struct MatrixArgs {
     /// Which part of the pairs.
     #[command(flatten)]
     pub(crate) shard: ShardArgs,
-    /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
+    /// Output format: human, json, junit, markdown or html; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
 }

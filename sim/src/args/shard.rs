@@ -36,7 +36,7 @@ pub(crate) struct MergeArgs {
     /// Directory for the report of a sweep
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
-    /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
+    /// Output format: human, json, junit, markdown or, of a matrix, html; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use harness::world::{Run, RunRequest, World as _};
 use reports::latency::Latencies;
-use reports::manifest::{self, Manifest};
 use scenarios::judge::judge;
 use scenarios::scenario::Scenario;
 
@@ -15,6 +14,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::terminal::Terminal;
 use super::super::{print, world};
+use super::stored::{manifest, read, unusable};
 use super::{failed, report};
 use virtual_world::WORLD;
 
@@ -29,10 +29,10 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
     }
     let recorded = read(run, "history.jsonl")?;
     let head = history::read(recorded.as_bytes())
-        .map_err(|error| edited(run, "history.jsonl", &error.to_string()))?
+        .map_err(|error| unusable(run, "history.jsonl", &error.to_string()))?
         .head;
     let scenario = Scenario::from_json(manifest.scenario_as_run.clone())
-        .map_err(|error| edited(run, "manifest.json", &error.to_string()))?;
+        .map_err(|error| unusable(run, "manifest.json", &error.to_string()))?;
     let same = (head.scenario.as_str(), head.lock.as_str(), head.seed)
         == (scenario.name.as_str(), scenario.lock.recipe.as_str(), manifest.seed);
     if !same {
@@ -40,7 +40,7 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
             "the manifest is of {} with {} and seed {}, and the history of {} with {} and seed {}",
             scenario.name, scenario.lock.recipe, manifest.seed, head.scenario, head.lock, head.seed
         );
-        return Err(edited(run, "manifest.json", &why));
+        return Err(unusable(run, "manifest.json", &why));
     }
     let scenario = Arc::new(scenario);
     let request = RunRequest::new(Arc::clone(&scenario), manifest.seed);
@@ -68,38 +68,6 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
         again.history.events.len()
     ))?;
     Ok(report::exit(&result, again.cut_short.as_ref()))
-}
-
-fn manifest(run: &Path) -> Result<Manifest, Failure> {
-    let text = read(run, "manifest.json")?;
-    let manifest: Manifest = serde_json::from_str(&text)
-        .map_err(|error| edited(run, "manifest.json", &error.to_string()))?;
-    if manifest.format != manifest::FORMAT {
-        let why = format!(
-            "its format is {:?}, and this picklock reads {:?}",
-            manifest.format,
-            manifest::FORMAT
-        );
-        return Err(edited(run, "manifest.json", &why));
-    }
-    Ok(manifest)
-}
-
-fn read(run: &Path, name: &str) -> Result<String, Failure> {
-    let path = run.join(name);
-    std::fs::read_to_string(&path).map_err(|error| {
-        Failure::usage_text(
-            format!("cannot read {}: {error}", path.display()),
-            "name the directory of a run, such as picklock-out/<scenario>/latest",
-        )
-    })
-}
-
-fn edited(run: &Path, name: &str, why: &str) -> Failure {
-    Failure::usage_text(
-        format!("{} cannot be replayed: {why}", run.join(name).display()),
-        "it is truncated, edited, or of another picklock; run the scenario again with its seed",
-    )
 }
 
 /// The first line, from 1, in which two texts differ.

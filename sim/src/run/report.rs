@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use harness::world::{CutShort, Run, RunRequest};
 use reports::directory::{Latest, RunDirectory, WriteError};
+use reports::html::ToldRun;
 use reports::invariant_table::InvariantTable;
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest, Platform};
@@ -28,7 +29,7 @@ use super::super::line::Line;
 use super::super::terminal::Terminal;
 use super::super::world;
 use super::super::{load, output, print};
-use super::now;
+use super::{now, stamp};
 
 /// A report under way: what was asked for, and the directory that waits for it.
 pub(super) struct Report<'a> {
@@ -49,8 +50,7 @@ impl<'a> Report<'a> {
     ) -> Result<Self, Failure> {
         let RunRequest { scenario, seed, .. } = request;
         let started = now();
-        let stamp: String = started.chars().filter(|c| !matches!(c, '-' | ':')).collect();
-        let directory = RunDirectory::create(&args.out, &scenario.name, &stamp, *seed)
+        let directory = RunDirectory::create(&args.out, &scenario.name, &stamp(&started), *seed)
             .map_err(|error| no_directory(&error))?;
         Ok(Self { args, world, scenario: Arc::clone(scenario), seed: *seed, started, directory })
     }
@@ -125,23 +125,32 @@ impl<'a> Report<'a> {
             print(&args.format, &result, None, terminal)?;
             return Err(Failure::unavailable(error));
         }
-        match directory.finish() {
-            Ok(Latest::Set(_)) => {}
-            Ok(Latest::Taken(place)) => {
-                let place = place.display();
-                print::note(&format!(
-                    "note: {place} is not a link of picklock's and was left alone"
-                ));
-            }
-            Err(error) => print::note(&format!("note: {error}")),
-        }
+        finish(directory);
         Ok((result, path))
+    }
+}
+
+/// A run that is told beside others: judged, and drawn.
+pub(crate) fn told(run: &Run, scenario: &Scenario, replay: String) -> ToldRun {
+    let result = judge(&run.history, run.circumstances(scenario, replay.clone(), Vec::new()));
+    ToldRun { picture: reports::write::incident(&run.history, &result), result, replay }
+}
+
+/// Has `latest` lead to what was written, or says why it does not.
+pub(super) fn finish(directory: RunDirectory) {
+    match directory.finish() {
+        Ok(Latest::Set(_)) => {}
+        Ok(Latest::Taken(place)) => {
+            let place = place.display();
+            print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
+        }
+        Err(error) => print::note(&format!("note: {error}")),
     }
 }
 
 /// A place that cannot be written is the user's to change; a disk that is full may be right
 /// tomorrow.
-fn no_directory(error: &WriteError) -> Failure {
+pub(super) fn no_directory(error: &WriteError) -> Failure {
     match error {
         WriteError::Create(_, source) if source.kind() == ErrorKind::StorageFull => {
             Failure::unavailable(error)
@@ -182,6 +191,7 @@ pub(crate) fn print_with(
         OutputFormat::Json => output::json_text(result),
         OutputFormat::Junit => junit(&InvariantTable::run(result)),
         OutputFormat::Markdown => Ok(InvariantTable::run(result).markdown()),
+        OutputFormat::Html => Err(output::no_page()),
     })
 }
 

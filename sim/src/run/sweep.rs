@@ -15,17 +15,17 @@ use std::time::Instant;
 use harness::partition::Partition;
 use harness::sweep;
 use harness::sweep::{BatchProgress, SweepPlan};
-use harness::world::World as _;
+use harness::world::World;
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
-use reports::html::{SweptPage, sweep_page};
+use reports::html::{SweptPage, ToldRun, sweep_page};
 use reports::invariant_table::InvariantTable;
 use reports::terminal::{self, Swept};
 use scenarios::matrix::expected;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 
-use super::super::args::{OutputFormat, RunArgs, Seeds, World};
+use super::super::args::{OutputFormat, RunArgs, Seeds, World as WorldName};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::run_batch;
@@ -36,7 +36,7 @@ use super::report::{self, Report};
 use super::{failed, request};
 use virtual_world::WORLD;
 
-/// So many failing seeds are kept.
+/// So many failing seeds are kept, and so many schedules are told.
 pub(crate) const KEEP: usize = 5;
 
 /// Runs many schedules, and reports the first that violated something, or else the first.
@@ -46,7 +46,7 @@ pub(super) fn main(
     seeds: &Seeds,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    if args.world != World::Virtual {
+    if args.world != WorldName::Virtual {
         return Err(Failure::usage_text(
             format!("--seeds {seeds} asks for many schedules, and only the virtual world has them"),
             "add --world virtual, or give one --seed",
@@ -110,18 +110,27 @@ fn tell(
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
     let Swept { headline, remarks, .. } = swept;
-    let page =
-        SweptPage { scenario: &scenario.name, headline, remarks, reported, again: &again(None) };
+    let mut world = world::simulated(args.lua);
+    let worst = worst(&mut world, scenario, sweep, one)?;
+    let page = SweptPage {
+        scenario: &scenario.name,
+        headline,
+        remarks,
+        reported,
+        worst: &worst,
+        again: &again(None),
+    };
     let page = sweep_page(&page, sweep, one);
     let written = report.directory().write("sweep.html", |out| out.write_all(page.as_bytes()));
     written.map_err(Failure::unavailable)?;
-    let run = world::simulated(args.lua).run(&request(scenario, reported)).map_err(failed)?;
+    let run = world.run(&request(scenario, reported)).map_err(failed)?;
     let (first, path) = report.of_seed(reported).files(run, terminal)?;
     let table = || InvariantTable::sweep(sweep, &first, headline, remarks, again);
     output::write(&args.format, |format| match format {
         OutputFormat::Json => output::json_text(sweep),
         OutputFormat::Junit => report::junit(&table()),
         OutputFormat::Markdown => Ok(table().markdown()),
+        OutputFormat::Html => Err(output::no_page()),
         OutputFormat::Human => {
             let summary = terminal::sweep(swept, sweep, one, report::style(terminal));
             let path = path.display();
@@ -130,6 +139,20 @@ fn tell(
             ))
         }
     })
+}
+
+/// The worst schedules once more, for their pictures.
+fn worst(
+    world: &mut impl World,
+    scenario: &Arc<Scenario>,
+    sweep: &Sweep,
+    replay: impl Fn(u64) -> String,
+) -> Result<Vec<ToldRun>, Failure> {
+    let told = sweep.worst(KEEP).into_iter().map(|(_, kind)| {
+        let run = world.run(&request(scenario, kind.seed)).map_err(failed)?;
+        Ok(report::told(&run, scenario, replay(kind.seed)))
+    });
+    told.collect()
 }
 
 /// What the sweep has found, and how.

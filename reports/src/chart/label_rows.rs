@@ -7,13 +7,13 @@ const GAP: f64 = 6.0;
 
 /// Rows of labels, the first nearest to what they name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LabelRows {
+pub(crate) struct LabelRows {
     rows: Vec<Vec<(f64, f64)>>,
 }
 
 impl LabelRows {
     /// A place for a label of this width beside this point: its row, and where it begins. Rows are added as needed.
-    pub(super) fn place(&mut self, x: f64, width: f64, (left, right): (f64, f64)) -> (usize, f64) {
+    pub(crate) fn place(&mut self, x: f64, width: f64, (left, right): (f64, f64)) -> (usize, f64) {
         let ahead = |begin: f64| begin.min(right - width).max(left);
         let begins = [ahead(x - width / 2.0), ahead(x - 4.0), ahead(x - width + 4.0)];
         for (number, row) in self.rows.iter_mut().enumerate() {
@@ -30,7 +30,7 @@ impl LabelRows {
     }
 
     /// How many rows there are.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.rows.len()
     }
 }

@@ -1,0 +1,86 @@
+//! One part of a matrix, for `picklock merge`, and all of them together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use harness::partition::Partition;
+use scenarios::matrix::{Matrix, Pair};
+use scenarios::scenario::Scenario;
+
+use super::super::args::{MatrixArgs, World};
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::shard::{PartFound, Question, ShardFile, refuse_changed};
+use super::super::terminal::Terminal;
+use super::super::{print, signal, world};
+use super::{Asked, MatricesFound, on_server, on_virtual_time, tell};
+
+/// Runs one part of the matrix, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of
+/// what was found.
+pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Result<Exit, Failure> {
+    world::refuse_several(&args.server)?;
+    let nothing = PartFound::Matrix { server: None, pairs: BTreeMap::new() };
+    let mut file = ShardFile::open(&args.shard, asked.question(args)?, nothing)?;
+    let partition = args.shard.partition.unwrap_or(Partition::WHOLE);
+    let named = (0..)
+        .zip(&asked.pairs)
+        .map(|(place, pair)| (place, format!("{} {}", pair.name, pair.lock.recipe), pair));
+    let mine: Vec<(u64, Arc<Scenario>)> = named
+        .filter(|(place, name, _)| partition.takes(*place, name.as_bytes()))
+        .map(|(place, _, pair)| (place, Arc::clone(pair)))
+        .collect();
+    let runtime = world::runtime()?;
+    let mut interrupted = false;
+    while !interrupted {
+        let done = file.pairs()?;
+        let left = mine.iter().filter(|(place, _)| !done.contains_key(place));
+        // The live worlds run many pairs at a time, and the last of them alone: so all are run together.
+        let bite = if args.world == World::Virtual { file.bite() } else { u64::MAX };
+        let bite: Vec<_> =
+            left.take(usize::try_from(bite).unwrap_or(usize::MAX)).cloned().collect();
+        if bite.is_empty() {
+            file.shard.complete = true;
+            break;
+        }
+        let pairs = bite.iter().map(|(_, pair)| Arc::clone(pair)).collect::<Vec<_>>();
+        let found = match args.world {
+            World::Virtual => runtime.block_on(on_virtual_time(args, pairs, terminal))?,
+            _ => runtime.block_on(async {
+                let signals = signal::watch().map_err(Failure::unavailable)?;
+                let asked = asked.of(pairs);
+                let found = on_server(args, &args.server, &asked, signals, terminal).await;
+                found.map(|(matrix, _)| matrix)
+            })?,
+        };
+        interrupted = found.interrupted;
+        file.keep_pairs(found, bite.iter().map(|(place, _)| *place))?;
+        file.bitten()?;
+    }
+    runtime.shutdown_background();
+    file.save()?;
+    print::results(&file.summary(&format!("{} of {} pairs", file.pairs()?.len(), mine.len())))?;
+    Ok(if file.shard.complete { Exit::Held } else { Exit::Interrupted })
+}
+
+/// What shards of a matrix have found together, as one run of the whole tells it.
+pub(in super::super) fn merged(
+    args: &MatrixArgs,
+    asked: &Question,
+    server: Option<String>,
+    mut pairs: BTreeMap<u64, Pair>,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let own = Asked::read(args)?;
+    refuse_changed(asked, &own.question(args)?)?;
+    let missing = |pair: &Scenario| Pair::not_run(pair, Some("its shard is missing".to_owned()));
+    let all = (0..).zip(&own.pairs);
+    let found: Vec<Pair> =
+        all.map(|(place, pair)| pairs.remove(&place).unwrap_or_else(|| missing(pair))).collect();
+    let matrix = Matrix::new(args.world.name(), server, found, false);
+    let found = match args.world {
+        World::Virtual => MatricesFound::told(args, &own, matrix)?,
+        // Of runs on a server, only their verdicts are kept.
+        _ => MatricesFound { matrices: vec![matrix], told: vec![BTreeMap::new()] },
+    };
+    tell(args, &own, found, terminal)
+}
