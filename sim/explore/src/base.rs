@@ -11,6 +11,7 @@ use history::What;
 use history::fault::Swarm;
 use picklock::env::Phase;
 use scenarios::distribution::Distribution;
+use scenarios::recipe::Servers;
 use scenarios::scenario::{
     LinkPart, NetworkPart, Overrides, RegisterPart, Scenario, ScenarioError, WorkloadPart,
 };
@@ -18,6 +19,7 @@ use scenarios::span::Span;
 
 use super::bounds::Size;
 use super::candidate::Candidate;
+use super::limits::{available_within, woken_within};
 
 /// What every schedule is run with: of all that is drawn only the tokens are left.
 pub(crate) const SEED: u64 = 1;
@@ -25,11 +27,8 @@ pub(crate) const SEED: u64 = 1;
 const SMALL: &str = include_str!("base.toml");
 /// How much longer a message of each client travels than one of the client before it: so it is certain who comes first.
 const LATENCY: Duration = Duration::from_millis(2);
-/// For so many TTLs nobody may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet
-/// lasts for three at most.
-const WOKEN_TTLS: u32 = 10;
-/// For so many TTLs a lock that is wanted may stay free: three faults of the longest kind, and what is done about each.
-const AVAILABLE_TTLS: u32 = 25;
+/// How far a replica is behind: further than a client that does not wait for it.
+const LAG: Duration = Duration::from_millis(10);
 
 /// A world without faults.
 #[derive(Clone, Debug)]
@@ -65,7 +64,10 @@ impl Base {
     /// [`BaseError`].
     pub fn of_lock(lock: &str, world: &mut impl World) -> Result<Self, BaseError> {
         let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
-        let scenario = Scenario::parse("small-world", "small-world.toml", SMALL, &overrides)?;
+        let mut scenario = Scenario::parse("small-world", "small-world.toml", SMALL, &overrides)?;
+        if scenario.about_lock().servers == Servers::Followed {
+            scenario.topology.lag = Some(Distribution::Constant(Span(LAG)));
+        }
         let long = Span(scenario.lock.ttl.0 * 3 / 2);
         let mut base = Self::without_faults(scenario.clone());
         base.change(|register| register.hold = long);
@@ -107,9 +109,6 @@ impl Base {
         // Whether a write comes late is no question to a lock that assumes that none does.
         scenario.stale_writes = false;
         scenario.lock.jitter = Span::default();
-        let ttl = scenario.lock.ttl.0;
-        scenario.woken_within = Some(Span(ttl * WOKEN_TTLS));
-        scenario.available_within = Some(Span(ttl * AVAILABLE_TTLS));
         Self { scenario }
     }
 
@@ -153,11 +152,14 @@ impl Base {
 
     /// This candidate as a scenario.
     pub fn scenario(&self, candidate: &Candidate) -> Scenario {
-        let Candidate { size: Size { clients, rounds }, faults } = candidate;
+        let Candidate { size: Size { clients, rounds }, drop, faults } = candidate;
         let mut scenario = Scenario { clients: *clients, ..self.scenario.clone() };
         scenario.faults.clone_from(faults);
+        scenario.woken_within = Some(woken_within(&scenario.lock, faults));
+        scenario.available_within = Some(available_within(&scenario.lock, faults));
         if let WorkloadPart::Register(register) = &mut scenario.workload {
             register.rounds = *rounds;
+            register.drop = *drop;
         }
         let latency = |client| Distribution::Constant(Span(LATENCY * client));
         let link = |client| LinkPart {

@@ -109,7 +109,7 @@ impl Counterexample {
 
     /// How much there is to carry.
     fn measure(&self) -> (usize, usize) {
-        (self.found.candidate.faults.len(), self.steps())
+        (self.found.candidate.count(), self.steps())
     }
 
     /// The same with its words, and as a text.

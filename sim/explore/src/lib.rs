@@ -7,6 +7,7 @@ mod candidate;
 mod confirm;
 mod counterexample;
 mod explain;
+mod limits;
 mod place;
 mod search;
 mod shrink;

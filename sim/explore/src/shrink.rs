@@ -58,8 +58,11 @@ fn violates(
 
 /// What is smaller by a step, the greatest step first.
 fn smaller(candidate: &Candidate) -> Vec<Candidate> {
-    let Candidate { size: Size { clients, rounds }, faults } = candidate;
+    let Candidate { size: Size { clients, rounds }, drop, faults } = candidate;
     let mut all = Vec::new();
+    if drop.is_some() {
+        all.push(Candidate { drop: None, ..candidate.clone() });
+    }
     let places = 0..faults.len();
     all.extend(places.clone().map(|nth| {
         let mut fewer = faults.clone();

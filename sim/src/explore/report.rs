@@ -286,7 +286,7 @@ fn example_report(example: &Counterexample) -> ExampleReport {
         level: found.violation.level.name(),
         clients: found.candidate.size.clients,
         rounds: found.candidate.size.rounds,
-        faults: found.candidate.faults.iter().map(|it| it.kind.name()).collect(),
+        faults: found.candidate.names(),
         steps: example.steps(),
     }
 }
