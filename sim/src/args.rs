@@ -9,6 +9,7 @@ mod explore;
 mod output;
 mod proxy;
 mod run;
+mod shrink;
 mod tune;
 
 use std::path::PathBuf;
@@ -17,12 +18,13 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use self::attack::AttackArgs;
 pub(crate) use self::check::{CheckArgs, Thresholds, without_threshold};
-pub(crate) use self::explore::{ConfirmArgs, ExploreArgs};
+pub(crate) use self::explore::{ConfirmArgs, ExploreArgs, RegressionArgs};
 pub(crate) use self::output::{
     Color, ListArgs, Output, OutputFormat, OutputOptions, ProgressMode, SchemaOf,
 };
 pub(crate) use self::proxy::ProxyArgs;
-pub(crate) use self::run::{MatrixArgs, RunArgs, Seeds, ServerArgs, World};
+pub(crate) use self::run::{MatrixArgs, RegressionDirectory, RunArgs, Seeds, ServerArgs, World};
+pub(crate) use self::shrink::ShrinkArgs;
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
 
 /// Can your Redis lock be picked?
@@ -90,6 +92,8 @@ pub(crate) enum CliCommand {
     Attack(Box<AttackArgs>),
     /// Find the smallest schedule that breaks a lock: every fault at every place, in small worlds
     Explore(Box<ExploreArgs>),
+    /// Make a run that violates something into the smallest scenario that violates the same
+    Shrink(Box<ShrinkArgs>),
     /// Run a counterexample on a real redis-server: does it show the same?
     Confirm(Box<ConfirmArgs>),
     /// Recommend a TTL and a renewal interval, with the cost of each

@@ -2,10 +2,12 @@
 
 mod args;
 mod attack;
+mod budget;
 mod check;
 mod confirm;
 mod dispatch;
 mod doctor;
+mod example;
 mod exit;
 mod explore;
 mod failure;
@@ -17,8 +19,10 @@ mod output;
 mod print;
 mod progress;
 mod proxy;
+mod regressions;
 mod run;
 mod show;
+mod shrink;
 mod signal;
 mod terminal;
 mod tune;

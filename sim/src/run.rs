@@ -5,23 +5,27 @@
 
 mod replay;
 pub(super) mod report;
+mod stored;
 mod sweep;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use harness::world::{RunError, RunRequest};
+use reports::directory::RunDirectory;
 use scenarios::scenario::Scenario;
 
 pub(super) use self::replay::main as replay;
 use self::report::Report;
+pub(super) use self::stored::StoredRun;
 use super::args::{RunArgs, World};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Opened};
-use super::{load, output, print};
+use super::{load, output, print, regressions};
 
 /// Why the live worlds have no searched forms.
 pub(super) const SEARCHED_LIVE: &str =
@@ -36,8 +40,10 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
         return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
     }
     world::refuse_lua(args.world, args.lua)?;
+    let (lock, asked) = (&scenario.lock.recipe, args.scenario.as_deref());
+    let kept = regressions::first(&args.regressions, lock, asked, terminal)?;
     if let Some(seeds) = &args.seeds {
-        return sweep::main(args, &scenario, seeds, terminal);
+        return sweep::main(args, &scenario, seeds, terminal).map(|exit| kept.and(exit));
     }
     let runtime = world::runtime()?;
     let entered = runtime.enter();
@@ -60,8 +66,14 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
             print::note(&format!("{error}: there is nothing to report"));
             Ok(Exit::Interrupted)
         }
-        run => report.write(run.map_err(failed)?, terminal),
+        run => report.write(run.map_err(failed)?, terminal).map(|exit| kept.and(exit)),
     }
+}
+
+/// A directory for what comes of a command, made now.
+pub(super) fn directory(out: &Path, name: &str, seed: u64) -> Result<RunDirectory, Failure> {
+    let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    RunDirectory::create(out, name, &stamp, seed).map_err(Failure::usage_error)
 }
 
 /// A run of which a report is made.

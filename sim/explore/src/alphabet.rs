@@ -13,6 +13,7 @@ use scenarios::scenario::{DropPart, Scenario, WorkloadPart};
 use scenarios::span::{Shift, Span};
 use scenarios::topology::Topology;
 
+use super::candidate::bare;
 use super::place::FaultPlace;
 
 /// Half of what a lock of the library allows clocks to run apart, in parts per million.
@@ -184,20 +185,7 @@ fn clock_steps(step: &Staged) -> [Staged; 2] {
 
 /// This kind of fault at this place, which strikes its client.
 fn fault(kind: Fault, place: &FaultPlace) -> Staged {
-    Staged {
-        kind,
-        on: Some(Whom::Client(place.client)),
-        at: place.at.clone(),
-        lasts: None,
-        until: None,
-        by: None,
-        ppm: None,
-        ways: None,
-        to: None,
-        loses_hold: false,
-        error: None,
-        comes_back: None,
-    }
+    bare(kind, Some(Whom::Client(place.client)), place.at.clone())
 }
 
 #[cfg(test)]

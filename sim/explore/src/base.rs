@@ -34,6 +34,8 @@ const LAG: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub struct Base {
     scenario: Scenario,
+    /// The latencies of its links, and what it asks of progress, are its own.
+    own: bool,
 }
 
 /// What a recipe does.
@@ -109,7 +111,19 @@ impl Base {
         // Whether a write comes late is no question to a lock that assumes that none does.
         scenario.stale_writes = false;
         scenario.lock.jitter = Span::default();
-        Self { scenario }
+        Self { scenario, own: false }
+    }
+
+    /// This scenario with what it asks of locks, and without what is drawn in it; its links have these latencies.
+    pub(crate) fn of_run(mut scenario: Scenario, network: NetworkPart) -> Self {
+        scenario.swarm = Swarm::default();
+        scenario.search = None;
+        scenario.unsearched = None;
+        scenario.variants.clear();
+        scenario.expect.clear();
+        scenario.lock.jitter = Span::default();
+        scenario.network = network;
+        Self { scenario, own: true }
     }
 
     /// Changes the workload, where there is a register.
@@ -155,21 +169,17 @@ impl Base {
         let Candidate { size: Size { clients, rounds }, drop, faults } = candidate;
         let mut scenario = Scenario { clients: *clients, ..self.scenario.clone() };
         scenario.faults.clone_from(faults);
-        scenario.woken_within = Some(woken_within(&scenario.lock, faults));
-        scenario.available_within = Some(available_within(&scenario.lock, faults));
         if let WorkloadPart::Register(register) = &mut scenario.workload {
             register.rounds = *rounds;
             register.drop = *drop;
         }
-        let latency = |client| Distribution::Constant(Span(LATENCY * client));
-        let link = |client| LinkPart {
-            client: Some(client),
-            clients: None,
-            server: None,
-            latency: latency(client),
-        };
-        scenario.network =
-            NetworkPart { latency: latency(1), link: (2..=*clients).map(link).collect() };
+        if self.own {
+            scenario.network.link.retain(|it| it.client.is_none_or(|it| it <= *clients));
+        } else {
+            scenario.woken_within = Some(woken_within(&scenario, candidate));
+            scenario.available_within = Some(available_within(&scenario, candidate));
+            scenario.network = one_behind_the_other(*clients);
+        }
         scenario
     }
 
@@ -177,4 +187,16 @@ impl Base {
     pub(crate) const fn whole(&self) -> &Scenario {
         &self.scenario
     }
+}
+
+/// A network in which each client is further away than the one before it.
+pub(crate) fn one_behind_the_other(clients: u32) -> NetworkPart {
+    let latency = |client| Distribution::Constant(Span(LATENCY * client));
+    let link = |client| LinkPart {
+        client: Some(client),
+        clients: None,
+        server: None,
+        latency: latency(client),
+    };
+    NetworkPart { latency: latency(1), link: (2..=clients).map(link).collect() }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use history::fault::Staged;
+use history::fault::{Fault, Staged, Trigger, Whom};
 use scenarios::scenario::DropPart;
 
 use super::bounds::Size;
@@ -53,6 +53,24 @@ impl Candidate {
     /// How much strikes.
     pub fn count(&self) -> usize {
         self.faults.len() + usize::from(self.drop.is_some())
+    }
+}
+
+/// A fault of this kind that says nothing more.
+pub(crate) fn bare(kind: Fault, on: Option<Whom>, at: Trigger) -> Staged {
+    Staged {
+        kind,
+        on,
+        at,
+        lasts: None,
+        until: None,
+        by: None,
+        ppm: None,
+        ways: None,
+        to: None,
+        loses_hold: false,
+        error: None,
+        comes_back: None,
     }
 }
 

@@ -5,8 +5,10 @@
 
 use history::fault::{By, Fault, Staged, Ways};
 use picklock::env::Phase;
-use scenarios::scenario::LockPart;
+use scenarios::scenario::{LockPart, Scenario};
 use scenarios::span::Span;
+
+use super::candidate::Candidate;
 
 /// For so many TTLs nobody may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet
 /// lasts for three at most.
@@ -15,19 +17,27 @@ const WOKEN_TTLS: u32 = 10;
 const AVAILABLE_TTLS: u32 = 25;
 
 /// How long a lock that is wanted may stay free.
-pub(crate) fn available_within(lock: &LockPart, faults: &[Staged]) -> Span {
-    match faults.iter().all(leaves_nothing) {
-        true => near(lock),
-        false => Span(lock.ttl.0 * AVAILABLE_TTLS),
-    }
+pub(crate) fn available_within(scenario: &Scenario, candidate: &Candidate) -> Span {
+    let is_near = match &candidate.faults[..] {
+        [alone] if candidate.drop.is_none() => {
+            leaves_nothing(alone) || alone_leaves_nothing(alone, scenario)
+        }
+        all => all.iter().all(leaves_nothing),
+    };
+    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * AVAILABLE_TTLS) }
 }
 
 /// How long a client may sleep beside a free lock.
-pub(crate) fn woken_within(lock: &LockPart, faults: &[Staged]) -> Span {
-    match faults.iter().all(|it| leaves_nothing(it) || is_until_released(it)) {
-        true => near(lock),
-        false => Span(lock.ttl.0 * WOKEN_TTLS),
-    }
+pub(crate) fn woken_within(scenario: &Scenario, candidate: &Candidate) -> Span {
+    let is_near = match &candidate.faults[..] {
+        [alone] if candidate.drop.is_none() => {
+            leaves_nothing(alone)
+                || alone_leaves_nothing(alone, scenario)
+                || alone.kind == Fault::Pause && is_until_released(alone)
+        }
+        all => all.iter().all(leaves_nothing),
+    };
+    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
 }
 
 /// Less than a TTL, and enough for a call that is given up, for its clean-up, and for who polls.
@@ -35,17 +45,27 @@ fn near(lock: &LockPart) -> Span {
     Span(lock.ttl.0 / 2 + lock.pause.0 * 2)
 }
 
-/// Whether a lock that cleans up has its key back long before the TTL is over.
+/// Whether a lock that cleans up has its key back long before the TTL is over, whatever else like it strikes.
 fn leaves_nothing(fault: &Staged) -> bool {
     match fault.kind {
         // Whoever sent something learns at once that it has no answer.
-        Fault::Reset => true,
-        // A request that comes when its client has given it up.
-        Fault::Delay => fault.ways == Some(Ways::There) && is_until_released(fault),
-        Fault::ScriptFlush | Fault::Drift => true,
+        Fault::Reset | Fault::ScriptFlush | Fault::Drift => true,
         Fault::ClockStep => !fault.is_of_server_clock(),
+        _ => false,
+    }
+}
+
+/// The same, where nothing else strikes. A clean-up dies with its client, and looks for no longer than a request may be late.
+fn alone_leaves_nothing(fault: &Staged, scenario: &Scenario) -> bool {
+    match fault.kind {
         // Who waits in line has nothing yet.
         Fault::Crash => fault.at.phase == Some(Phase::Wait),
+        // It comes when its client has given it up, and is still looking.
+        Fault::Delay => {
+            fault.ways == Some(Ways::There)
+                && is_until_released(fault)
+                && scenario.hold() < scenario.lock.ttl
+        }
         _ => false,
     }
 }
@@ -57,43 +77,48 @@ fn is_until_released(fault: &Staged) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use history::fault::{Trigger, Until};
-    use scenarios::scenario::{Overrides, Scenario};
+    use scenarios::scenario::Overrides;
 
+    use super::super::bounds::Size;
     use super::*;
 
-    fn staged(text: &str) -> Staged {
-        let text = format!("{}\n[[fault]]\n{text}\n", include_str!("base.toml"));
-        Scenario::parse("small", "small.toml", &text, &Overrides::default())
-            .unwrap()
-            .faults
-            .remove(0)
+    fn small(faults: &str) -> Scenario {
+        let text = format!("{}\n{faults}", include_str!("base.toml"));
+        Scenario::parse("small", "small.toml", &text, &Overrides::default()).unwrap()
+    }
+
+    /// Whether a free lock, and a client that sleeps, has less than a TTL where these strike.
+    fn is_near(faults: &[&str]) -> [bool; 2] {
+        let faults: String =
+            faults.iter().map(|it| format!("[[fault]]\non = \"client 1\"\n{it}\n")).collect();
+        let scenario = small(&faults);
+        let size = Size { clients: 2, rounds: 1 };
+        let candidate = Candidate { faults: scenario.faults.clone(), ..Candidate::calm(size) };
+        let ttl = scenario.lock.ttl;
+        [available_within(&scenario, &candidate) < ttl, woken_within(&scenario, &candidate) < ttl]
     }
 
     #[test]
     fn what_may_leave_a_key_for_its_ttl_gives_more_time() {
-        let text = include_str!("base.toml");
-        let lock =
-            Scenario::parse("small", "small.toml", text, &Overrides::default()).unwrap().lock;
-        let near = |faults: &[Staged]| {
-            [available_within(&lock, faults), woken_within(&lock, faults)]
-                .map(|it| it.0 < lock.ttl.0)
-        };
-        assert_eq!(near(&[]), [true, true]);
-        let at = "on = \"client 1\"\nat = { phase = \"wait\" }";
-        let until = "until = { phase = \"released\", by = \"another\" }";
-        for (fault, expected) in [
-            (format!("kind = \"crash\"\n{at}"), [true, true]),
-            (format!("kind = \"reset\"\nways = \"back\"\n{at}"), [true, true]),
-            (format!("kind = \"pause\"\n{at}\n{until}"), [false, true]),
-            (format!("kind = \"delay\"\nways = \"there\"\n{at}\n{until}"), [true, true]),
-            (format!("kind = \"pause\"\n{at}\nfor = \"50ms\""), [false, false]),
-            (format!("kind = \"lose-reply\"\n{at}"), [false, false]),
+        let reset = "kind = \"reset\"\nways = \"back\"\nat = { phase = \"wait\" }";
+        let dies = "kind = \"crash\"\nat = { phase = \"wait\" }";
+        let until = "at = { phase = \"wait\" }\nuntil = { phase = \"released\", by = \"another\" }";
+        let waits = format!("kind = \"pause\"\n{until}");
+        let late = format!("kind = \"delay\"\nways = \"there\"\n{until}");
+        for (faults, near) in [
+            (&[][..], [true, true]),
+            (&[reset], [true, true]),
+            (&[reset, reset], [true, true]),
+            (&[dies], [true, true]),
+            (&[&waits], [false, true]),
+            (&[&late], [true, true]),
+            (&["kind = \"crash\"\nat = { phase = \"hold\" }"], [false, false]),
+            (&["kind = \"lose-reply\"\nat = { phase = \"wait\" }"], [false, false]),
+            (&["kind = \"pause\"\nfor = \"50ms\"\nat = { phase = \"wait\" }"], [false, false]),
+            // A clean-up that is at work dies with its client.
+            (&[reset, dies], [false, false]),
         ] {
-            let fault = staged(&fault);
-            assert_eq!(near(&[fault.clone()]), expected, "{fault:?}");
-            let dies = Staged { kind: Fault::Crash, at: Trigger::default(), ..fault };
-            assert_eq!(near(&[Staged { until: None::<Until>, ..dies }]), [false, false]);
+            assert_eq!(is_near(faults), near, "{faults:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::world::{RunError, RunRequest, World};
-use history::fault::Staged;
+use history::fault::{Staged, Trigger};
 use scenarios::span::Span;
 
 use super::base::{Base, SEED};
@@ -93,16 +93,33 @@ fn smaller(candidate: &Candidate) -> Vec<Candidate> {
     all
 }
 
-/// The fault in fewer words, or in less time.
+/// The fault in fewer words, in less time, or sooner.
 fn simpler(fault: &Staged) -> Vec<Staged> {
-    match (fault.until, fault.lasts) {
+    let mut all = match (fault.until, fault.lasts) {
         // An event says more than a time, and is the same in every world.
         (Some(_), Some(_)) => vec![Staged { lasts: None, ..fault.clone() }],
-        (None, Some(Span(lasts))) => {
-            let shorter = ROUND_MS.map(Duration::from_millis).into_iter();
-            let shorter = shorter.take_while(|it| *it < lasts);
-            shorter.map(|it| Staged { lasts: Some(Span(it)), ..fault.clone() }).collect()
+        (None, Some(lasts)) => {
+            shorter(lasts).map(|it| Staged { lasts: Some(it), ..fault.clone() }).collect()
         }
         _ => Vec::new(),
-    }
+    };
+    all.extend(earlier(&fault.at).map(|at| Staged { at, ..fault.clone() }));
+    all
+}
+
+/// A place that is come to sooner.
+fn earlier(at: &Trigger) -> impl Iterator<Item = Trigger> {
+    let at_once = at.after.is_some().then(|| Trigger { after: None, ..at.clone() });
+    let after = at.after.into_iter().flat_map(shorter);
+    let after = after.map(|it| Trigger { after: Some(it), ..at.clone() });
+    let time = at.time.into_iter().flat_map(shorter);
+    let time = time.map(|it| Trigger { time: Some(it), ..at.clone() });
+    let nth = (1..at.nth.unwrap_or(1)).map(|nth| Some(nth).filter(|nth| *nth > 1));
+    let nth = nth.map(|nth| Trigger { nth, ..at.clone() });
+    at_once.into_iter().chain(after).chain(time).chain(nth).collect::<Vec<_>>().into_iter()
+}
+
+/// Shorter times that are easy to read, the shortest first.
+fn shorter(Span(span): Span) -> impl Iterator<Item = Span> {
+    ROUND_MS.into_iter().map(Duration::from_millis).take_while(move |it| *it < span).map(Span)
 }

@@ -65,6 +65,7 @@ fn roles(witness: &Witness, faults: &[Staged]) -> Vec<Role> {
 mod tests {
     use history::fault::{Fault, Trigger};
 
+    use super::super::candidate::bare;
     use super::*;
 
     fn finding(level: Level, clients: &[u32]) -> Finding {
@@ -73,20 +74,7 @@ mod tests {
     }
 
     fn crash(client: u32) -> Staged {
-        Staged {
-            kind: Fault::Crash,
-            on: Some(Whom::Client(client)),
-            at: Trigger::default(),
-            lasts: None,
-            until: None,
-            by: None,
-            ppm: None,
-            ways: None,
-            to: None,
-            loses_hold: false,
-            error: None,
-            comes_back: None,
-        }
+        bare(Fault::Crash, Some(Whom::Client(client)), Trigger::default())
     }
 
     fn one(clients: &[u32], faults: &[Staged]) -> Violation {
