@@ -57,8 +57,9 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
                 .word(&super::line::quoted(&args.run.to_string_lossy()));
             let line = format!("{}, of {}", line.text(), stored.manifest.replay);
             let simulated = &mut world::simulated(false);
-            // A text that says less than its scenario is no reason to lose what was found.
-            Counterexample::of(simulated, base, found.clone(), &line).ok()
+            // Where no text says the same, the schedule of choices is not lost.
+            let example = Counterexample::of(simulated, base, found.clone(), &line);
+            example.map_err(|why| print::note(&format!("not written as a scenario: {why}"))).ok()
         }
         None => None,
     };

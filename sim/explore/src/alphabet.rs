@@ -28,6 +28,8 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 /// How long faults last, by the TTL of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lengths {
+    /// Within the shortest hold.
+    pub(crate) brief: Duration,
     /// Within the TTL.
     pub(crate) short: Duration,
     /// Beyond it.
@@ -53,7 +55,7 @@ pub(crate) struct Alphabet {
 
 impl Lengths {
     pub(crate) fn of(ttl: Duration) -> Self {
-        Self { short: ttl / 4, beyond: ttl * 3 / 2, most: ttl * 3 }
+        Self { brief: ttl / 20, short: ttl / 4, beyond: ttl * 3 / 2, most: ttl * 3 }
     }
 }
 
@@ -69,7 +71,7 @@ impl Alphabet {
             }
             // The only one there is has acknowledged what the client relies on.
             (Topology::Replicated { replicas: 1 }, Servers::Followed) => {
-                Some((Fault::Failover, lengths.short))
+                Some((Fault::Failover, lengths.brief))
             }
             _ => None,
         };

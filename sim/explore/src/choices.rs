@@ -1,17 +1,19 @@
-//! Makes a schedule that was drawn smaller: clients and rounds away, what is staged away, and then its choices.
+//! Makes a schedule that was drawn smaller: clients and rounds away, what is drawn or staged away, and then its choices.
 //!
-//! Invariant: every step is run, and kept only where the same invariant is violated at the same level by as many clients in
-//! the same places of the witness. Whom a fault strikes counts from when it is staged: of what is drawn most strikes beside
-//! the point.
+//! Invariant: every step is run, and kept only where the same invariant is violated at the same level, by one client to
+//! another, or to itself, as before. Whom a fault strikes counts from when it is staged.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use harness::world::{ChoicePlan, Run, RunError, RunRequest, World};
-use history::fault::{Staged, Whom};
+use history::fault::{Chance, Staged, Strike, Whom};
 use scenarios::scenario::{Scenario, WorkloadPart};
+use scenarios::span::Span;
 
+use super::base::one_behind_the_other;
 use super::bounds::{Bounds, Size};
+use super::staging::least;
 use super::violation::Violation;
 
 /// In a smaller world what was drawn no longer fits, so it is drawn anew, from so many seeds beside its own.
@@ -51,7 +53,8 @@ impl DrawnSchedule {
         request: &RunRequest,
     ) -> Result<Option<Self>, RunError> {
         let run = world.run(request)?;
-        let same = Violation::all(&run.findings(), &[]).contains(&self.violation);
+        let same =
+            Violation::all(&run.findings(), &[]).iter().any(|it| it.is_like(&self.violation));
         let choices = benign_end(&run);
         world.recycle(run);
         Ok(same.then(|| Self {
@@ -73,6 +76,20 @@ pub fn fewer_choices(
     is_over: impl Fn() -> bool,
 ) -> Result<DrawnSchedule, RunError> {
     let mut smallest = in_a_smaller_world(world, schedule, &is_over)?;
+    for calm in CALMER {
+        let calmer = Arc::new(calm(&smallest.scenario));
+        if calmer == smallest.scenario {
+            continue;
+        }
+        let same = RunRequest { scenario: Arc::clone(&calmer), ..smallest.request() };
+        let found = match smallest.tried(world, &same)? {
+            None => drawn_anew(world, &smallest, &calmer, &is_over)?,
+            found => found,
+        };
+        if let Some(calmer) = found {
+            smallest = calmer;
+        }
+    }
     // From the end, so that the numbers of those before stay.
     for place in (0..smallest.scenario.faults.len()).rev() {
         let mut fewer = Scenario::clone(&smallest.scenario);
@@ -122,19 +139,67 @@ fn in_a_smaller_world(
             continue;
         }
         let Some(scenario) = smaller(whole, size) else { continue };
-        let scenario = Arc::new(scenario);
-        for seed in std::iter::once(schedule.seed).chain(1..=SEEDS) {
-            if is_over() {
-                return Ok(schedule.clone());
-            }
-            let request = RunRequest::new(Arc::clone(&scenario), seed);
-            let request = RunRequest { choices: ChoicePlan::Recorded, ..request };
-            if let Some(smaller) = schedule.tried(world, &request)? {
-                return Ok(smaller);
-            }
+        if let Some(smaller) = drawn_anew(world, schedule, &Arc::new(scenario), is_over)? {
+            return Ok(smaller);
         }
     }
     Ok(schedule.clone())
+}
+
+/// The same violation in this scenario, by the first of some seeds that shows it.
+fn drawn_anew(
+    world: &mut impl World,
+    schedule: &DrawnSchedule,
+    scenario: &Arc<Scenario>,
+    is_over: &impl Fn() -> bool,
+) -> Result<Option<DrawnSchedule>, RunError> {
+    for seed in std::iter::once(schedule.seed).chain(1..=SEEDS) {
+        if is_over() {
+            break;
+        }
+        let request = RunRequest::new(Arc::clone(scenario), seed);
+        let request = RunRequest { choices: ChoicePlan::Recorded, ..request };
+        if let Some(found) = schedule.tried(world, &request)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// What may be drawn no more, one after the other.
+const CALMER: [fn(&Scenario) -> Scenario; 17] = [
+    |whole| with(whole, |it| it.network = one_behind_the_other(it.clients)),
+    |whole| {
+        let everybody: Vec<u32> = (1..=whole.clients).collect();
+        with(whole, |it| it.network = least(whole, &everybody))
+    },
+    |whole| with(whole, |it| it.lock.jitter = Span::default()),
+    |whole| with(whole, |it| it.swarm.order = false),
+    |whole| with(whole, |it| it.swarm.pause = Strike::default()),
+    |whole| with(whole, |it| it.swarm.crash = Chance::default()),
+    |whole| with(whole, |it| it.swarm.delay = Strike::default()),
+    |whole| with(whole, |it| it.swarm.lose_request = Chance::default()),
+    |whole| with(whole, |it| it.swarm.lose_reply = Chance::default()),
+    |whole| with(whole, |it| it.swarm.reset = Chance::default()),
+    |whole| with(whole, |it| it.swarm.refuse = Chance::default()),
+    |whole| with(whole, |it| it.swarm.partitions = 0),
+    |whole| with(whole, |it| it.swarm.drift_ppm = 0),
+    |whole| {
+        with(whole, |it| (it.swarm.clock_step, it.swarm.client_clock_step) = Default::default())
+    },
+    |whole| with(whole, |it| it.swarm.script_flush = false),
+    |whole| with(whole, |it| it.swarm.server_stalls = 0),
+    |whole| {
+        with(whole, |it| {
+            (it.swarm.failovers, it.swarm.power_losses, it.swarm.server_crashes) = (0, 0, 0);
+        })
+    },
+];
+
+fn with(whole: &Scenario, change: impl FnOnce(&mut Scenario)) -> Scenario {
+    let mut changed = whole.clone();
+    change(&mut changed);
+    changed
 }
 
 /// The scenario with fewer clients and rounds; none where it speaks of a client that would be missing.

@@ -24,7 +24,9 @@ pub(crate) fn available_within(scenario: &Scenario, candidate: &Candidate) -> Sp
         }
         all => all.iter().all(leaves_nothing),
     };
-    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * AVAILABLE_TTLS) }
+    let LockPart { ttl, pause, .. } = &scenario.lock;
+    // Enough for a call that is given up, and for its clean-up.
+    if is_near { Span(ttl.0 / 2 + pause.0 * 2) } else { Span(ttl.0 * AVAILABLE_TTLS) }
 }
 
 /// How long a client may sleep beside a free lock.
@@ -37,12 +39,9 @@ pub(crate) fn woken_within(scenario: &Scenario, candidate: &Candidate) -> Span {
         }
         all => all.iter().all(leaves_nothing),
     };
-    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
-}
-
-/// Less than a TTL, and enough for a call that is given up, for its clean-up, and for who polls.
-fn near(lock: &LockPart) -> Span {
-    Span(lock.ttl.0 / 2 + lock.pause.0 * 2)
+    let LockPart { ttl, pause, .. } = &scenario.lock;
+    // Who is told, or polls, needs no clean-up.
+    if is_near { Span(ttl.0 / 4 + pause.0 * 2) } else { Span(ttl.0 * WOKEN_TTLS) }
 }
 
 /// Whether a lock that cleans up has its key back long before the TTL is over, whatever else like it strikes.
@@ -60,9 +59,10 @@ fn alone_leaves_nothing(fault: &Staged, scenario: &Scenario) -> bool {
     match fault.kind {
         // Who waits in line has nothing yet.
         Fault::Crash => fault.at.phase == Some(Phase::Wait),
-        // It comes when its client has given it up, and is still looking.
+        // The request for the lock comes when its client has given it up, and is still looking.
         Fault::Delay => {
             fault.ways == Some(Ways::There)
+                && fault.at.phase == Some(Phase::AcquireBeforeSend)
                 && is_until_released(fault)
                 && scenario.hold() < scenario.lock.ttl
         }
@@ -104,7 +104,8 @@ mod tests {
         let dies = "kind = \"crash\"\nat = { phase = \"wait\" }";
         let until = "at = { phase = \"wait\" }\nuntil = { phase = \"released\", by = \"another\" }";
         let waits = format!("kind = \"pause\"\n{until}");
-        let late = format!("kind = \"delay\"\nways = \"there\"\n{until}");
+        let late = format!("kind = \"delay\"\nways = \"there\"\n{until}")
+            .replace("wait", "acquire.before-send");
         for (faults, near) in [
             (&[][..], [true, true]),
             (&[reset], [true, true]),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::world::{RunError, RunRequest, World};
-use history::fault::{Staged, Trigger};
+use history::fault::{Staged, Trigger, Whom};
 use scenarios::span::Span;
 
 use super::base::{Base, SEED};
@@ -69,13 +69,10 @@ fn smaller(candidate: &Candidate) -> Vec<Candidate> {
         fewer.remove(nth);
         Candidate { faults: fewer, ..candidate.clone() }
     }));
-    let last =
-        |client: u32| faults.iter().any(|it| it.on == Some(history::fault::Whom::Client(client)));
-    if *clients > 2 && !last(*clients) {
-        all.push(Candidate {
-            size: Size { clients: clients - 1, rounds: *rounds },
-            ..candidate.clone()
-        });
+    let is_struck = |client: u32| faults.iter().any(|it| it.on == Some(Whom::Client(client)));
+    if *clients > 2 {
+        let idle = (1..=*clients).rev().filter(|client| !is_struck(*client));
+        all.extend(idle.map(|client| without(candidate, client)));
     }
     if *rounds > 1 {
         all.push(Candidate {
@@ -91,6 +88,20 @@ fn smaller(candidate: &Candidate) -> Vec<Candidate> {
         }));
     }
     all
+}
+
+/// The same without this client; those behind it have one number less.
+fn without(candidate: &Candidate, gone: u32) -> Candidate {
+    let mut fewer = candidate.clone();
+    fewer.size.clients -= 1;
+    for fault in &mut fewer.faults {
+        if let Some(Whom::Client(client)) = &mut fault.on
+            && *client > gone
+        {
+            *client -= 1;
+        }
+    }
+    fewer
 }
 
 /// The fault in fewer words, in less time, or sooner.

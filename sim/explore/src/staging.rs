@@ -1,7 +1,7 @@
 //! A schedule that was drawn as one in which everything is staged: each fault at the place at which it struck.
 //!
 //! Invariant: what comes of it is a schedule of [`Base`], in which nothing is drawn, and which violates the same: the same
-//! invariant at the same level, by clients in the same places of the witness. Where none of those tried does, there is none.
+//! invariant at the same level, by one client to another, or to itself, as before. Where none of those tried does, there is none.
 
 mod strikes;
 
@@ -80,9 +80,8 @@ fn violates(
     };
     let findings = run.findings();
     world.recycle(run);
-    let same = Violation::all(&findings, &[]).contains(&schedule.violation);
     let all = Violation::all(&findings, &candidate.faults);
-    Ok(all.into_iter().find(|it| same && it.is_of(&schedule.violation)))
+    Ok(all.into_iter().find(|it| it.is_like(&schedule.violation)))
 }
 
 /// The clients of the witness.
@@ -122,7 +121,7 @@ fn numbers(
 }
 
 /// The shortest latencies of the links of these clients, which become clients 1, 2 and so on.
-fn least(scenario: &Scenario, numbers: &[u32]) -> NetworkPart {
+pub(crate) fn least(scenario: &Scenario, numbers: &[u32]) -> NetworkPart {
     let servers = scenario.topology().servers() + u32::from(scenario.resource().is_some());
     let shortest = |client, server| {
         let ns = scenario.network.latency(client, server).sampler().at(0);
@@ -130,15 +129,17 @@ fn least(scenario: &Scenario, numbers: &[u32]) -> NetworkPart {
     };
     let mut network = NetworkPart { latency: shortest(0, 0), link: Vec::new() };
     for (client, number) in (1..).zip(numbers) {
-        for server in 0..servers {
-            let latency = shortest(*number, server);
-            if latency != network.latency {
-                let link =
-                    LinkPart { client: Some(client), clients: None, server: Some(server), latency };
-                network.link.push(link);
-            }
+        let of =
+            |server, latency| LinkPart { client: Some(client), clients: None, server, latency };
+        let nearest = shortest(*number, 0);
+        if (1..servers).all(|server| shortest(*number, server) == nearest) {
+            network.link.push(of(None, nearest));
+        } else {
+            let all = (0..servers).map(|server| of(Some(server), shortest(*number, server)));
+            network.link.extend(all);
         }
     }
+    network.link.retain(|it| it.latency != network.latency || it.server.is_some());
     network
 }
 

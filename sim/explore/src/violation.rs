@@ -42,6 +42,13 @@ impl Violation {
         all
     }
 
+    /// Whether it is of the same invariant, and whoever harms whom is another client in both, or the same one in both: of what
+    /// was drawn, a witness may name more clients, and faults strike beside the point.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let harm = |it: &Self| it.roles.iter().take(2).map(|role| role.nth).collect::<Vec<_>>();
+        self.is_of(other) && harm(self) == harm(other)
+    }
+
     /// Whether it is of the same invariant, whoever is concerned.
     pub fn is_of(&self, other: &Self) -> bool {
         (self.invariant, self.level) == (other.invariant, other.level)
@@ -88,6 +95,8 @@ mod tests {
         assert_ne!(one(&[1, 2], &[]), one(&[1, 1], &[]), "one client does it to itself");
         assert_ne!(one(&[1, 2], &[]), one(&[1, 2, 3], &[]));
         assert!(one(&[1, 2], &[]).is_of(&one(&[1, 1], &[crash(1)])), "it is the same invariant");
+        assert!(one(&[1, 2], &[]).is_like(&one(&[3, 1, 3, 4], &[crash(1)])));
+        assert!(!one(&[1, 2], &[]).is_like(&one(&[1, 1], &[])), "one client does it to itself");
     }
 
     #[test]
