@@ -121,8 +121,12 @@ within = "1s"
 #[test]
 fn a_run_that_holds_or_was_live_or_was_edited_is_not_shrunk() {
     let room = Room::new();
-    run(&room, "--scenario gc-pause --lock single --world virtual --seed 1 --quiet", 0);
-    let said = run(&room, "shrink picklock-out/gc-pause/latest", 4);
+    run(
+        &room,
+        "--scenario bonus-pool --lock single --world virtual --clients 2 --seed 1 --quiet",
+        0,
+    );
+    let said = run(&room, "shrink picklock-out/bonus-pool/latest", 4);
     assert!(said.stdout.starts_with("nothing to shrink: "), "{}", said.stdout);
     let said = run(&room, "shrink missing", 2);
     assert!(said.message().contains("name the directory of a run"), "{}", said.stderr);

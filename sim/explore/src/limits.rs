@@ -24,9 +24,7 @@ pub(crate) fn available_within(scenario: &Scenario, candidate: &Candidate) -> Sp
         }
         all => all.iter().all(leaves_nothing),
     };
-    let LockPart { ttl, pause, .. } = &scenario.lock;
-    // Enough for a call that is given up, and for its clean-up.
-    if is_near { Span(ttl.0 / 2 + pause.0 * 2) } else { Span(ttl.0 * AVAILABLE_TTLS) }
+    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * AVAILABLE_TTLS) }
 }
 
 /// How long a client may sleep beside a free lock.
@@ -39,9 +37,13 @@ pub(crate) fn woken_within(scenario: &Scenario, candidate: &Candidate) -> Span {
         }
         all => all.iter().all(leaves_nothing),
     };
-    let LockPart { ttl, pause, .. } = &scenario.lock;
-    // Who is told, or polls, needs no clean-up.
-    if is_near { Span(ttl.0 / 4 + pause.0 * 2) } else { Span(ttl.0 * WOKEN_TTLS) }
+    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
+}
+
+/// Enough for a call that is given up, for its clean-up, and for who polls: more than twice what a handover takes, of which a
+/// lock may promise less. A client that sleeps until the TTL of a short hold is over sleeps for longer.
+fn near(lock: &LockPart) -> Span {
+    Span(lock.ttl.0 / 2 + lock.pause.0 * 2)
 }
 
 /// Whether a lock that cleans up has its key back long before the TTL is over, whatever else like it strikes.
