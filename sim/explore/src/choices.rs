@@ -78,7 +78,7 @@ pub fn fewer_choices(
     let mut smallest = in_a_smaller_world(world, schedule, &is_over)?;
     for calm in CALMER {
         let calmer = Arc::new(calm(&smallest.scenario));
-        if calmer == smallest.scenario {
+        if calmer == smallest.scenario || is_over() {
             continue;
         }
         let same = RunRequest { scenario: Arc::clone(&calmer), ..smallest.request() };
@@ -92,6 +92,9 @@ pub fn fewer_choices(
     }
     // From the end, so that the numbers of those before stay.
     for place in (0..smallest.scenario.faults.len()).rev() {
+        if is_over() {
+            break;
+        }
         let mut fewer = Scenario::clone(&smallest.scenario);
         fewer.faults.remove(place);
         let request = RunRequest { scenario: Arc::new(fewer), ..smallest.request() };
