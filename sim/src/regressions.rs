@@ -17,10 +17,10 @@ use scenarios::scenario::{Overrides, Scenario};
 
 use super::args::RegressionDirectory;
 use super::exit::Exit;
-use super::failure::Failure;
+use super::failure::{Failure, failed as not_run};
 use super::load::source;
 use super::terminal::Terminal;
-use super::{print, run, world};
+use super::{print, world};
 
 /// Every file is run with this, as it was found.
 const SEED: u64 = 1;
@@ -58,7 +58,7 @@ pub(super) fn first(
             continue;
         }
         let mut simulated = world::simulated(false);
-        let (shows, _) = shown(&mut simulated, &scenario, SEED).map_err(run::failed)?;
+        let (shows, _) = shown(&mut simulated, &scenario, SEED).map_err(not_run)?;
         let levels = || Level::ALL.into_iter().zip(shows);
         let is = |level, outcome| scenario.expected(lock, level) == outcome;
         let broken = levels()

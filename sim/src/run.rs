@@ -22,6 +22,7 @@ pub(super) use self::stored::StoredRun;
 use super::args::{RunArgs, World};
 use super::exit::Exit;
 use super::failure::Failure;
+pub(super) use super::failure::failed;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Opened};
@@ -87,20 +88,6 @@ fn seed(args: &RunArgs) -> Result<u64, Failure> {
         Some(seed) => Ok(seed),
         // Short enough to be read out, and exact in every JSON reader.
         None => Ok(draw()? >> 32),
-    }
-}
-
-/// Why there was no run, as picklock ends then.
-pub(super) fn failed(error: RunError) -> Failure {
-    match error {
-        RunError::Build(_) => {
-            let help = "change the TTL with --ttl, or the recipe with --lock";
-            Failure::usage_text(error.to_string(), help)
-        }
-        RunError::Impossible { why, help } => Failure::usage_text(why, help),
-        RunError::Bug(why) => Failure::internal(why),
-        RunError::Unavailable(error) => Failure::unavailable(&*error),
-        RunError::NotOurs(_) | RunError::Interrupted => Failure::unavailable(error),
     }
 }
 

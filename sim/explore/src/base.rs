@@ -200,3 +200,26 @@ pub(crate) fn one_behind_the_other(clients: u32) -> NetworkPart {
     };
     NetworkPart { latency: latency(1), link: (2..=clients).map(link).collect() }
 }
+
+/// The shortest latencies of the links of these clients, which become clients 1, 2 and so on.
+pub(crate) fn least(scenario: &Scenario, numbers: &[u32]) -> NetworkPart {
+    let servers = scenario.topology().servers() + u32::from(scenario.resource().is_some());
+    let shortest = |client, server| {
+        let ns = scenario.network.latency(client, server).sampler().at(0);
+        Distribution::Constant(Span(Duration::from_nanos(ns)))
+    };
+    let mut network = NetworkPart { latency: shortest(0, 0), link: Vec::new() };
+    for (client, number) in (1..).zip(numbers) {
+        let of =
+            |server, latency| LinkPart { client: Some(client), clients: None, server, latency };
+        let nearest = shortest(*number, 0);
+        if (1..servers).all(|server| shortest(*number, server) == nearest) {
+            network.link.push(of(None, nearest));
+        } else {
+            let all = (0..servers).map(|server| of(Some(server), shortest(*number, server)));
+            network.link.extend(all);
+        }
+    }
+    network.link.retain(|it| it.latency != network.latency || it.server.is_some());
+    network
+}

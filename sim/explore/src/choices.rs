@@ -11,9 +11,8 @@ use history::fault::{Chance, Staged, Strike, Whom};
 use scenarios::scenario::{Scenario, WorkloadPart};
 use scenarios::span::Span;
 
-use super::base::one_behind_the_other;
+use super::base::{least, one_behind_the_other};
 use super::bounds::{Bounds, Size};
-use super::staging::least;
 use super::violation::Violation;
 
 /// In a smaller world what was drawn no longer fits, so it is drawn anew, from so many seeds beside its own.

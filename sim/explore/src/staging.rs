@@ -7,17 +7,14 @@ mod strikes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use harness::world::{RunError, RunRequest, World};
 use history::fault::{Staged, Whom};
 use history::verdict::{Finding, Verdict};
-use scenarios::distribution::Distribution;
-use scenarios::scenario::{LinkPart, NetworkPart, Scenario, WorkloadPart};
-use scenarios::span::Span;
+use scenarios::scenario::{Scenario, WorkloadPart};
 
 use self::strikes::{Readings, strikes};
-use super::base::{Base, SEED, one_behind_the_other};
+use super::base::{Base, SEED, least, one_behind_the_other};
 use super::bounds::Size;
 use super::candidate::Candidate;
 use super::choices::DrawnSchedule;
@@ -119,29 +116,6 @@ fn numbers(
         }
     }
     (kept.len() < all.len()).then(|| kept.into_iter().collect())
-}
-
-/// The shortest latencies of the links of these clients, which become clients 1, 2 and so on.
-pub(crate) fn least(scenario: &Scenario, numbers: &[u32]) -> NetworkPart {
-    let servers = scenario.topology().servers() + u32::from(scenario.resource().is_some());
-    let shortest = |client, server| {
-        let ns = scenario.network.latency(client, server).sampler().at(0);
-        Distribution::Constant(Span(Duration::from_nanos(ns)))
-    };
-    let mut network = NetworkPart { latency: shortest(0, 0), link: Vec::new() };
-    for (client, number) in (1..).zip(numbers) {
-        let of =
-            |server, latency| LinkPart { client: Some(client), clients: None, server, latency };
-        let nearest = shortest(*number, 0);
-        if (1..servers).all(|server| shortest(*number, server) == nearest) {
-            network.link.push(of(None, nearest));
-        } else {
-            let all = (0..servers).map(|server| of(Some(server), shortest(*number, server)));
-            network.link.extend(all);
-        }
-    }
-    network.link.retain(|it| it.latency != network.latency || it.server.is_some());
-    network
 }
 
 /// The fault, of the client by its new number.
