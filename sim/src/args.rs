@@ -11,6 +11,7 @@ mod proxy;
 mod run;
 mod serve;
 mod shard;
+mod shrink;
 mod tune;
 
 use std::path::PathBuf;
@@ -19,14 +20,17 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use self::attack::AttackArgs;
 pub(crate) use self::check::{CheckArgs, Thresholds, without_threshold};
-pub(crate) use self::explore::{ConfirmArgs, ExploreArgs};
+pub(crate) use self::explore::{ConfirmArgs, ExploreArgs, RegressionArgs};
 pub(crate) use self::output::{
     Color, ListArgs, Output, OutputFormat, OutputOptions, ProgressMode, SchemaOf,
 };
 pub(crate) use self::proxy::ProxyArgs;
-pub(crate) use self::run::{MatrixArgs, ReportArgs, RunArgs, Seeds, ServerArgs, World};
+pub(crate) use self::run::{
+    MatrixArgs, RegressionDirectory, ReportArgs, RunArgs, Seeds, ServerArgs, World,
+};
 pub(crate) use self::serve::ServeArgs;
 pub(crate) use self::shard::{MergeArgs, ShardArgs};
+pub(crate) use self::shrink::ShrinkArgs;
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
 
 /// Can your Redis lock be picked?
@@ -100,6 +104,8 @@ pub(crate) enum CliCommand {
     Attack(Box<AttackArgs>),
     /// Find the smallest schedule that breaks a lock: every fault at every place, in small worlds
     Explore(Box<ExploreArgs>),
+    /// Make a run that violates something into the smallest scenario that violates the same
+    Shrink(Box<ShrinkArgs>),
     /// Run a counterexample on a real redis-server: does it show the same?
     Confirm(Box<ConfirmArgs>),
     /// Recommend a TTL and a renewal interval, with the cost of each

@@ -41,7 +41,8 @@ pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Fail
         print::results(&text)?;
         return Ok(Exit::NothingRan);
     };
-    let (server, found) = on(chosen, &scenario, (invariant, level), terminal)?;
+    let says = !terminal.options.quiet;
+    let (server, found) = on(chosen, &scenario, (invariant, level), says)?;
     let why = found.why().map_or_else(String::new, |why| format!(": {why}"));
     print::results(&format!(
         "{}: {invariant} ({}) on {server}{why}\n",
@@ -51,11 +52,29 @@ pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Fail
     Ok(Exit::of_confirmation(&found, level))
 }
 
-/// Whether a server shows what was found; nothing where there is none.
-pub(super) fn again(
-    example: &Counterexample,
+/// Whether a server shows what was found, one after the other; nothing where there is none. Where one could not be tried,
+/// those before it are not lost.
+pub(super) fn each(
+    examples: &[Counterexample],
     server: &ServerArgs,
     terminal: &Terminal,
+) -> (Vec<(String, Reproduction)>, Option<Failure>) {
+    let mut all = Vec::new();
+    for example in examples {
+        let says = all.is_empty() && !terminal.options.quiet;
+        match again(example, server, says) {
+            Ok(Some(found)) => all.push(found),
+            Ok(None) => break,
+            Err(failure) => return (all, Some(failure)),
+        }
+    }
+    (all, None)
+}
+
+fn again(
+    example: &Counterexample,
+    server: &ServerArgs,
+    says: bool,
 ) -> Result<Option<(String, Reproduction)>, Failure> {
     if server.redis.is_none() && matches!(world::find(server), Err(DiscoverError::NotFound)) {
         print::note(
@@ -66,7 +85,7 @@ pub(super) fn again(
     let violation = &example.found.violation;
     let chosen = choose(World::Redis, server)?;
     let scenario = Arc::new(example.scenario.clone());
-    on(chosen, &scenario, (violation.invariant, violation.level), terminal).map(Some)
+    on(chosen, &scenario, (violation.invariant, violation.level), says).map(Some)
 }
 
 /// What is violated at the nearest level.
@@ -80,9 +99,9 @@ fn on(
     chosen: Chosen,
     scenario: &Arc<Scenario>,
     what: (&str, Level),
-    terminal: &Terminal,
+    says: bool,
 ) -> Result<(String, Reproduction), Failure> {
-    if !terminal.options.quiet {
+    if says {
         print::note(&chosen.why);
     }
     let runtime = runtime()?;

@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
     attack, check, confirm, doctor, explore, list, matrix, merge, print, proxy, run, serve, show,
-    tune, variables,
+    shrink, tune, variables,
 };
 
 /// Parses the command line, runs the command and returns the exit.
@@ -128,6 +128,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(CliCommand::Serve(args)) => return serve::main(args, terminal),
         Some(CliCommand::Attack(args)) => return attack::main(args, terminal),
         Some(CliCommand::Explore(args)) => return explore::main(args, terminal),
+        Some(CliCommand::Shrink(args)) => return shrink::main(args, terminal),
         Some(CliCommand::Confirm(args)) => return confirm::main(args, terminal),
         Some(CliCommand::Tune(args)) => return tune::main(args, terminal),
         Some(CliCommand::List(args)) => return list::main(args, terminal),

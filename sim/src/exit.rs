@@ -102,7 +102,7 @@ impl Exit {
         }
     }
 
-    const fn of_level(violated: Level) -> Self {
+    pub(crate) const fn of_level(violated: Level) -> Self {
         match violated {
             Level::Progress => Self::ProgressOnly,
             Level::Key | Level::Belief | Level::Effect => Self::Violated,

@@ -3,38 +3,29 @@
 //! Invariant: what is printed as a file is there, and shows in virtual time what is said of it. What was tried is said
 //! together with the bounds within which it was.
 
-#![expect(clippy::disallowed_methods, reason = "a budget is the user's time")]
+#![expect(clippy::disallowed_methods, reason = "how long a search took is said")]
 
 mod report;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use explore::{Base, BaseError, Bounds, Counterexample, Explored, SearchPlan, SearchStage, search};
 use harness::sweep::BatchProgress;
-use reports::directory::{Latest, RunDirectory};
-use reports::write::write_incident;
+use reports::directory::Latest;
 use scenarios::scenario::{Overrides, Scenario};
 
 use self::report::ExploreReport;
-use super::args::{ExploreArgs, Output, OutputFormat};
+use super::args::{ExploreArgs, OutputFormat};
+use super::example::ExampleReport;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::line::Line;
 use super::terminal::Terminal;
-use super::world::{self, runtime};
-use super::{confirm, load, output, print, run, signal};
+use super::{budget, confirm, load, output, print, regressions, run, world};
 
 /// Searches, makes what is found smaller, writes it, and has a redis-server confirm it.
 pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Failure> {
-    let is_other = |it: &Output| !matches!(it.format, OutputFormat::Human | OutputFormat::Json);
-    if args.format.iter().any(is_other) {
-        return Err(Failure::usage_text(
-            "explore has no JUnit or Markdown output",
-            "use human or json, as in --format json",
-        ));
-    }
+    output::refuse_tables("explore", &args.format)?;
     output::check(&args.format)?;
     world::refuse_several(&args.server)?;
     let base = base(args)?;
@@ -47,36 +38,30 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
             "omit --beyond: it is for recipes with a known flaw",
         ));
     }
-    let directory = directory(args, base.lock())?;
+    let directory = run::directory(&args.out.join("explore"), base.lock(), 1)?;
+    let kept = regressions::first(&args.regressions.directory, base.lock(), None, terminal)?;
     let began = Instant::now();
     let (explored, interrupted) = explored(args, &base, terminal)?;
     let took = began.elapsed();
     let examples = counterexamples(args, &base, &explored)?;
-    for it in &examples {
-        let written = directory.write(&file_name(it), |file| file.write_all(it.toml.as_bytes()));
-        written.map_err(Failure::unavailable)?;
-        write_incident(&directory, it.found.violation.invariant, &it.history, &it.result)
-            .map_err(Failure::unavailable)?;
+    let mut written = Vec::new();
+    for example in &examples {
+        let mut it = ExampleReport::write(example, &directory)?;
+        it.keep(&args.regressions, example)?;
+        written.push(it);
     }
-    let decided = examples.first().map(|nearest| {
-        explore::explain(&mut world::simulated(false), &base, &nearest.found).map_err(run::failed)
-    });
-    let decided = decided.transpose()?.unwrap_or_default();
-    let (confirmed, failure) = match examples.first() {
-        Some(nearest) if !args.no_confirm && !interrupted => {
-            match confirm::again(nearest, &args.server, terminal) {
-                Ok(confirmed) => (confirmed, None),
-                // What was found is not lost with the server that should have confirmed it.
-                Err(failure) => (None, Some(failure)),
-            }
-        }
-        _ => (None, None),
-    };
-    let report = ExploreReport::new(&base, bounds(args), &explored, &examples, took)
-        .interrupted(interrupted)
-        .at(directory.path())
-        .decided(decided)
-        .confirmed(confirmed);
+    if let (Some(nearest), Some(it)) = (examples.first(), written.first_mut()) {
+        it.decide(&base, nearest)?;
+    }
+    // What was found is not lost with the server that should have confirmed it.
+    let mut failure = None;
+    if !args.no_confirm && !interrupted {
+        let (confirmed, failed) = confirm::each(&examples, &args.server, terminal);
+        written.iter_mut().zip(confirmed).for_each(|(it, confirmed)| it.confirmed(confirmed));
+        failure = failed;
+    }
+    let report =
+        ExploreReport::new(&base, bounds(args), &explored, written, took).interrupted(interrupted);
     if !examples.is_empty()
         && let Ok(Latest::Taken(place)) = directory.finish()
     {
@@ -87,12 +72,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         OutputFormat::Json => output::json_text(&report),
         _ => Ok(report.text(&examples, terminal)),
     })?;
-    failure.map_or_else(|| Ok(Exit::of_explored(&explored, interrupted)), Err)
-}
-
-/// What a counterexample is called in its directory.
-fn file_name(example: &Counterexample) -> String {
-    format!("{}.toml", example.found.violation.invariant)
+    failure.map_or_else(|| Ok(kept.and(Exit::of_explored(&explored, interrupted))), Err)
 }
 
 /// The world without faults.
@@ -131,29 +111,15 @@ fn explored(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or(cores, usize::from);
     let plan = SearchPlan { bounds: bounds(args), threads, beyond: args.beyond };
-    let (base, budget, quiet) = (base.clone(), args.budget.0, terminal.options.quiet);
-    let runtime = runtime()?;
-    let outcome = runtime.block_on(async {
-        let signals = signal::watch().map_err(Failure::unavailable)?;
-        let batch = Arc::new(BatchProgress::default());
-        let (theirs, timed) = (Arc::clone(&batch), Arc::clone(&batch));
-        let seen = move |stage: &SearchStage| {
-            if !quiet {
-                print::note(&report::stage(stage));
-            }
-        };
-        let work = move || search(|| world::simulated(false), &base, &plan, &theirs, seen);
-        let work = tokio::task::spawn_blocking(work);
-        let timer = tokio::spawn(async move {
-            tokio::time::sleep(budget).await;
-            timed.stop.store(true, Ordering::Relaxed);
-        });
-        let ended = signal::finish(work, signals, &batch.stop).await;
-        timer.abort();
-        ended
-    });
-    runtime.shutdown_timeout(Duration::ZERO);
-    let (explored, interrupted) = outcome?;
+    let (base, quiet) = (base.clone(), terminal.options.quiet);
+    let seen = move |stage: &SearchStage| {
+        if !quiet {
+            print::note(&report::stage(stage));
+        }
+    };
+    let work =
+        move |batch: &BatchProgress| search(|| world::simulated(false), &base, &plan, batch, seen);
+    let (explored, interrupted) = budget::within(args.budget.0, work)?;
     Ok((explored.map_err(run::failed)?, interrupted))
 }
 
@@ -175,11 +141,4 @@ fn line(args: &ExploreArgs, base: &Base) -> String {
         None => line,
     };
     if args.beyond { line.word("--beyond") } else { line }.text()
-}
-
-/// Where what is found is written.
-fn directory(args: &ExploreArgs, lock: &str) -> Result<RunDirectory, Failure> {
-    let stamp: String = run::now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
-    let made = RunDirectory::create(&args.out.join("explore"), lock, &stamp, 1);
-    made.map_err(Failure::usage_error)
 }

@@ -4,6 +4,7 @@
 
 use std::error::Error;
 
+use harness::world::RunError;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, MietteDiagnostic};
 
 use super::exit::Exit;
@@ -71,6 +72,20 @@ impl Failure {
             Ok(()) => format!("picklock: {}", text.trim_start()),
             Err(_) => format!("picklock: {}\n", self.diagnostic),
         }
+    }
+}
+
+/// Why there was no run, as picklock ends then.
+pub(super) fn failed(error: RunError) -> Failure {
+    match error {
+        RunError::Build(_) => {
+            let help = "change the TTL with --ttl, or the recipe with --lock";
+            Failure::usage_text(error.to_string(), help)
+        }
+        RunError::Impossible { why, help } => Failure::usage_text(why, help),
+        RunError::Bug(why) => Failure::internal(why),
+        RunError::Unavailable(error) => Failure::unavailable(&*error),
+        RunError::NotOurs(_) | RunError::Interrupted => Failure::unavailable(error),
     }
 }
 

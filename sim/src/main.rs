@@ -2,10 +2,12 @@
 
 mod args;
 mod attack;
+mod budget;
 mod check;
 mod confirm;
 mod dispatch;
 mod doctor;
+mod example;
 mod exit;
 mod explore;
 mod failure;
@@ -18,10 +20,12 @@ mod output;
 mod print;
 mod progress;
 mod proxy;
+mod regressions;
 mod run;
 mod serve;
 mod shard;
 mod show;
+mod shrink;
 mod signal;
 mod terminal;
 mod tune;

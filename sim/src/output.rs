@@ -24,6 +24,18 @@ pub(super) fn no_page() -> Failure {
     )
 }
 
+/// Refuses tables of invariants, of a command that has none.
+pub(super) fn refuse_tables(command: &str, outputs: &[Output]) -> Result<(), Failure> {
+    let is_table = |it: &Output| !matches!(it.format, OutputFormat::Human | OutputFormat::Json);
+    if outputs.iter().any(is_table) {
+        return Err(Failure::usage_text(
+            format!("{command} has no JUnit or Markdown output"),
+            "use human or json, as in --format json",
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses what cannot be written, before anything runs.
 pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
     if outputs.iter().any(|it| it.format == OutputFormat::Html) {

@@ -6,25 +6,30 @@
 mod redraw;
 mod replay;
 pub(super) mod report;
+mod schedule;
 mod stored;
 pub(super) mod sweep;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use harness::world::{RunError, RunRequest};
+use reports::directory::RunDirectory;
 use scenarios::scenario::Scenario;
 
 pub(super) use self::redraw::main as redraw;
 pub(super) use self::replay::main as replay;
 use self::report::Report;
+pub(super) use self::schedule::StoredSchedule;
 use super::args::{RunArgs, World};
 use super::exit::Exit;
 use super::failure::Failure;
+pub(super) use super::failure::failed;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Opened};
-use super::{load, output, print};
+use super::{load, output, print, regressions};
 
 /// Why the live worlds have no searched forms.
 pub(super) const SEARCHED_LIVE: &str =
@@ -39,12 +44,19 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
         return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));
     }
     world::refuse_lua(args.world, args.lua)?;
-    if let Some(seeds) = &args.seeds {
-        return sweep::main(args, &scenario, seeds, terminal);
+    match (&args.seeds, &args.shard.shards) {
+        // A part of a sweep says only whether it was done.
+        (Some(seeds), Some(_)) => return sweep::main(args, &scenario, seeds, terminal),
+        (None, Some(_)) => {
+            let why = "--shards saves a sweep, and without --seeds there is only one schedule";
+            return Err(Failure::usage_text(why, "add --seeds A..B, or remove --shards"));
+        }
+        (_, None) => {}
     }
-    if args.shard.shards.is_some() {
-        let why = "--shards saves a sweep, and without --seeds there is only one schedule";
-        return Err(Failure::usage_text(why, "add --seeds A..B, or remove --shards"));
+    let (lock, asked) = (&scenario.lock.recipe, args.scenario.as_deref());
+    let kept = regressions::first(&args.regressions, lock, asked, terminal)?;
+    if let Some(seeds) = &args.seeds {
+        return sweep::main(args, &scenario, seeds, terminal).map(|exit| kept.and(exit));
     }
     let runtime = world::runtime()?;
     let entered = runtime.enter();
@@ -67,8 +79,14 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
             print::note(&format!("{error}: there is nothing to report"));
             Ok(Exit::Interrupted)
         }
-        run => report.write(run.map_err(failed)?, terminal),
+        run => report.write(run.map_err(failed)?, terminal).map(|exit| kept.and(exit)),
     }
+}
+
+/// A directory for what comes of a command, made now.
+pub(super) fn directory(out: &Path, name: &str, seed: u64) -> Result<RunDirectory, Failure> {
+    let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
+    RunDirectory::create(out, name, &stamp, seed).map_err(Failure::usage_error)
 }
 
 /// A run of which a report is made.
@@ -82,20 +100,6 @@ fn seed(args: &RunArgs) -> Result<u64, Failure> {
         Some(seed) => Ok(seed),
         // Short enough to be read out, and exact in every JSON reader.
         None => Ok(draw()? >> 32),
-    }
-}
-
-/// Why there was no run, as picklock ends then.
-pub(super) fn failed(error: RunError) -> Failure {
-    match error {
-        RunError::Build(_) => {
-            let help = "change the TTL with --ttl, or the recipe with --lock";
-            Failure::usage_text(error.to_string(), help)
-        }
-        RunError::Impossible { why, help } => Failure::usage_text(why, help),
-        RunError::Bug(why) => Failure::internal(why),
-        RunError::Unavailable(error) => Failure::unavailable(&*error),
-        RunError::NotOurs(_) | RunError::Interrupted => Failure::unavailable(error),
     }
 }
 

@@ -9,14 +9,18 @@ use std::time::Duration;
 use history::fault::{By, Fault, Staged, Until, Ways, Whom};
 use picklock::env::Phase;
 use scenarios::recipe::Servers;
-use scenarios::scenario::Scenario;
+use scenarios::scenario::{DropPart, Scenario, WorkloadPart};
 use scenarios::span::{Shift, Span};
 use scenarios::topology::Topology;
 
+use super::candidate::bare;
 use super::place::FaultPlace;
 
 /// Half of what a lock of the library allows clocks to run apart, in parts per million.
 const DRIFT_PPM: i32 = 5_000;
+
+/// So soon an acquisition is dropped: its request is on its way, or the answer to it.
+const GIVEN_UP: Duration = Duration::from_millis(3);
 
 /// How far clocks jump.
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -24,6 +28,8 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 /// How long faults last, by the TTL of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lengths {
+    /// Within the shortest hold.
+    pub(crate) brief: Duration,
     /// Within the TTL.
     pub(crate) short: Duration,
     /// Beyond it.
@@ -42,12 +48,14 @@ pub(crate) struct Alphabet {
     ends: Option<(Fault, Duration)>,
     /// Whether a replica can take over.
     is_replicated: bool,
+    /// Whether clients can drop what they are at.
+    drops: bool,
     beyond: bool,
 }
 
 impl Lengths {
     pub(crate) fn of(ttl: Duration) -> Self {
-        Self { short: ttl / 4, beyond: ttl * 3 / 2, most: ttl * 3 }
+        Self { brief: ttl / 20, short: ttl / 4, beyond: ttl * 3 / 2, most: ttl * 3 }
     }
 }
 
@@ -63,14 +71,26 @@ impl Alphabet {
             }
             // The only one there is has acknowledged what the client relies on.
             (Topology::Replicated { replicas: 1 }, Servers::Followed) => {
-                Some((Fault::Failover, lengths.short))
+                Some((Fault::Failover, lengths.brief))
             }
             _ => None,
         };
         let is_independent = matches!(topology, Topology::Independent { .. });
         let server = if is_independent { Whom::Server(0) } else { Whom::Primary };
         let is_replicated = matches!(topology, Topology::Replicated { .. });
-        Self { lengths, server, ends, is_replicated, beyond }
+        let drops = matches!(scenario.workload, WorkloadPart::Register(_));
+        Self { lengths, server, ends, is_replicated, drops, beyond }
+    }
+
+    /// What clients can drop half-way: every guard, or their first acquisition while its answer is on its way.
+    pub(crate) fn drops(&self) -> Vec<DropPart> {
+        if !self.drops {
+            return Vec::new();
+        }
+        let nothing = DropPart { every: 1, after: None, guard: false, release: false, ends: false };
+        let guards = DropPart { guard: true, ..nothing };
+        let acquisitions = DropPart { every: 2, after: Some(Span(GIVEN_UP)), ..nothing };
+        vec![guards, acquisitions]
     }
 
     /// Every fault that can strike at this place, behind those before.
@@ -88,6 +108,7 @@ impl Alphabet {
     fn of_client(&self, place: &FaultPlace) -> Vec<Staged> {
         let Lengths { short, .. } = self.lengths;
         let mut faults = self.lasting(&fault(Fault::Pause, place));
+        faults.push(self.until(Phase::Released, &fault(Fault::Pause, place)));
         faults.push(fault(Fault::Crash, place));
         faults.push(Staged { comes_back: Some(Span(short)), ..fault(Fault::Crash, place) });
         faults.extend(self.lasting(&fault(Fault::Partition, place)));
@@ -105,6 +126,9 @@ impl Alphabet {
         for ways in [Ways::There, Ways::Back] {
             let on = |kind| Staged { ways: Some(ways), ..fault(kind, place) };
             faults.extend(self.lasting(&on(Fault::Delay)));
+            if ways == Ways::There {
+                faults.push(self.until(Phase::Released, &on(Fault::Delay)));
+            }
             faults.push(on(Fault::Reset));
         }
         faults
@@ -143,11 +167,16 @@ impl Alphabet {
 
     /// The fault in each length that it can have.
     fn lasting(&self, fault: &Staged) -> Vec<Staged> {
-        let Lengths { short, beyond, most } = self.lengths;
-        let until = Until { phase: Phase::AcquireApplied, by: By::Another };
-        let until = Staged { until: Some(until), lasts: Some(Span(most)), ..fault.clone() };
+        let Lengths { short, beyond, .. } = self.lengths;
+        let until = self.until(Phase::AcquireApplied, fault);
         let lasts = [beyond, short].map(|span| Staged { lasts: Some(Span(span)), ..fault.clone() });
         [until].into_iter().chain(lasts).collect()
+    }
+
+    /// The fault until another has come to this phase.
+    fn until(&self, phase: Phase, fault: &Staged) -> Staged {
+        let until = Until { phase, by: By::Another };
+        Staged { until: Some(until), lasts: Some(Span(self.lengths.most)), ..fault.clone() }
     }
 }
 
@@ -158,20 +187,7 @@ fn clock_steps(step: &Staged) -> [Staged; 2] {
 
 /// This kind of fault at this place, which strikes its client.
 fn fault(kind: Fault, place: &FaultPlace) -> Staged {
-    Staged {
-        kind,
-        on: Some(Whom::Client(place.client)),
-        at: place.at.clone(),
-        lasts: None,
-        until: None,
-        by: None,
-        ppm: None,
-        ways: None,
-        to: None,
-        loses_hold: false,
-        error: None,
-        comes_back: None,
-    }
+    bare(kind, Some(Whom::Client(place.client)), place.at.clone())
 }
 
 #[cfg(test)]
@@ -221,11 +237,12 @@ mod tests {
         let all = alphabet("single", "", false).at(&place(true, false), &[]);
         for (kind, times) in [(Fault::Pause, 1), (Fault::Partition, 1), (Fault::Delay, 2)] {
             let of_kind: Vec<_> = all.iter().filter(|it| it.kind == kind).collect();
-            assert_eq!(of_kind.len(), 3 * times, "{kind:?}");
+            let released = usize::from(kind != Fault::Partition);
+            assert_eq!(of_kind.len(), 3 * times + released, "{kind:?}");
             let lasts = |it: &&&Staged| it.lasts.map(|it| it.0);
             let within = of_kind.iter().filter(|it| lasts(it) < Some(TTL)).count();
             let until = of_kind.iter().filter(|it| it.until.is_some()).count();
-            assert_eq!((within, until), (times, times), "{kind:?}");
+            assert_eq!((within, until), (times, times + released), "{kind:?}");
         }
     }
 

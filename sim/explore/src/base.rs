@@ -11,6 +11,7 @@ use history::What;
 use history::fault::Swarm;
 use picklock::env::Phase;
 use scenarios::distribution::Distribution;
+use scenarios::recipe::Servers;
 use scenarios::scenario::{
     LinkPart, NetworkPart, Overrides, RegisterPart, Scenario, ScenarioError, WorkloadPart,
 };
@@ -18,6 +19,7 @@ use scenarios::span::Span;
 
 use super::bounds::Size;
 use super::candidate::Candidate;
+use super::limits::{available_within, woken_within};
 
 /// What every schedule is run with: of all that is drawn only the tokens are left.
 pub(crate) const SEED: u64 = 1;
@@ -25,16 +27,15 @@ pub(crate) const SEED: u64 = 1;
 const SMALL: &str = include_str!("base.toml");
 /// How much longer a message of each client travels than one of the client before it: so it is certain who comes first.
 const LATENCY: Duration = Duration::from_millis(2);
-/// For so many TTLs nobody may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet
-/// lasts for three at most.
-const WOKEN_TTLS: u32 = 10;
-/// For so many TTLs a lock that is wanted may stay free: three faults of the longest kind, and what is done about each.
-const AVAILABLE_TTLS: u32 = 25;
+/// How far a replica is behind: further than a client that does not wait for it.
+const LAG: Duration = Duration::from_millis(10);
 
 /// A world without faults.
 #[derive(Clone, Debug)]
 pub struct Base {
     scenario: Scenario,
+    /// The latencies of its links, and what it asks of progress, are its own.
+    own: bool,
 }
 
 /// What a recipe does.
@@ -65,7 +66,10 @@ impl Base {
     /// [`BaseError`].
     pub fn of_lock(lock: &str, world: &mut impl World) -> Result<Self, BaseError> {
         let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
-        let scenario = Scenario::parse("small-world", "small-world.toml", SMALL, &overrides)?;
+        let mut scenario = Scenario::parse("small-world", "small-world.toml", SMALL, &overrides)?;
+        if scenario.about_lock().servers == Servers::Followed {
+            scenario.topology.lag = Some(Distribution::Constant(Span(LAG)));
+        }
         let long = Span(scenario.lock.ttl.0 * 3 / 2);
         let mut base = Self::without_faults(scenario.clone());
         base.change(|register| register.hold = long);
@@ -107,10 +111,19 @@ impl Base {
         // Whether a write comes late is no question to a lock that assumes that none does.
         scenario.stale_writes = false;
         scenario.lock.jitter = Span::default();
-        let ttl = scenario.lock.ttl.0;
-        scenario.woken_within = Some(Span(ttl * WOKEN_TTLS));
-        scenario.available_within = Some(Span(ttl * AVAILABLE_TTLS));
-        Self { scenario }
+        Self { scenario, own: false }
+    }
+
+    /// This scenario with what it asks of locks, and without what is drawn in it; its links have these latencies.
+    pub(crate) fn of_run(mut scenario: Scenario, network: NetworkPart) -> Self {
+        scenario.swarm = Swarm::default();
+        scenario.search = None;
+        scenario.unsearched = None;
+        scenario.variants.clear();
+        scenario.expect.clear();
+        scenario.lock.jitter = Span::default();
+        scenario.network = network;
+        Self { scenario, own: true }
     }
 
     /// Changes the workload, where there is a register.
@@ -153,21 +166,20 @@ impl Base {
 
     /// This candidate as a scenario.
     pub fn scenario(&self, candidate: &Candidate) -> Scenario {
-        let Candidate { size: Size { clients, rounds }, faults } = candidate;
+        let Candidate { size: Size { clients, rounds }, drop, faults } = candidate;
         let mut scenario = Scenario { clients: *clients, ..self.scenario.clone() };
         scenario.faults.clone_from(faults);
         if let WorkloadPart::Register(register) = &mut scenario.workload {
             register.rounds = *rounds;
+            register.drop = *drop;
         }
-        let latency = |client| Distribution::Constant(Span(LATENCY * client));
-        let link = |client| LinkPart {
-            client: Some(client),
-            clients: None,
-            server: None,
-            latency: latency(client),
-        };
-        scenario.network =
-            NetworkPart { latency: latency(1), link: (2..=*clients).map(link).collect() };
+        if self.own {
+            scenario.network.link.retain(|it| it.client.is_none_or(|it| it <= *clients));
+        } else {
+            scenario.woken_within = Some(woken_within(&scenario, candidate));
+            scenario.available_within = Some(available_within(&scenario, candidate));
+            scenario.network = one_behind_the_other(*clients);
+        }
         scenario
     }
 
@@ -175,4 +187,39 @@ impl Base {
     pub(crate) const fn whole(&self) -> &Scenario {
         &self.scenario
     }
+}
+
+/// A network in which each client is further away than the one before it.
+pub(crate) fn one_behind_the_other(clients: u32) -> NetworkPart {
+    let latency = |client| Distribution::Constant(Span(LATENCY * client));
+    let link = |client| LinkPart {
+        client: Some(client),
+        clients: None,
+        server: None,
+        latency: latency(client),
+    };
+    NetworkPart { latency: latency(1), link: (2..=clients).map(link).collect() }
+}
+
+/// The shortest latencies of the links of these clients, which become clients 1, 2 and so on.
+pub(crate) fn least(scenario: &Scenario, numbers: &[u32]) -> NetworkPart {
+    let servers = scenario.topology().servers() + u32::from(scenario.resource().is_some());
+    let shortest = |client, server| {
+        let ns = scenario.network.latency(client, server).sampler().at(0);
+        Distribution::Constant(Span(Duration::from_nanos(ns)))
+    };
+    let mut network = NetworkPart { latency: shortest(0, 0), link: Vec::new() };
+    for (client, number) in (1..).zip(numbers) {
+        let of =
+            |server, latency| LinkPart { client: Some(client), clients: None, server, latency };
+        let nearest = shortest(*number, 0);
+        if (1..servers).all(|server| shortest(*number, server) == nearest) {
+            network.link.push(of(None, nearest));
+        } else {
+            let all = (0..servers).map(|server| of(Some(server), shortest(*number, server)));
+            network.link.extend(all);
+        }
+    }
+    network.link.retain(|it| it.latency != network.latency || it.server.is_some());
+    network
 }

@@ -1,10 +1,11 @@
 //! A schedule that may break a lock: how large its world is, and what strikes in it.
 //!
-//! Invariant: faults stand in the order in which they strike.
+//! Invariant: faults stand in the order in which they strike. What clients drop half-way counts as the first of them.
 
 use std::fmt;
 
-use history::fault::Staged;
+use history::fault::{Fault, Staged, Trigger, Whom};
+use scenarios::scenario::DropPart;
 
 use super::bounds::Size;
 
@@ -13,6 +14,8 @@ use super::bounds::Size;
 pub struct Candidate {
     /// How large its world is.
     pub size: Size,
+    /// What its clients drop half-way, if anything.
+    pub drop: Option<DropPart>,
     /// What strikes.
     pub faults: Vec<Staged>,
 }
@@ -20,20 +23,60 @@ pub struct Candidate {
 impl Candidate {
     /// The world of this size in which nothing strikes.
     pub const fn calm(size: Size) -> Self {
-        Self { size, faults: Vec::new() }
+        Self { size, drop: None, faults: Vec::new() }
     }
 
     /// The same with one fault more.
     #[must_use]
     pub fn with(&self, fault: Staged) -> Self {
-        let faults = self.faults.iter().cloned().chain([fault]).collect();
-        Self { size: self.size, faults }
+        let mut more = self.clone();
+        more.faults.push(fault);
+        more
+    }
+
+    /// The same with only so many of its faults, the first ones; what is dropped is one of them.
+    #[must_use]
+    pub fn up_to(&self, many: usize) -> Self {
+        let drop = self.drop.filter(|_| many > 0);
+        let staged = many.saturating_sub(usize::from(self.drop.is_some()));
+        let faults = self.faults.iter().take(staged).cloned().collect();
+        Self { size: self.size, drop, faults }
+    }
+
+    /// What strikes, each in a word or two.
+    pub fn names(&self) -> Vec<&'static str> {
+        let dropped =
+            self.drop.map(|it| if it.guard { "dropped guards" } else { "dropped acquisitions" });
+        dropped.into_iter().chain(self.faults.iter().map(|it| it.kind.name())).collect()
+    }
+
+    /// How much strikes.
+    pub fn count(&self) -> usize {
+        self.faults.len() + usize::from(self.drop.is_some())
+    }
+}
+
+/// A fault of this kind that says nothing more.
+pub(crate) fn bare(kind: Fault, on: Option<Whom>, at: Trigger) -> Staged {
+    Staged {
+        kind,
+        on,
+        at,
+        lasts: None,
+        until: None,
+        by: None,
+        ppm: None,
+        ways: None,
+        to: None,
+        loses_hold: false,
+        error: None,
+        comes_back: None,
     }
 }
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let faults = self.faults.len();
+        let faults = self.count();
         write!(f, "{}, {faults} fault{}", self.size, if faults == 1 { "" } else { "s" })
     }
 }

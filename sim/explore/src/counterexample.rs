@@ -78,6 +78,8 @@ impl Counterexample {
         if found.violation.level != Level::Progress {
             // What is asked of progress is no part of this story.
             (scenario.available_within, scenario.woken_within) = (None, None);
+            scenario.commands_within = None;
+            scenario.limits.clear();
         }
         let run = world.run(&RunRequest::new(Arc::new(scenario.clone()), SEED))?;
         let circumstances = run.circumstances(&scenario, String::new(), Vec::new());
@@ -109,7 +111,7 @@ impl Counterexample {
 
     /// How much there is to carry.
     fn measure(&self) -> (usize, usize) {
-        (self.found.candidate.faults.len(), self.steps())
+        (self.found.candidate.count(), self.steps())
     }
 
     /// The same with its words, and as a text.

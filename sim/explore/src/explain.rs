@@ -12,7 +12,6 @@ use scenarios::scenario::Scenario;
 use scenarios::span::Span;
 
 use super::base::Base;
-use super::candidate::Candidate;
 use super::search::FoundSchedule;
 
 /// How many schedules a row is of.
@@ -27,11 +26,9 @@ pub fn explain(
     base: &Base,
     found: &FoundSchedule,
 ) -> Result<Vec<u64>, RunError> {
-    let Candidate { size, faults } = &found.candidate;
     let mut rows = Vec::new();
-    for many in 0..=faults.len() {
-        let candidate = Candidate { size: *size, faults: faults[..many].to_vec() };
-        let scenario = Arc::new(drawn(base.scenario(&candidate)));
+    for many in 0..=found.candidate.count() {
+        let scenario = Arc::new(drawn(base.scenario(&found.candidate.up_to(many))));
         let mut violated = 0;
         for seed in 1..=DRAWN {
             let run = world.run(&RunRequest::new(Arc::clone(&scenario), seed))?;

@@ -280,7 +280,11 @@ impl<W: World> Grower<'_, W> {
         let places = places(&run.history, parent.faults.len());
         self.world.recycle(run);
         let faults = places.iter().flat_map(|place| alphabet.at(place, &parent.faults));
-        Ok(faults.map(|fault| parent.with(fault)).collect())
+        let struck = faults.map(|fault| parent.with(fault));
+        // It is there from the beginning, so it comes before every fault.
+        let drops = if parent.count() == 0 { alphabet.drops() } else { Vec::new() };
+        let drops = drops.into_iter().map(|it| Candidate { drop: Some(it), ..parent.clone() });
+        Ok(struck.chain(drops).collect())
     }
 
     fn try_out(&mut self, candidate: Candidate, grown: &mut Grown) -> Result<(), RunError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use harness::world::{RunError, RunRequest, World};
-use history::fault::Staged;
+use history::fault::{Staged, Trigger, Whom};
 use scenarios::span::Span;
 
 use super::base::{Base, SEED};
@@ -58,21 +58,21 @@ fn violates(
 
 /// What is smaller by a step, the greatest step first.
 fn smaller(candidate: &Candidate) -> Vec<Candidate> {
-    let Candidate { size: Size { clients, rounds }, faults } = candidate;
+    let Candidate { size: Size { clients, rounds }, drop, faults } = candidate;
     let mut all = Vec::new();
+    if drop.is_some() {
+        all.push(Candidate { drop: None, ..candidate.clone() });
+    }
     let places = 0..faults.len();
     all.extend(places.clone().map(|nth| {
         let mut fewer = faults.clone();
         fewer.remove(nth);
         Candidate { faults: fewer, ..candidate.clone() }
     }));
-    let last =
-        |client: u32| faults.iter().any(|it| it.on == Some(history::fault::Whom::Client(client)));
-    if *clients > 2 && !last(*clients) {
-        all.push(Candidate {
-            size: Size { clients: clients - 1, rounds: *rounds },
-            ..candidate.clone()
-        });
+    let is_struck = |client: u32| faults.iter().any(|it| it.on == Some(Whom::Client(client)));
+    if *clients > 2 {
+        let idle = (1..=*clients).rev().filter(|client| !is_struck(*client));
+        all.extend(idle.map(|client| without(candidate, client)));
     }
     if *rounds > 1 {
         all.push(Candidate {
@@ -90,16 +90,47 @@ fn smaller(candidate: &Candidate) -> Vec<Candidate> {
     all
 }
 
-/// The fault in fewer words, or in less time.
+/// The same without this client; those behind it have one number less.
+fn without(candidate: &Candidate, gone: u32) -> Candidate {
+    let mut fewer = candidate.clone();
+    fewer.size.clients -= 1;
+    for fault in &mut fewer.faults {
+        if let Some(Whom::Client(client)) = &mut fault.on
+            && *client > gone
+        {
+            *client -= 1;
+        }
+    }
+    fewer
+}
+
+/// The fault in fewer words, in less time, or sooner.
 fn simpler(fault: &Staged) -> Vec<Staged> {
-    match (fault.until, fault.lasts) {
+    let mut all = match (fault.until, fault.lasts) {
         // An event says more than a time, and is the same in every world.
         (Some(_), Some(_)) => vec![Staged { lasts: None, ..fault.clone() }],
-        (None, Some(Span(lasts))) => {
-            let shorter = ROUND_MS.map(Duration::from_millis).into_iter();
-            let shorter = shorter.take_while(|it| *it < lasts);
-            shorter.map(|it| Staged { lasts: Some(Span(it)), ..fault.clone() }).collect()
+        (None, Some(lasts)) => {
+            shorter(lasts).map(|it| Staged { lasts: Some(it), ..fault.clone() }).collect()
         }
         _ => Vec::new(),
-    }
+    };
+    all.extend(earlier(&fault.at).map(|at| Staged { at, ..fault.clone() }));
+    all
+}
+
+/// A place that is come to sooner.
+fn earlier(at: &Trigger) -> impl Iterator<Item = Trigger> {
+    let at_once = at.after.is_some().then(|| Trigger { after: None, ..at.clone() });
+    let after = at.after.into_iter().flat_map(shorter);
+    let after = after.map(|it| Trigger { after: Some(it), ..at.clone() });
+    let time = at.time.into_iter().flat_map(shorter);
+    let time = time.map(|it| Trigger { time: Some(it), ..at.clone() });
+    let nth = (1..at.nth.unwrap_or(1)).map(|nth| Some(nth).filter(|nth| *nth > 1));
+    let nth = nth.map(|nth| Trigger { nth, ..at.clone() });
+    at_once.into_iter().chain(after).chain(time).chain(nth).collect::<Vec<_>>().into_iter()
+}
+
+/// Shorter times that are easy to read, the shortest first.
+fn shorter(Span(span): Span) -> impl Iterator<Item = Span> {
+    ROUND_MS.into_iter().map(Duration::from_millis).take_while(move |it| *it < span).map(Span)
 }

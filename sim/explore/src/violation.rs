@@ -42,6 +42,13 @@ impl Violation {
         all
     }
 
+    /// Whether it is of the same invariant, and whoever harms whom is another client in both, or the same one in both: of what
+    /// was drawn, a witness may name more clients, and faults strike beside the point.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let harm = |it: &Self| it.roles.iter().take(2).map(|role| role.nth).collect::<Vec<_>>();
+        self.is_of(other) && harm(self) == harm(other)
+    }
+
     /// Whether it is of the same invariant, whoever is concerned.
     pub fn is_of(&self, other: &Self) -> bool {
         (self.invariant, self.level) == (other.invariant, other.level)
@@ -65,6 +72,7 @@ fn roles(witness: &Witness, faults: &[Staged]) -> Vec<Role> {
 mod tests {
     use history::fault::{Fault, Trigger};
 
+    use super::super::candidate::bare;
     use super::*;
 
     fn finding(level: Level, clients: &[u32]) -> Finding {
@@ -73,20 +81,7 @@ mod tests {
     }
 
     fn crash(client: u32) -> Staged {
-        Staged {
-            kind: Fault::Crash,
-            on: Some(Whom::Client(client)),
-            at: Trigger::default(),
-            lasts: None,
-            until: None,
-            by: None,
-            ppm: None,
-            ways: None,
-            to: None,
-            loses_hold: false,
-            error: None,
-            comes_back: None,
-        }
+        bare(Fault::Crash, Some(Whom::Client(client)), Trigger::default())
     }
 
     fn one(clients: &[u32], faults: &[Staged]) -> Violation {
@@ -100,6 +95,8 @@ mod tests {
         assert_ne!(one(&[1, 2], &[]), one(&[1, 1], &[]), "one client does it to itself");
         assert_ne!(one(&[1, 2], &[]), one(&[1, 2, 3], &[]));
         assert!(one(&[1, 2], &[]).is_of(&one(&[1, 1], &[crash(1)])), "it is the same invariant");
+        assert!(one(&[1, 2], &[]).is_like(&one(&[3, 1, 3, 4], &[crash(1)])));
+        assert!(!one(&[1, 2], &[]).is_like(&one(&[1, 1], &[])), "one client does it to itself");
     }
 
     #[test]

@@ -50,12 +50,26 @@ pub struct RunRequest {
     pub reported: bool,
     /// How many clients have finished.
     pub done: Arc<AtomicU32>,
+    /// Where its choices come from, in a world whose time is its own.
+    pub choices: ChoicePlan,
+}
+
+/// Where the choices of a schedule come from. What clients draw for themselves follows from the seed in any case.
+#[derive(Clone, Debug, Default)]
+pub enum ChoicePlan {
+    /// From the seed.
+    #[default]
+    Drawn,
+    /// From the seed, and they are written down.
+    Recorded,
+    /// From this list, and beyond its end they are benign; they are written down.
+    Listed(Arc<[u32]>),
 }
 
 impl RunRequest {
     /// This scenario with this seed, of which only the verdict is wanted.
     pub fn new(scenario: Arc<Scenario>, seed: u64) -> Self {
-        Self { scenario, seed, reported: false, done: Arc::default() }
+        Self { scenario, seed, reported: false, done: Arc::default(), choices: ChoicePlan::Drawn }
     }
 }
 
@@ -66,6 +80,8 @@ pub struct Run {
     pub history: History,
     /// What the history does not say, of a world whose time is its own.
     pub facts: Facts,
+    /// What was chosen, where it was to be written down.
+    pub choices: Vec<u32>,
     /// Why it did not come to its end, if so.
     pub cut_short: Option<CutShort>,
     /// What shows that tasks waited or went on for ever, if they did: after the heal, only a lock can make them.

@@ -1,4 +1,4 @@
-//! Options of `explore` and `confirm`.
+//! Options of `explore` and `confirm`, and of what is kept of what is found.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::builder::BoolishValueParser;
 use scenarios::span::Span;
 
 use super::output::{Output, outputs};
-use super::run::ServerArgs;
+use super::run::{RegressionDirectory, ServerArgs};
 
 /// Options of `explore`.
 #[derive(Clone, Debug, Args)]
@@ -47,9 +47,23 @@ pub(crate) struct ExploreArgs {
     /// Directory for counterexamples
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
+    /// Whether to keep it.
+    #[command(flatten)]
+    pub(crate) regressions: RegressionArgs,
     /// Output format: human or json; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
+}
+
+/// What is kept of what is found.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RegressionArgs {
+    /// Keep what is found in --regressions, for later runs
+    #[arg(long, env = "PICKLOCK_KEEP", value_parser = BoolishValueParser::new())]
+    pub(crate) keep: bool,
+    /// Where counterexamples are kept. Those of the recipe are run first.
+    #[command(flatten)]
+    pub(crate) directory: RegressionDirectory,
 }
 
 /// Options of `confirm`.

@@ -73,6 +73,9 @@ pub(crate) struct RunArgs {
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
+    /// Where counterexamples are kept.
+    #[command(flatten)]
+    pub(crate) regressions: RegressionDirectory,
     /// Output format: human, json, junit or markdown; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
@@ -87,6 +90,19 @@ pub(crate) struct ReportArgs {
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
+}
+
+/// Where counterexamples are kept.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RegressionDirectory {
+    /// Directory of counterexamples that were kept; those of the recipe are run first
+    #[arg(
+        long = "regressions",
+        value_name = "DIR",
+        default_value = "picklock-regressions",
+        env = "PICKLOCK_REGRESSIONS"
+    )]
+    pub(crate) path: PathBuf,
 }
 
 /// Options of `matrix`.

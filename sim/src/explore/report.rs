@@ -2,23 +2,17 @@
 //!
 //! Invariant: a count of schedules stands beside the bounds within which they were tried.
 
-use std::path::Path;
 use std::time::Duration;
 
-use explore::{
-    Base, Bounds, Counterexample, DRAWN, Explored, Reproduction, SearchEnd, SearchStage,
-};
+use explore::{Base, Bounds, Counterexample, Explored, SearchEnd, SearchStage};
 use scenarios::format::count;
 use serde::Serialize;
 
-use super::super::line::Line;
+use super::super::example::ExampleReport;
 use super::super::run::report::style;
 use super::super::terminal::Terminal;
-use super::file_name;
 
 const SCHEMA: &str = "picklock/explore/1";
-/// What schedules are run with.
-const SEED: u64 = 1;
 const STOPPED: &str = "stopped";
 const INTERRUPTED: &str = "interrupted";
 
@@ -33,11 +27,6 @@ pub(super) struct ExploreReport {
     seconds: f64,
     stages: Vec<StageReport>,
     counterexamples: Vec<ExampleReport>,
-    /// In how many of as many schedules the nearest is violated: without a fault, with the first, and so on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    decided: Vec<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confirmation: Option<ConfirmationReport>,
 }
 
 #[derive(Debug, Serialize)]
@@ -59,31 +48,12 @@ struct StageReport {
     whole: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct ExampleReport {
-    file: String,
-    invariant: &'static str,
-    level: &'static str,
-    clients: u32,
-    rounds: u32,
-    faults: Vec<&'static str>,
-    steps: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct ConfirmationReport {
-    server: String,
-    outcome: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
-}
-
 impl ExploreReport {
     pub(super) fn new(
         base: &Base,
         bounds: Bounds,
         explored: &Explored,
-        examples: &[Counterexample],
+        counterexamples: Vec<ExampleReport>,
         took: Duration,
     ) -> Self {
         let Bounds { clients, rounds, faults } = bounds;
@@ -99,9 +69,7 @@ impl ExploreReport {
             schedules: explored.schedules(),
             seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
             stages: explored.stages.iter().map(stage_report).collect(),
-            counterexamples: examples.iter().map(example_report).collect(),
-            decided: Vec::new(),
-            confirmation: None,
+            counterexamples,
         }
     }
 
@@ -110,28 +78,6 @@ impl ExploreReport {
         if interrupted && self.ended == STOPPED {
             self.ended = INTERRUPTED;
         }
-        self
-    }
-
-    /// The same with the files where they are.
-    pub(super) fn at(mut self, directory: &Path) -> Self {
-        for it in &mut self.counterexamples {
-            it.file = directory.join(&it.file).to_string_lossy().into_owned();
-        }
-        self
-    }
-
-    pub(super) fn decided(mut self, decided: Vec<u64>) -> Self {
-        self.decided = decided;
-        self
-    }
-
-    pub(super) fn confirmed(mut self, confirmed: Option<(String, Reproduction)>) -> Self {
-        self.confirmation = confirmed.map(|(server, found)| ConfirmationReport {
-            server,
-            outcome: found.name(),
-            why: found.why().map(str::to_owned),
-        });
         self
     }
 
@@ -178,58 +124,21 @@ impl ExploreReport {
         for (nth, (it, example)) in self.counterexamples.iter().zip(examples).enumerate() {
             match example.invariant().filter(|_| nth == 0) {
                 Some(invariant) => text += &reports::terminal::story(invariant, style(terminal)),
-                None => {
-                    text +=
-                        &format!("also {} violated: {}, in {}\n", it.level, it.invariant, it.file)
-                }
+                None => text += &it.also(),
             }
         }
-        text += &self.explained();
+        let nearest = self.counterexamples.first();
+        text += &nearest.map(ExampleReport::explained).unwrap_or_default();
         text += &verdict;
-        if let Some(it) = &self.confirmation {
-            let why = it.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-            text += &format!("{} on {}{why}\n", it.outcome, it.server);
-        }
-        if let Some(it) = self.counterexamples.first() {
-            let replay = Line::new().option("--scenario", &it.file).option("--world", "virtual");
-            let replay = replay.option("--seed", &SEED.to_string());
-            let picture = Path::new(&it.file).with_extension("png");
-            text += &format!(
-                "scenario: {}\npicture: {}\nreplay: {}\n",
-                it.file,
-                picture.display(),
-                replay.text()
-            );
-        }
+        text += &nearest.map(|it| it.confirmation() + &it.places()).unwrap_or_default();
         text
-    }
-
-    /// By which fault the nearest is decided, where it takes any.
-    fn explained(&self) -> String {
-        let (Some(nearest), [calm, rest @ ..]) = (self.counterexamples.first(), &self.decided[..])
-        else {
-            return String::new();
-        };
-        if rest.is_empty() {
-            return format!(
-                "decided: in {calm} of {DRAWN} schedules with other latencies, and no fault\n"
-            );
-        }
-        let with = rest
-            .iter()
-            .zip(&nearest.faults)
-            .map(|(violated, fault)| format!(", {violated} with {fault}"));
-        format!(
-            "decided: with other latencies, {calm} of {DRAWN} schedules violate it without a fault{}\n",
-            with.collect::<String>()
-        )
     }
 }
 
 /// What the alphabet leaves out, for whoever reads that nothing was found.
 const NOT_TRIED: &str = "not tried: servers that forget and servers whose clocks jump, which a lock that expires assumes away; \
                          two faults at one moment; durations other than a quarter of the TTL, one and a half, and until \
-                         another has the lock\n";
+                         another has the lock or has released it\n";
 
 /// One stage, as a line.
 pub(super) fn stage(stage: &SearchStage) -> String {
@@ -275,18 +184,5 @@ fn stage_report(stage: &SearchStage) -> StageReport {
         undecided,
         vacuous,
         whole: is_whole,
-    }
-}
-
-fn example_report(example: &Counterexample) -> ExampleReport {
-    let found = &example.found;
-    ExampleReport {
-        file: file_name(example),
-        invariant: found.violation.invariant,
-        level: found.violation.level.name(),
-        clients: found.candidate.size.clients,
-        rounds: found.candidate.size.rounds,
-        faults: found.candidate.faults.iter().map(|it| it.kind.name()).collect(),
-        steps: example.steps(),
     }
 }

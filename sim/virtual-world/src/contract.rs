@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use harness::world::{CutShort, Run, RunError, RunRequest, World};
+use harness::world::{ChoicePlan, CutShort, Run, RunError, RunRequest, World};
 use history::verdict::{Witness, WitnessStep};
 use redis_model::options::VERSION;
 use scenarios::result::ServerFacts;
@@ -49,7 +49,13 @@ impl World for VirtualWorld {
 
     fn run(&mut self, request: &RunRequest) -> Result<Run, RunError> {
         let runner = self.runner(&request.scenario)?;
-        let schedule = runner.run(request.seed, Choices::seeded(request.seed));
+        let seeded = Choices::seeded(request.seed);
+        let choices = match &request.choices {
+            ChoicePlan::Drawn => seeded,
+            ChoicePlan::Recorded => seeded.recorded(),
+            ChoicePlan::Listed(list) => Choices::listed(list.to_vec()).recorded(),
+        };
+        let schedule = runner.run(request.seed, choices);
         let stuck = match &schedule.livelock {
             Some(livelock) => Some(goes_on(livelock)),
             None if schedule.stuck.is_empty() => None,
@@ -63,8 +69,17 @@ impl World for VirtualWorld {
             ..ServerFacts::default()
         };
         let history = runner.journal().take();
-        let facts = schedule.facts;
-        Ok(Run { history, facts, cut_short, stuck, server, is_private: true, ..Run::default() })
+        let (facts, choices) = (schedule.facts, schedule.taken);
+        Ok(Run {
+            history,
+            facts,
+            choices,
+            cut_short,
+            stuck,
+            server,
+            is_private: true,
+            ..Run::default()
+        })
     }
 
     fn recycle(&mut self, run: Run) {

@@ -149,6 +149,8 @@ struct KeyLife {
     until_ns: Option<u64>,
     /// The line that says that it was made.
     line: usize,
+    /// The line that says how long its maker has it live, where a command of its own does.
+    extended: Option<usize>,
 }
 
 /// The short story of these steps, which stand in order.
@@ -178,23 +180,24 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
             StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => {
                 let (acquisition, client) = (*acquisition, step.client);
                 let (until_ns, line) = (until(ttl_ns), lines.len());
-                let server = it.server;
-                let key = KeyLife { server, acquisition, client, ttl_ns, until_ns, line };
+                let (server, extended) = (it.server, None);
+                let key = KeyLife { server, acquisition, client, ttl_ns, until_ns, line, extended };
                 keys.insert(server, key);
             }
             StepKind::Has => {
                 kept.insert(*acquisition);
                 let mut own = keys.values().filter(|it| it.acquisition == *acquisition).peekable();
                 line.step.text += &own.peek().map_or(String::new(), |key| lives(key.ttl_ns));
-                // That it was made need not be said apart from this.
-                for key in own {
-                    let made = &mut lines[key.line];
-                    made.rank = if made.must { 0 } else { StepKind::Detail.rank(level) };
+                // That it was made, and for how long, need not be said apart from this.
+                for said in own.flat_map(|key| [Some(key.line), key.extended]).flatten() {
+                    let said = &mut lines[said];
+                    said.rank = if said.must { 0 } else { StepKind::Detail.rank(level) };
                 }
             }
             StepKind::Extended(ttl_ns) => {
                 if let Some(key) = keys.get_mut(&it.server) {
                     (key.ttl_ns, key.until_ns) = (Some(ttl_ns), until(Some(ttl_ns)));
+                    key.extended = (key.acquisition == *acquisition).then_some(lines.len());
                 }
             }
             StepKind::Deleted => {

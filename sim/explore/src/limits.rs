@@ -1,0 +1,127 @@
+//! How long a lock that is wanted may stay free, and a client sleep beside it, by what strikes.
+//!
+//! Invariant: what costs a lock of the library no TTL may cost no lock one. Where something strikes that may leave a key for
+//! its TTL, or cost a client its wake-up, the limits are wide enough for as many faults as are ever staged.
+
+use history::fault::{By, Fault, Staged, Ways};
+use picklock::env::Phase;
+use scenarios::scenario::{LockPart, Scenario};
+use scenarios::span::Span;
+
+use super::candidate::Candidate;
+
+/// For so many TTLs nobody may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet
+/// lasts for three at most.
+const WOKEN_TTLS: u32 = 10;
+/// For so many TTLs a lock that is wanted may stay free: three faults of the longest kind, and what is done about each.
+const AVAILABLE_TTLS: u32 = 25;
+
+/// How long a lock that is wanted may stay free.
+pub(crate) fn available_within(scenario: &Scenario, candidate: &Candidate) -> Span {
+    let is_near = match &candidate.faults[..] {
+        [alone] if candidate.drop.is_none() => {
+            leaves_nothing(alone) || alone_leaves_nothing(alone, scenario)
+        }
+        all => all.iter().all(leaves_nothing),
+    };
+    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * AVAILABLE_TTLS) }
+}
+
+/// How long a client may sleep beside a free lock.
+pub(crate) fn woken_within(scenario: &Scenario, candidate: &Candidate) -> Span {
+    let is_near = match &candidate.faults[..] {
+        [alone] if candidate.drop.is_none() => {
+            leaves_nothing(alone)
+                || alone_leaves_nothing(alone, scenario)
+                || alone.kind == Fault::Pause && is_until_released(alone)
+        }
+        all => all.iter().all(leaves_nothing),
+    };
+    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
+}
+
+/// Enough for a call that is given up, for its clean-up, and for who polls: more than twice what a handover takes, of which a
+/// lock may promise less. A client that sleeps until the TTL of a short hold is over sleeps for longer.
+fn near(lock: &LockPart) -> Span {
+    Span(lock.ttl.0 / 2 + lock.pause.0 * 2)
+}
+
+/// Whether a lock that cleans up has its key back long before the TTL is over, whatever else like it strikes.
+fn leaves_nothing(fault: &Staged) -> bool {
+    match fault.kind {
+        // Whoever sent something learns at once that it has no answer.
+        Fault::Reset | Fault::ScriptFlush | Fault::Drift => true,
+        Fault::ClockStep => !fault.is_of_server_clock(),
+        _ => false,
+    }
+}
+
+/// The same, where nothing else strikes. A clean-up dies with its client, and looks for no longer than a request may be late.
+fn alone_leaves_nothing(fault: &Staged, scenario: &Scenario) -> bool {
+    match fault.kind {
+        // Who waits in line has nothing yet.
+        Fault::Crash => fault.at.phase == Some(Phase::Wait),
+        // The request for the lock comes when its client has given it up, and is still looking.
+        Fault::Delay => {
+            fault.ways == Some(Ways::There)
+                && fault.at.phase == Some(Phase::AcquireBeforeSend)
+                && is_until_released(fault)
+                && scenario.hold() < scenario.lock.ttl
+        }
+        _ => false,
+    }
+}
+
+/// Whether it ends when another has released.
+fn is_until_released(fault: &Staged) -> bool {
+    fault.until.is_some_and(|it| it.phase == Phase::Released && it.by == By::Another)
+}
+
+#[cfg(test)]
+mod tests {
+    use scenarios::scenario::Overrides;
+
+    use super::super::bounds::Size;
+    use super::*;
+
+    fn small(faults: &str) -> Scenario {
+        let text = format!("{}\n{faults}", include_str!("base.toml"));
+        Scenario::parse("small", "small.toml", &text, &Overrides::default()).unwrap()
+    }
+
+    /// Whether a free lock, and a client that sleeps, has less than a TTL where these strike.
+    fn is_near(faults: &[&str]) -> [bool; 2] {
+        let faults: String =
+            faults.iter().map(|it| format!("[[fault]]\non = \"client 1\"\n{it}\n")).collect();
+        let scenario = small(&faults);
+        let size = Size { clients: 2, rounds: 1 };
+        let candidate = Candidate { faults: scenario.faults.clone(), ..Candidate::calm(size) };
+        let ttl = scenario.lock.ttl;
+        [available_within(&scenario, &candidate) < ttl, woken_within(&scenario, &candidate) < ttl]
+    }
+
+    #[test]
+    fn what_may_leave_a_key_for_its_ttl_gives_more_time() {
+        let reset = "kind = \"reset\"\nways = \"back\"\nat = { phase = \"wait\" }";
+        let dies = "kind = \"crash\"\nat = { phase = \"wait\" }";
+        let until = "at = { phase = \"wait\" }\nuntil = { phase = \"released\", by = \"another\" }";
+        let waits = format!("kind = \"pause\"\n{until}");
+        let late = format!("kind = \"delay\"\nways = \"there\"\n{until}")
+            .replace("wait", "acquire.before-send");
+        for (faults, near) in [
+            (&[][..], [true, true]),
+            (&[reset], [true, true]),
+            (&[reset, reset], [true, true]),
+            (&[dies], [true, true]),
+            (&[&waits], [false, true]),
+            (&[&late], [true, true]),
+            (&["kind = \"crash\"\nat = { phase = \"hold\" }"], [false, false]),
+            (&["kind = \"lose-reply\"\nat = { phase = \"wait\" }"], [false, false]),
+            (&["kind = \"pause\"\nfor = \"50ms\"\nat = { phase = \"wait\" }"], [false, false]),
+            // A clean-up that is at work dies with its client.
+            (&[reset, dies], [false, false]),
+        ] {
+            assert_eq!(is_near(faults), near, "{faults:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A schedule that was drawn as one in which everything is staged: each fault at the place at which it struck.
+//!
+//! Invariant: what comes of it is a schedule of [`Base`], in which nothing is drawn, and which violates the same: the same
+//! invariant at the same level, by one client to another, or to itself, as before. Where none of those tried does, there is none.
+
+mod strikes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use harness::world::{RunError, RunRequest, World};
+use history::fault::{Staged, Whom};
+use history::verdict::{Finding, Verdict};
+use scenarios::scenario::{Scenario, WorkloadPart};
+
+use self::strikes::{Readings, strikes};
+use super::base::{Base, SEED, least, one_behind_the_other};
+use super::bounds::Size;
+use super::candidate::Candidate;
+use super::choices::DrawnSchedule;
+use super::search::FoundSchedule;
+use super::violation::Violation;
+
+/// The schedule with everything staged, and the world in which it violates the same; none where it could not be staged.
+///
+/// # Errors
+/// [`RunError`] where a schedule cannot be run.
+pub fn staged(
+    world: &mut impl World,
+    schedule: &DrawnSchedule,
+) -> Result<Option<(Base, FoundSchedule)>, RunError> {
+    let run = world.run(&schedule.request())?;
+    let concerned = concerned(&run.findings(), &schedule.violation);
+    let scenario = &*schedule.scenario;
+    let struck = strikes(&run.history, scenario);
+    world.recycle(run);
+    // A client that stood still was answered late, too: without that it is said in fewer faults.
+    for late in [false, true] {
+        let those = struck.iter().filter(|it| late || !it.is_late);
+        let faults: Vec<Readings> = those.map(|it| it.readings.clone()).collect();
+        for is_compact in [true, false] {
+            let Some(numbers) = numbers(scenario, &concerned, &faults, is_compact) else {
+                continue;
+            };
+            let clients = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            for network in [least(scenario, &numbers), one_behind_the_other(clients)] {
+                let base = Base::of_run(scenario.clone(), network);
+                let size = Size { clients, rounds: scenario.workload.rounds() };
+                let drop = match &scenario.workload {
+                    WorkloadPart::Register(register) => register.drop,
+                    WorkloadPart::BonusPool(_) => None,
+                };
+                for faults in readings(&faults) {
+                    let faults = faults.into_iter().map(|it| renumbered(it, &numbers)).collect();
+                    let candidate = Candidate { size, drop, faults };
+                    if let Some(violation) = violates(world, &base, &candidate, schedule)? {
+                        return Ok(Some((base, FoundSchedule { candidate, violation })));
+                    }
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What the candidate violates of what the schedule does, with who is struck in it.
+fn violates(
+    world: &mut impl World,
+    base: &Base,
+    candidate: &Candidate,
+    schedule: &DrawnSchedule,
+) -> Result<Option<Violation>, RunError> {
+    let scenario = Arc::new(base.scenario(candidate));
+    let run = match world.run(&RunRequest::new(scenario, SEED)) {
+        // The lock cannot work with what is left of its scenario.
+        Err(RunError::Build(_) | RunError::Impossible { .. }) => return Ok(None),
+        run => run?,
+    };
+    let findings = run.findings();
+    world.recycle(run);
+    let all = Violation::all(&findings, &candidate.faults);
+    Ok(all.into_iter().find(|it| it.is_like(&schedule.violation)))
+}
+
+/// The clients of the witness.
+fn concerned(findings: &[Finding], violation: &Violation) -> BTreeSet<u32> {
+    let of =
+        findings.iter().filter(|it| (it.name, it.level) == (violation.invariant, violation.level));
+    let clients = of.flat_map(|it| match &it.verdict {
+        Verdict::Violated(witness) => witness.clients.clone(),
+        _ => Vec::new(),
+    });
+    clients.filter(|client| *client > 0).collect()
+}
+
+/// Which clients are kept, by their numbers as they were: all, or those that are concerned or struck, and two at least. None
+/// where leaving some out changes nothing.
+fn numbers(
+    scenario: &Scenario,
+    concerned: &BTreeSet<u32>,
+    faults: &[Readings],
+    is_compact: bool,
+) -> Option<Vec<u32>> {
+    let all: Vec<u32> = (1..=scenario.clients).collect();
+    if !is_compact {
+        return Some(all);
+    }
+    let struck = faults.iter().flatten().filter_map(|it| match it.on {
+        Some(Whom::Client(client)) => Some(client),
+        _ => None,
+    });
+    let mut kept: BTreeSet<u32> = concerned.iter().copied().chain(struck).collect();
+    for client in &all {
+        if kept.len() < 2 {
+            kept.insert(*client);
+        }
+    }
+    (kept.len() < all.len()).then(|| kept.into_iter().collect())
+}
+
+/// The fault, of the client by its new number.
+fn renumbered(mut fault: Staged, numbers: &[u32]) -> Staged {
+    if let Some(Whom::Client(client)) = fault.on {
+        let place = numbers.iter().position(|it| *it == client).unwrap_or(0);
+        fault.on = Some(Whom::Client(u32::try_from(place + 1).unwrap_or(u32::MAX)));
+    }
+    fault
+}
+
+/// Every fault as it is likeliest; and then with one of them read otherwise.
+fn readings(faults: &[Readings]) -> Vec<Vec<Staged>> {
+    let likeliest: Vec<Staged> = faults.iter().filter_map(|it| it.first().cloned()).collect();
+    let mut all = vec![likeliest.clone()];
+    for (place, readings) in faults.iter().enumerate() {
+        all.extend(readings.iter().skip(1).map(|other| {
+            let mut otherwise = likeliest.clone();
+            otherwise[place] = other.clone();
+            otherwise
+        }));
+    }
+    all
+}

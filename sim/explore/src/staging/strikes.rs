@@ -1,0 +1,237 @@
+//! What struck in a history, each as a scenario would stage it.
+//!
+//! Invariant: a fault stands at the last place that its client had come to, or at the command that it struck. What a history
+//! does not say of it (which way, ahead or back) is left open: there is a reading for each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use history::fault::{Fault, Staged, Trigger, Ways, Whom};
+use history::{Event, History, What};
+use scenarios::scenario::Scenario;
+use scenarios::span::{Shift, Span};
+
+use super::super::candidate::bare;
+
+/// A fault in each of the ways in which it may have struck; the likeliest first.
+pub(super) type Readings = Vec<Staged>;
+
+/// What struck.
+pub(super) struct StrikeFound {
+    /// When, in nanoseconds since the run began.
+    pub(super) at_ns: u64,
+    /// It is a message that took longer than it had to, and nothing more.
+    pub(super) is_late: bool,
+    /// How it may have struck.
+    pub(super) readings: Readings,
+}
+
+/// A place of a client in a history.
+#[derive(Clone)]
+struct PassedPlace {
+    at_ns: u64,
+    at: Trigger,
+    at_any: Trigger,
+}
+
+/// Reads a history.
+struct StrikeReader<'a> {
+    history: &'a History,
+    scenario: &'a Scenario,
+    found: Vec<StrikeFound>,
+}
+
+/// What struck, in the order in which it did.
+pub(super) fn strikes(history: &History, scenario: &Scenario) -> Vec<StrikeFound> {
+    let mut reader = StrikeReader { history, scenario, found: Vec::new() };
+    reader.look();
+    reader.found.sort_by_key(|it| it.at_ns);
+    reader.found
+}
+
+impl StrikeReader<'_> {
+    fn look(&mut self) {
+        let mut times = BTreeMap::<(u32, String), u32>::new();
+        let mut last = BTreeMap::<u32, PassedPlace>::new();
+        let mut sent = BTreeMap::<u32, (u32, u64, PassedPlace)>::new();
+        let mut staged: BTreeSet<u16> = BTreeSet::new();
+        for (place, event) in self.history.events.iter().enumerate() {
+            let Event { at_ns, client, op, what, .. } = *event;
+            match what {
+                What::Phase(_) | What::Command { .. } if client > 0 => {
+                    let passed = self.passed(&mut times, event);
+                    if let What::Command { node, .. } = what
+                        && !self.history.head.is_resource(node)
+                    {
+                        sent.insert(op, (client, at_ns, passed.clone()));
+                    }
+                    last.insert(client, passed);
+                }
+                What::Answered { .. } => {
+                    if let Some((client, sent_ns, passed)) = sent.remove(&op) {
+                        self.late(client, at_ns - sent_ns, passed);
+                    }
+                }
+                What::Fault { staged: Some(which), .. } => {
+                    // Each strikes once; what it says of itself is in the scenario.
+                    if staged.insert(which)
+                        && let Some(cue) = self.scenario.faults.get(usize::from(which))
+                    {
+                        self.add(at_ns, false, vec![named(cue, client)]);
+                    }
+                }
+                What::Fault { fault, for_ns, node, .. } => {
+                    let next = self.history.events[place..].iter().find(|it| {
+                        it.client == client
+                            && matches!(it.what, What::Command { .. } | What::Phase(_))
+                    });
+                    let is_next = next.is_some_and(|it| it.at_ns == at_ns);
+                    let pending = sent.values().filter(|it| it.0 == client).max_by_key(|it| it.1);
+                    let before = match client {
+                        0 => last.values().max_by_key(|it| it.at_ns),
+                        _ => last.get(&client),
+                    };
+                    let readings = match (fault.is_of_message(), pending) {
+                        (true, Some((_, sent_ns, passed))) => {
+                            self.of_message(fault, client, at_ns - sent_ns, passed, for_ns)
+                        }
+                        (true, None) => Vec::new(),
+                        (false, _) => {
+                            let mut times = times.clone();
+                            let at = match next.filter(|_| is_next && client > 0) {
+                                Some(next) => Some(self.passed(&mut times, next)),
+                                None => before.cloned(),
+                            };
+                            of_process(fault, client, node, at_ns, at.as_ref(), for_ns)
+                        }
+                    };
+                    self.add(at_ns, false, readings);
+                }
+                _ => {
+                    sent.remove(&op);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, at_ns: u64, is_late: bool, readings: Readings) {
+        if !readings.is_empty() {
+            self.found.push(StrikeFound { at_ns, is_late, readings });
+        }
+    }
+
+    /// What a scenario calls the place of this event.
+    fn passed(&self, times: &mut BTreeMap<(u32, String), u32>, event: &Event) -> PassedPlace {
+        let (name, phase) = match event.what {
+            What::Phase(phase) => (phase.name().to_owned(), Some(phase)),
+            What::Command { name, .. } => (self.history.text(name).to_owned(), None),
+            _ => unreachable!("only phases and commands are places"),
+        };
+        let mut nth = |client| {
+            let times = times.entry((client, name.clone())).or_default();
+            *times += 1;
+            Some(*times).filter(|times| *times > 1)
+        };
+        let (own, any) = (nth(event.client), nth(0));
+        let command = phase.is_none().then(|| name.clone());
+        let at = Trigger { phase, command, nth: own, ..Trigger::default() };
+        PassedPlace { at_ns: event.at_ns, at_any: Trigger { nth: any, ..at.clone() }, at }
+    }
+
+    /// The shortest time in which a client's command can be answered.
+    fn round_trip_ns(&self, client: u32) -> u64 {
+        self.scenario.network.latency(client, 0).sampler().at(0) * 2
+    }
+
+    /// A message that took longer than it had to: which way cannot be told.
+    fn late(&mut self, client: u32, took_ns: u64, passed: PassedPlace) {
+        let late_ns = took_ns.saturating_sub(self.round_trip_ns(client));
+        if late_ns == 0 {
+            return;
+        }
+        let lasts = Some(Span(Duration::from_nanos(late_ns)));
+        let on = Some(Whom::Client(client));
+        let of =
+            |ways| Staged { lasts, ways: Some(ways), ..bare(Fault::Delay, on, passed.at.clone()) };
+        self.add(passed.at_ns, true, vec![of(Ways::Back), of(Ways::There)]);
+    }
+
+    /// What struck a request, or the reply to it, so long after it was sent.
+    fn of_message(
+        &self,
+        fault: Fault,
+        client: u32,
+        since_ns: u64,
+        passed: &PassedPlace,
+        for_ns: u64,
+    ) -> Readings {
+        let bare = bare(fault, Some(Whom::Client(client)), passed.at.clone());
+        match fault {
+            Fault::Reset => {
+                let is_back = since_ns * 4 > self.round_trip_ns(client) * 3;
+                let ways =
+                    if is_back { [Ways::Back, Ways::There] } else { [Ways::There, Ways::Back] };
+                ways.map(|ways| Staged { ways: Some(ways), ..bare.clone() }).into()
+            }
+            Fault::Delay => {
+                let lasts = Some(Span(Duration::from_nanos(for_ns)));
+                let ways = [Ways::Back, Ways::There];
+                ways.map(|ways| Staged { ways: Some(ways), lasts, ..bare.clone() }).into()
+            }
+            // Which error a server answered with is not in a history.
+            Fault::Refuse => Vec::new(),
+            _ => vec![bare],
+        }
+    }
+}
+
+/// A fault that a scenario stages, on the client that it struck.
+fn named(cue: &Staged, client: u32) -> Staged {
+    let is_of_client =
+        client > 0 && !cue.kind.strikes().is_server() && cue.on.is_none_or(|it| !it.is_server());
+    let is_timed = cue.at.nth.is_some() || cue.at.chance.is_some();
+    match is_of_client && cue.on != Some(Whom::Client(client)) && !is_timed {
+        true => Staged { on: Some(Whom::Client(client)), ..cue.clone() },
+        false => cue.clone(),
+    }
+}
+
+/// What struck a client, or of client 0 a server, at this place or behind it.
+fn of_process(
+    fault: Fault,
+    client: u32,
+    node: Option<u16>,
+    at_ns: u64,
+    place: Option<&PassedPlace>,
+    for_ns: u64,
+) -> Readings {
+    let Some(place) = place else { return Vec::new() };
+    let after_ns = at_ns.saturating_sub(place.at_ns);
+    let after = (after_ns > 0).then(|| Span(Duration::from_nanos(after_ns)));
+    let (on, at) = match client {
+        0 => (node.map(|node| Whom::Server(node.into())), place.at_any.clone()),
+        client => (Some(Whom::Client(client)), place.at.clone()),
+    };
+    let bare = bare(fault, on, Trigger { after, ..at });
+    let span = Span(Duration::from_nanos(for_ns));
+    let lasts = (for_ns > 0).then_some(span);
+    match fault {
+        Fault::Pause | Fault::Stall | Fault::PowerLoss | Fault::ServerCrash => {
+            vec![Staged { lasts, ..bare }]
+        }
+        Fault::Failover => vec![Staged { lasts, on: Some(Whom::Primary), ..bare }],
+        Fault::ScriptFlush => vec![Staged { on: Some(Whom::Primary), ..bare }],
+        Fault::Crash => vec![Staged { comes_back: lasts, ..bare }],
+        Fault::Partition => {
+            let ways = [Ways::Both, Ways::There, Ways::Back];
+            ways.map(|ways| Staged { lasts, ways: Some(ways), ..bare.clone() }).into()
+        }
+        Fault::ClockStep => {
+            let by = i64::try_from(for_ns).unwrap_or(i64::MAX);
+            let on = if client == 0 { bare.on.or(Some(Whom::Server(0))) } else { bare.on };
+            [by, -by].map(|by| Staged { by: Some(Shift(by)), on, ..bare.clone() }).into()
+        }
+        // Whose clock drifts, and how fast, is not in a history.
+        _ => Vec::new(),
+    }
+}

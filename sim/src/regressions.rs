@@ -1,0 +1,191 @@
+//! Counterexamples that are kept: every later run of their recipe runs them first.
+//!
+//! Invariant: a file is only ever added here when the user asks for it, and never replaced. What a file shows is compared
+//! with what it says itself in its `[[expect]]`: so the same file shows an error until it is mended, and guards the mend
+//! from then on.
+
+use std::ffi::OsStr;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use explore::Counterexample;
+use harness::matrix::shown;
+use history::verdict::{Level, Outcome};
+use scenarios::scenario::{Overrides, Scenario};
+
+use super::args::RegressionDirectory;
+use super::exit::Exit;
+use super::failure::{Failure, failed as not_run};
+use super::load::source;
+use super::terminal::Terminal;
+use super::{print, world};
+
+/// Every file is run with this, as it was found.
+const SEED: u64 = 1;
+/// So many files of one name are kept beside each other.
+const NAMES: u32 = 99;
+
+/// What has come of the files of a recipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Regressions {
+    /// The nearest level at which a file violates what it expects to hold.
+    broken: Option<Level>,
+    /// Whether a file violates no more what it expects to be violated.
+    stale: bool,
+}
+
+/// Runs the files of this recipe, and says in a line what has come of them. `asked` is the user's own scenario, which is run
+/// anyway.
+pub(super) fn first(
+    kept: &RegressionDirectory,
+    lock: &str,
+    asked: Option<&OsStr>,
+    terminal: &Terminal,
+) -> Result<Regressions, Failure> {
+    let mut found = Regressions::default();
+    let [mut violate, mut hold] = [0, 0];
+    for path in files(&kept.path)? {
+        let is_asked = asked.is_some_and(|asked| {
+            fs::canonicalize(asked)
+                .is_ok_and(|it| fs::canonicalize(&path).is_ok_and(|path| path == it))
+        });
+        let read = source(path.as_os_str())?;
+        let scenario = Scenario::parse(&read.name, &read.file, &read.text, &Overrides::default());
+        let scenario = Arc::new(scenario.map_err(Failure::usage)?);
+        if scenario.lock.recipe != lock || is_asked {
+            continue;
+        }
+        let mut simulated = world::simulated(false);
+        let (shows, _) = shown(&mut simulated, &scenario, SEED).map_err(not_run)?;
+        let levels = || Level::ALL.into_iter().zip(shows);
+        let is = |level, outcome| scenario.expected(lock, level) == outcome;
+        let broken = levels()
+            .find(|(level, shown)| *shown == Outcome::Violated && is(*level, Outcome::Held));
+        let stale = levels()
+            .find(|(level, shown)| *shown != Outcome::Violated && is(*level, Outcome::Violated));
+        match (broken, stale) {
+            (Some((level, _)), _) => {
+                let nearest = found.broken.map_or(level, |it| it.min(level));
+                found.broken = Some(nearest);
+                print::note(&format!(
+                    "regression: {} is violated again in {}",
+                    level.name(),
+                    path.display()
+                ));
+            }
+            (None, Some((level, shown))) => {
+                found.stale = true;
+                print::note(&format!(
+                    "stale: {} expects {} to be violated, and it is {}: if {lock} was mended, expect it to be held, \
+                     and the file guards the mend; else remove the file",
+                    path.display(),
+                    level.name(),
+                    shown.name()
+                ));
+            }
+            (None, None) if shows.contains(&Outcome::Violated) => violate += 1,
+            (None, None) => hold += 1,
+        }
+    }
+    let says = |count: u32, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let lines = [says(violate, "still violated"), says(hold, "still held")];
+    let lines: Vec<String> = lines.into_iter().flatten().collect();
+    if !lines.is_empty() && !terminal.options.quiet {
+        let directory = kept.path.display();
+        print::note(&format!("{lock} in {directory}, run first: {}", lines.join(", ")));
+    }
+    Ok(found)
+}
+
+impl Regressions {
+    /// How picklock ends that would have ended so: what is violated again is a violation, and where all else held, a stale file
+    /// leaves something open.
+    pub(super) fn and(self, exit: Exit) -> Exit {
+        match (self.broken, exit) {
+            (Some(level), Exit::Held | Exit::Inconclusive | Exit::NothingRan) => {
+                Exit::of_level(level)
+            }
+            (Some(level), Exit::ProgressOnly) if level != Level::Progress => Exit::Violated,
+            (None, Exit::Held) if self.stale => Exit::Inconclusive,
+            (_, exit) => exit,
+        }
+    }
+}
+
+/// Every scenario of the directory, by name; none where there is no such directory.
+fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let refused = |error: std::io::Error| {
+        Failure::usage_text(
+            format!("cannot read {}: {error}", directory.display()),
+            "name a directory with --regressions DIR, or remove what is in its place",
+        )
+    };
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(refused)?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(refused)?.path();
+        if path.extension() == Some(OsStr::new("toml")) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Keeps a counterexample there, beside those of the same name; where it is. One that is there already is not kept twice.
+pub(super) fn keep(directory: &Path, example: &Counterexample) -> Result<PathBuf, Failure> {
+    let failed = |path: &Path, error: std::io::Error| {
+        Failure::unavailable_text(
+            format!("cannot write {}: {error}", path.display()),
+            "name another directory with --regressions DIR",
+        )
+    };
+    fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
+    let name = &example.scenario.name;
+    let mut path = directory.join(format!("{name}.toml"));
+    for nth in 2..=NAMES {
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut file) => {
+                file.write_all(example.toml.as_bytes()).map_err(|error| failed(&path, error))?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(failed(&path, error));
+            }
+            Err(_) if fs::read_to_string(&path).is_ok_and(|text| text == example.toml) => {
+                return Ok(path);
+            }
+            Err(_) => path = directory.join(format!("{name}-{nth}.toml")),
+        }
+    }
+    Err(failed(&path, ErrorKind::AlreadyExists.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_violated_again_counts_and_what_is_stale_leaves_a_run_open() {
+        let broken = |level| Regressions { broken: Some(level), stale: true };
+        let stale = Regressions { broken: None, stale: true };
+        for (found, of_run, exit) in [
+            (Regressions::default(), Exit::Held, Exit::Held),
+            (stale, Exit::Held, Exit::Inconclusive),
+            (stale, Exit::Violated, Exit::Violated),
+            (stale, Exit::ProgressOnly, Exit::ProgressOnly),
+            (broken(Level::Key), Exit::Held, Exit::Violated),
+            (broken(Level::Key), Exit::ProgressOnly, Exit::Violated),
+            (broken(Level::Progress), Exit::Inconclusive, Exit::ProgressOnly),
+            (broken(Level::Progress), Exit::Violated, Exit::Violated),
+            (broken(Level::Key), Exit::Interrupted, Exit::Interrupted),
+        ] {
+            assert_eq!(found.and(of_run), exit, "{found:?}, {of_run:?}");
+        }
+    }
+}

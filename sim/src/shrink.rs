@@ -1,0 +1,139 @@
+//! `picklock shrink`: a run that violates something, made into the smallest scenario that violates the same.
+//!
+//! Invariant: what is written violates what the run violates: the same invariant at the same level, by clients in the same
+//! places of the witness. Where that cannot be staged it says so, and writes the smallest schedule of choices.
+
+mod report;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use explore::{
+    Base, Counterexample, DrawnSchedule, FoundSchedule, Violation, fewer_choices, staged,
+};
+use harness::sweep::BatchProgress;
+use harness::world::{ChoicePlan, RunError, RunRequest, World as _};
+use reports::directory::Latest;
+
+use self::report::ShrinkReport;
+use super::args::{OutputFormat, ShrinkArgs};
+use super::example::ExampleReport;
+use super::exit::Exit;
+use super::failure::Failure;
+use super::line::Line;
+use super::run::StoredSchedule;
+use super::terminal::Terminal;
+use super::{budget, confirm, output, print, run, world};
+
+/// What has come of shrinking.
+struct Shrunk {
+    /// The smallest schedule of choices.
+    smallest: DrawnSchedule,
+    /// The same with everything staged, as small as it gets.
+    staged: Option<(Base, FoundSchedule)>,
+}
+
+/// Shrinks the run, writes what comes of it, and has a redis-server confirm it.
+pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    output::refuse_tables("shrink", &args.format)?;
+    output::check(&args.format)?;
+    world::refuse_several(&args.server)?;
+    let stored = StoredSchedule::read(&args.run)?;
+    let Some(whole) = failing(args, &stored)? else {
+        print::results(&format!("nothing to shrink: {} violates nothing\n", args.run.display()))?;
+        return Ok(Exit::NothingRan);
+    };
+    let directory = run::directory(&args.out.join("shrink"), &stored.scenario.name, stored.seed)?;
+    let (theirs, quiet) = (whole.clone(), terminal.options.quiet);
+    let work = move |batch: &BatchProgress| shrunk(&theirs, batch, quiet);
+    let (shrunk, interrupted) = budget::within(args.budget.0, work)?;
+    let Shrunk { smallest, staged } = shrunk.map_err(run::failed)?;
+    let mut report = ShrinkReport::new(&whole, &smallest);
+    let mut failure = None;
+    let example = match &staged {
+        Some((base, found)) => {
+            let line = Line::plain()
+                .word("shrink")
+                .word(&super::line::quoted(&args.run.to_string_lossy()));
+            let line = format!("{}, of {}", line.text(), stored.manifest.replay);
+            let simulated = &mut world::simulated(false);
+            // Where no text says the same, the schedule of choices is not lost.
+            let example = Counterexample::of(simulated, base, found.clone(), &line);
+            example.map_err(|why| print::note(&format!("not written as a scenario: {why}"))).ok()
+        }
+        None => None,
+    };
+    match (&staged, &example) {
+        (Some((base, _)), Some(example)) => {
+            let mut written = ExampleReport::write(example, &directory)?;
+            written.decide(base, example)?;
+            written.keep(&args.regressions, example)?;
+            if !args.no_confirm && !interrupted {
+                let (confirmed, failed) =
+                    confirm::each(std::slice::from_ref(example), &args.server, terminal);
+                confirmed.into_iter().for_each(|it| written.confirmed(it));
+                failure = failed;
+            }
+            report.example = Some(written);
+        }
+        _ => report.replay = Some(stored.write_choices(&smallest, &directory)?),
+    }
+    if let Ok(Latest::Taken(place)) = directory.finish() {
+        let place = place.display();
+        print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
+    }
+    output::write(&args.format, |format| match format {
+        OutputFormat::Json => output::json_text(&report),
+        _ => Ok(report.text(example.as_ref(), terminal)),
+    })?;
+    failure.map_or_else(|| Ok(Exit::of_level(whole.violation.level)), Err)
+}
+
+/// The run's schedule, and what it violates; none where it violates nothing.
+fn failing(args: &ShrinkArgs, stored: &StoredSchedule) -> Result<Option<DrawnSchedule>, Failure> {
+    let scenario = Arc::new(stored.scenario.clone());
+    let choices = stored.choices.clone().map_or(ChoicePlan::Recorded, ChoicePlan::Listed);
+    let request = RunRequest { choices, ..RunRequest::new(Arc::clone(&scenario), stored.seed) };
+    let again = world::simulated(false).run(&request).map_err(run::failed)?;
+    stored.compare(&again.history)?;
+    let violations = Violation::all(&again.findings(), &[]);
+    let violation = match &args.invariant {
+        None => violations.first(),
+        Some(name) => match violations.iter().find(|it| it.invariant == name) {
+            None if !violations.is_empty() => {
+                let names: Vec<&str> = violations.iter().map(|it| it.invariant).collect();
+                return Err(Failure::usage_text(
+                    format!("this run does not violate {name}"),
+                    format!("it violates {}", names.join(", ")),
+                ));
+            }
+            found => found,
+        },
+    };
+    Ok(violation.map(|violation| DrawnSchedule {
+        scenario,
+        seed: stored.seed,
+        choices: again.choices.into(),
+        violation: violation.clone(),
+    }))
+}
+
+/// The schedule as small as it gets in the time.
+fn shrunk(whole: &DrawnSchedule, batch: &BatchProgress, quiet: bool) -> Result<Shrunk, RunError> {
+    let is_over = || batch.stop.load(Ordering::Relaxed);
+    let mut simulated = world::simulated(false);
+    let smallest = fewer_choices(&mut simulated, whole, is_over)?;
+    if !quiet {
+        print::note(&report::smaller(whole, &smallest));
+    }
+    // Where what was left out is what makes it stageable, the whole schedule may do.
+    let mut staged_as = None;
+    for schedule in [&smallest, whole] {
+        if let Some((base, found)) = staged(&mut simulated, schedule)? {
+            let found = explore::shrink(&mut simulated, &base, &found)?;
+            staged_as = Some((base, found));
+            break;
+        }
+    }
+    Ok(Shrunk { smallest, staged: staged_as })
+}
