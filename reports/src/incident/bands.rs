@@ -100,6 +100,6 @@ fn nobody(facts: &IncidentFacts<'_>) -> Option<Band> {
     }
     look(free_ns, facts.until_ns);
     let (from_ns, until_ns) = longest;
-    let text = format!("nobody holds the lock: {}", rounded(until_ns - from_ns));
+    let text = format!("nobody works under the lock: {}", rounded(until_ns - from_ns));
     (from_ns < until_ns).then_some(Band { from_ns, until_ns, text, overlap: false })
 }

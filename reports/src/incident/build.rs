@@ -2,8 +2,9 @@
 //!
 //! Invariant: what others did to the key meanwhile is drawn in the key's lane, without lanes of their own.
 
-use history::History;
 use history::verdict::Level;
+use history::{History, What};
+use scenarios::recipe;
 use scenarios::result::RunResult;
 
 use super::bands::bands;
@@ -15,6 +16,8 @@ use super::layout::{IncidentLane, IncidentLayout, LANES_MOST, MARKS_MOST};
 use super::message;
 use crate::format::counted;
 
+/// So many faults are named, the last of them.
+const FAULTS_MOST: usize = 3;
 /// Of many marks in the middle of a lane, so many that do harm are drawn.
 const HARMS_MOST: usize = 3;
 
@@ -66,6 +69,7 @@ impl IncidentLayout {
         let layout = Self {
             title: text(&witness.summary),
             also: also.map(|it| text(&it)).collect(),
+            why: why(&facts, lock),
             run: text(&format!(
                 "{} violated in scenario {scenario}, lock {lock}, world {world}, seed {seed}",
                 first.level.name()
@@ -80,6 +84,29 @@ impl IncidentLayout {
         let is_empty = layout.lanes.iter().all(|it| it.bars.is_empty() && it.marks.is_empty());
         (!is_empty).then_some(layout)
     }
+}
+
+/// What had struck the clients of the incident until its end, and the known flaw of the recipe.
+fn why(facts: &IncidentFacts<'_>, lock: &str) -> String {
+    let mut struck = Vec::new();
+    for event in facts.history.events.iter().rev().filter(|it| it.at_ns <= facts.until_ns) {
+        if let What::Fault { fault, .. } = event.what {
+            let whom = match event.client {
+                0 => String::new(),
+                client if facts.clients.contains(&client) => format!(" (client {client})"),
+                _ => continue,
+            };
+            let fault = format!("{}{whom}", fault.name());
+            if !struck.contains(&fault) && struck.len() < FAULTS_MOST {
+                struck.push(fault);
+            }
+        }
+    }
+    struck.reverse();
+    let faults = (!struck.is_empty()).then(|| format!("Struck by: {}.", struck.join(", ")));
+    let flaw = recipe::about(lock).ok().and_then(|it| it.flaw);
+    let flaw = flaw.map(|it| format!("Known flaw of {lock}: {it}."));
+    text(&[faults, flaw].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
 /// Leaves out marks of a lane that has too many: those in the middle but for the first that do harm. How many.

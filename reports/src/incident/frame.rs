@@ -129,6 +129,7 @@ impl IncidentPlaces {
         for also in &layout.also {
             say(SUBTITLE, also, 2)?;
         }
+        say(SUBTITLE, &layout.why, 3)?;
         say(SUBTITLE, &layout.run, 2)?;
         let said = wrapped(SUBTITLE, &layout.run, width, 2)?.len();
         let found = heading.len() - said;

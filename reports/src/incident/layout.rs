@@ -21,6 +21,8 @@ pub(crate) struct IncidentLayout {
     pub(crate) title: String,
     /// The summaries of the others, with their levels.
     pub(crate) also: Vec<String>,
+    /// What had struck its clients, and what the lock is known to do wrong; empty where nothing is.
+    pub(crate) why: String,
     /// What was run.
     pub(crate) run: String,
     pub(crate) from_ns: u64,

@@ -207,7 +207,7 @@ fn a_stall_is_a_band_of_nobody_and_who_waits_has_a_lane() {
     let layout = layout(&(history.clone(), support::result(&history, vec![wrong])));
     let [band] = &layout.bands[..] else { panic!("{:?}", layout.bands) };
     assert_eq!((band.from_ns / MS, band.until_ns / MS, band.overlap), (20, 200, false));
-    assert_eq!(band.text, "nobody holds the lock: 180 ms");
+    assert_eq!(band.text, "nobody works under the lock: 180 ms");
     assert_eq!(layout.clients().collect::<Vec<_>>(), [1, 2]);
     let dead = bars(&layout.lanes[1]).into_iter().filter(|it| it.0 == BarKind::Dead);
     assert_eq!(dead.collect::<Vec<_>>(), [(BarKind::Dead, 20, 200)]);
