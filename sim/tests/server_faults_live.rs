@@ -69,7 +69,7 @@ fn a_server_without_the_library_is_struck_by_no_power_loss_and_no_clock_step() {
 fn sentinels_fail_over_by_themselves_and_lead_every_client_through_the_proxy() {
     let room = Room::new();
     // The hold is longer than it takes sentinels to find out that the primary is gone.
-    let args = "--scenario failover --world redis --clients 2 --ttl 20s --hold 8s --set lock.retries=400 \
+    let args = "--scenario failover --world redis --clients 2 --ttl 20s --hold 12s --set lock.retries=600 \
                 --set topology.sentinels=3 --set workload.register.rounds=1";
     let said = room.run(&words(args)).ended(1);
     assert!(said.stdout.contains("verdict: violated (belief, effect)"), "{}", said.stdout);

@@ -90,7 +90,7 @@ fn what_cannot_be_staged_is_said_and_its_smallest_schedule_is_replayed() {
     let choices = room.path().join(&place).join("choices.json");
     fs::write(&choices, "[1, 2,").unwrap();
     let said = room.run(&["replay", &place]).ended(2);
-    assert!(said.message().contains("choices.json cannot be replayed"), "{}", said.stderr);
+    assert!(said.message().contains("choices.json cannot be used"), "{}", said.stderr);
 }
 
 const DRAWN_ERRORS: &str = r#"
