@@ -2,6 +2,8 @@
 //!
 //! Invariant: what has been started is gone when this returns: workers, with all they have started, and servers.
 
+mod part;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,6 +13,8 @@ use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
 use tokio::sync::watch;
 
+use self::part::AttackPart;
+pub(super) use self::part::merged;
 use super::args::{AttackArgs, OutputFormat, World};
 use super::exit::Exit;
 use super::failure::Failure;
@@ -82,7 +86,7 @@ async fn act(
         )),
         learnt = attack::learn(attack, supervisor) => learnt.map_err(|error| failure(args, error))?,
     };
-    let plans = learnt.plans(&args.only, &args.faults);
+    let mut plans = learnt.plans(&args.only, &args.faults);
     let faultless = args.only.iter().any(|only| only == NO_FAULT);
     if plans.is_empty() && !faultless {
         let (only, faults) = (args.only.join(" or "), args.faults.join(" or "));
@@ -100,7 +104,10 @@ async fn act(
         print::results(&lines.collect::<String>())?;
         return Ok(Exit::Held);
     }
-    let directory = directory(args)?;
+    let place = match args.shard.shards {
+        Some(_) => ReportPlace::Shard(Box::new(AttackPart::open(args, &mut plans)?)),
+        None => ReportPlace::Directory(directory(args)?),
+    };
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let done = Arc::new(AtomicU64::new(0));
     let campaign = Campaign {
@@ -117,8 +124,19 @@ async fn act(
     let report = learnt.attack(supervisor, &campaign).await;
     let report = report.map_err(|error| failure(args, error))?;
     drop(progress);
-    write(args, &report, &directory, terminal)?;
-    Ok(Exit::of_attack(&report))
+    match place {
+        ReportPlace::Shard(part) => part.keep(report),
+        ReportPlace::Directory(directory) => {
+            write(args, &report, &directory, terminal)?;
+            Ok(Exit::of_attack(&report))
+        }
+    }
+}
+
+/// Where what is found is kept.
+enum ReportPlace {
+    Directory(RunDirectory),
+    Shard(Box<AttackPart>),
 }
 
 /// Where the report goes.
@@ -168,8 +186,14 @@ fn write(
 
 /// The command that runs one plan again.
 fn again(args: &AttackArgs, plan: &str) -> String {
-    let line =
-        Line::new().word("attack").option("--only", plan).option("--ttl", &args.ttl.to_string());
+    let line = asked(args, &[plan.to_owned()]).word("--");
+    args.command.iter().fold(line, |line, it| line.argument(&it.to_string_lossy())).text()
+}
+
+/// What is asked of these plans, without the command.
+fn asked(args: &AttackArgs, only: &[String]) -> Line {
+    let line = only.iter().fold(Line::new().word("attack"), |line, it| line.option("--only", it));
+    let line = line.option("--ttl", &args.ttl.to_string());
     let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
     let line = match args.nodes {
         1 => line,
@@ -179,8 +203,7 @@ fn again(args: &AttackArgs, plan: &str) -> String {
     if let Some(oracle) = &args.oracle {
         line = line.option("--oracle", oracle).option("--end-within", &args.end_within.to_string());
     }
-    let line = line.word("--");
-    args.command.iter().fold(line, |line, it| line.argument(&it.to_string_lossy())).text()
+    line
 }
 
 fn failure(args: &AttackArgs, error: AttackError) -> Failure {

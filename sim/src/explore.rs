@@ -5,15 +5,17 @@
 
 #![expect(clippy::disallowed_methods, reason = "how long a search took is said")]
 
+mod part;
 mod report;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use explore::{Base, BaseError, Bounds, Counterexample, Explored, SearchPlan, SearchStage, search};
 use harness::sweep::BatchProgress;
 use reports::directory::Latest;
 use scenarios::scenario::{Overrides, Scenario};
 
+pub(super) use self::part::merged;
 use self::report::ExploreReport;
 use super::args::{ExploreArgs, OutputFormat};
 use super::example::ExampleReport;
@@ -38,12 +40,27 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
             "omit --beyond: it is for recipes with a known flaw",
         ));
     }
-    let directory = run::directory(&args.out.join("explore"), base.lock(), 1)?;
+    if args.shard.shards.is_some() {
+        return part::main(args, &base);
+    }
     let kept = regressions::first(&args.regressions.directory, base.lock(), None, terminal)?;
     let began = Instant::now();
     let (explored, interrupted) = explored(args, &base, terminal)?;
-    let took = began.elapsed();
-    let examples = counterexamples(args, &base, &explored)?;
+    let ended = (began.elapsed(), interrupted);
+    Ok(kept.and(tell(args, &base, &explored, ended, terminal)?))
+}
+
+/// Makes what was found smaller, writes it, has a redis-server confirm it, and prints what is to be printed, such as how
+/// long the search took. Where a signal has ended that nothing is confirmed.
+fn tell(
+    args: &ExploreArgs,
+    base: &Base,
+    explored: &Explored,
+    (took, interrupted): (Duration, bool),
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let directory = run::directory(&args.out.join("explore"), base.lock(), 1)?;
+    let examples = counterexamples(args, base, explored)?;
     let mut written = Vec::new();
     for example in &examples {
         let mut it = ExampleReport::write(example, &directory)?;
@@ -51,7 +68,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         written.push(it);
     }
     if let (Some(nearest), Some(it)) = (examples.first(), written.first_mut()) {
-        it.decide(&base, nearest)?;
+        it.decide(base, nearest)?;
     }
     // What was found is not lost with the server that should have confirmed it.
     let mut failure = None;
@@ -61,7 +78,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         failure = failed;
     }
     let report =
-        ExploreReport::new(&base, bounds(args), &explored, written, took).interrupted(interrupted);
+        ExploreReport::new(base, bounds(args), explored, written, took).interrupted(interrupted);
     if !examples.is_empty()
         && let Ok(Latest::Taken(place)) = directory.finish()
     {
@@ -72,7 +89,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         OutputFormat::Json => output::json_text(&report),
         _ => Ok(report.text(&examples, terminal)),
     })?;
-    failure.map_or_else(|| Ok(kept.and(Exit::of_explored(&explored, interrupted))), Err)
+    failure.map_or_else(|| Ok(Exit::of_explored(explored, interrupted)), Err)
 }
 
 /// The world without faults.
@@ -102,15 +119,19 @@ fn bounds(args: &ExploreArgs) -> Bounds {
     Bounds { clients: args.clients, rounds: args.rounds, faults: usize::from(args.faults) }
 }
 
+fn plan(args: &ExploreArgs) -> SearchPlan {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or(cores, usize::from);
+    SearchPlan { bounds: bounds(args), threads, beyond: args.beyond }
+}
+
 /// Searches for as long as the budget says; whether a signal has ended it.
 fn explored(
     args: &ExploreArgs,
     base: &Base,
     terminal: &Terminal,
 ) -> Result<(Explored, bool), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or(cores, usize::from);
-    let plan = SearchPlan { bounds: bounds(args), threads, beyond: args.beyond };
+    let plan = plan(args);
     let (base, quiet) = (base.clone(), terminal.options.quiet);
     let seen = move |stage: &SearchStage| {
         if !quiet {
@@ -129,16 +150,16 @@ fn counterexamples(
     base: &Base,
     explored: &Explored,
 ) -> Result<Vec<Counterexample>, Failure> {
-    let line = line(args, base);
+    let line = line(args, base).text();
     Counterexample::all(&mut world::simulated(false), base, explored, &line).map_err(run::failed)
 }
 
 /// The command that finds the same.
-fn line(args: &ExploreArgs, base: &Base) -> String {
+fn line(args: &ExploreArgs, base: &Base) -> Line {
     let line = Line::plain().word("explore").option("--lock", base.lock());
     let line = match &args.scenario {
         Some(asked) => line.option("--scenario", &asked.to_string_lossy()),
         None => line,
     };
-    if args.beyond { line.word("--beyond") } else { line }.text()
+    if args.beyond { line.word("--beyond") } else { line }
 }

@@ -19,7 +19,7 @@ use super::failure::Failure;
 use super::run::sweep;
 use super::shard::{PartFound, Question, Shard, refuse_changed};
 use super::terminal::Terminal;
-use super::{load, matrix, output};
+use super::{attack, explore, load, matrix, output};
 
 /// Merges, and says how picklock ends.
 pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -65,6 +65,19 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
                 pairs.extend(theirs);
             }
             matrix::merged(&matrix, &asked, server, pairs, terminal)?
+        }
+        CliCommand::Attack(mut attack) => {
+            output::check(&args.format)?;
+            attack.format.clone_from(&args.format);
+            attack.out.clone_from(&args.out);
+            attack::merged(&attack, &asked, found, terminal)?
+        }
+        CliCommand::Explore(mut explore) => {
+            output::refuse_tables("explore", &args.format)?;
+            output::check(&args.format)?;
+            explore.format.clone_from(&args.format);
+            explore.out.clone_from(&args.out);
+            explore::merged(&explore, &asked, found, lacking.is_none(), terminal)?
         }
         _ => return Err(Failure::internal("shards of a command that has none")),
     };

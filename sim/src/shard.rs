@@ -1,4 +1,4 @@
-//! A part of a sweep or a matrix, found on one machine and kept in a file for `picklock merge`.
+//! A part of a sweep, a matrix, an attack or an exploration, found on one machine and kept in a file for `picklock merge`.
 //!
 //! Invariant: a file tells whether it belongs with others: what was asked, of which build, which part it is, and
 //! whether all of it was done. It is replaced as a whole, so what is read is what was saved at some moment.
@@ -11,7 +11,11 @@ use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use attack::{AttackReport, PlanReport};
+use explore::{LastNumber, SearchStage};
 use harness::partition::{Partition, Scheme};
+use nix::time::{ClockId, clock_gettime};
+use picklock::time::span_ns;
 use reports::file;
 use scenarios::matrix::{INTERRUPTED, Matrix, Pair};
 use scenarios::scenario::Scenario;
@@ -45,7 +49,7 @@ pub(super) struct Question {
 }
 
 /// A part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Shard {
     format: String,
     pub(super) asked: Question,
@@ -58,13 +62,38 @@ pub(super) struct Shard {
 }
 
 /// What was found so far.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum PartFound {
     /// Of a sweep, whose seeds below `next` are done.
     Sweep { next: u64, sweep: Sweep },
+    /// Of an attack.
+    Attack(Box<AttackFound>),
+    /// Of an exploration: those schedules with the most faults are done that are made of the first `next` with one fault
+    /// less; what they have shown, and the first that violate something.
+    Explore { next: u64, stages: Vec<SearchStage>, found: Vec<LastNumber> },
     /// Of a matrix: pairs by their place among all, and the server they ran against.
     Matrix { server: Option<String>, pairs: BTreeMap<u64, Pair> },
+}
+
+/// What was found so far of an attack.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct AttackFound {
+    /// The names of all plans, in their order.
+    pub(super) plans: Vec<String>,
+    /// The report without plans; none before there is one.
+    pub(super) report: Option<AttackReport>,
+    /// The run without faults, where it is to be told.
+    pub(super) faultless: Option<KeptPlan>,
+    /// Those that were run, by their place among all.
+    pub(super) kept: BTreeMap<u64, KeptPlan>,
+}
+
+/// A plan that was run, and its history as a file has it, where it shows something.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeptPlan {
+    pub(super) report: PlanReport,
+    pub(super) history: Option<String>,
 }
 
 impl Question {
@@ -105,6 +134,12 @@ impl Question {
             () => None,
         }
     }
+}
+
+/// Processor time of this process so far, in nanoseconds.
+pub(super) fn cpu_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+        .map_or(0, |spent| span_ns(Duration::from(spent)))
 }
 
 /// A digest of this program.
@@ -248,7 +283,7 @@ impl ShardFile {
     pub(super) fn pairs(&self) -> Result<&BTreeMap<u64, Pair>, Failure> {
         match &self.shard.found {
             PartFound::Matrix { pairs, .. } => Ok(pairs),
-            PartFound::Sweep { .. } => Err(self.of_another_kind()),
+            _ => Err(self.of_another_kind()),
         }
     }
 
@@ -265,7 +300,7 @@ impl ShardFile {
                 pairs.extend(places.zip(found.pairs).filter(ran));
                 Ok(())
             }
-            PartFound::Sweep { .. } => Err(self.of_another_kind()),
+            _ => Err(self.of_another_kind()),
         }
     }
 

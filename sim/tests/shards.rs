@@ -70,6 +70,100 @@ fn merged_shards_of_a_matrix_are_the_same_as_one_run() {
     }
 }
 
+/// An exploration without what differs from run to run: how long it took, and where its files are.
+fn explored(room: &Room, file: &str) -> String {
+    let text = fs::read_to_string(room.path().join(file)).unwrap();
+    let same = |line: &&str| {
+        !["\"seconds\"", "\"file\"", "\"picture\""].iter().any(|it| line.contains(it))
+    };
+    text.lines().filter(same).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn merged_shards_of_an_exploration_are_the_same_as_one_run() {
+    let room = Room::new();
+    let all: [(&str, u8, i32, &[u64]); 3] =
+        [("get-del-release", 1, 1, &[1, 2, 7]), ("none", 2, 1, &[3]), ("single", 1, 0, &[3])];
+    for (lock, faults, ends, parts) in all {
+        let explore = format!(
+            "explore --lock {lock} --clients 2 --rounds 1 --faults {faults} --no-confirm --quiet"
+        );
+        room.run(&words(&format!("{explore} --format json=whole.json"))).ended(ends);
+        let files = |nth: usize| {
+            let mut files: Vec<_> =
+                fs::read_dir(room.path().join("picklock-out/explore").join(lock))
+                    .map(|all| all.filter_map(|it| it.ok()).map(|it| it.path()).collect())
+                    .unwrap_or_default();
+            files.retain(|it: &std::path::PathBuf| !it.is_symlink());
+            files.sort();
+            let toml = |it: &std::path::PathBuf| fs::read_to_string(it.join("ownership.toml")).ok();
+            files.get(nth).map(toml)
+        };
+        for (place, &of) in (1..).zip(parts) {
+            let directory = format!("{lock}-{of}");
+            for nth in 1..=of {
+                shard(&room, &explore, &format!("slice:{nth}/{of}"), &directory).ended(0);
+            }
+            room.run(&words(&format!("merge {directory} --quiet --format json=merged.json")))
+                .ended(ends);
+            assert_eq!(explored(&room, "whole.json"), explored(&room, "merged.json"), "{of}");
+            assert_eq!(files(0), files(place), "{of}");
+        }
+    }
+}
+
+/// In real time two runs differ in more than how they are shared, so verdicts are compared, and what is written.
+#[test]
+fn merged_shards_of_an_attack_have_every_plan_once_and_in_order() {
+    let room = Room::new();
+    let worker = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/attack/shell/naive.sh");
+    let worker = worker.canonicalize().unwrap().display().to_string();
+    let only = "release.del.late-request,acquire.set.oom,acquire.set.reset-after";
+    let attack = |more: &str| {
+        let line = format!("attack --world embedded --only {only} {more} -- {worker}");
+        room.run(&words(&line))
+    };
+    attack("--format json=whole.json").ended(1);
+    for nth in 1..=3 {
+        attack(&format!("--partition slice:{nth}/3 --shards s")).ended(0);
+    }
+    let again = attack("--partition slice:1/3 --shards s --resume").ended(0);
+    assert!(again.stdout.contains("slice:1/3: 1 of 1 plans"), "{}", again.stdout);
+    let said = room.run(&words("merge s --format json=merged.json --format human")).ended(1);
+    let verdicts = |file: &str| {
+        let text = fs::read_to_string(room.path().join(file)).unwrap();
+        let found: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(found["complete"], true);
+        let plans = found["plans"].as_array().unwrap().iter();
+        plans.map(|it| (it["plan"].clone(), it["outcome"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts("whole.json"), verdicts("merged.json"));
+    let results = said.results();
+    assert!(results.contains("BUG release.del.late-request"), "{results}");
+    // The histories have come along.
+    let report = results.split("report: ").nth(1).unwrap().trim();
+    let history = report.replace("report.html", "release.del.late-request.jsonl");
+    room.run(&["check", &history]).ended(1);
+}
+
+/// One that its budget cuts short goes on where it was.
+#[test]
+fn a_shard_of_an_exploration_that_was_cut_short_is_gone_on_with() {
+    let room = Room::new();
+    let explore = "explore --lock single --clients 2 --rounds 1 --no-confirm --quiet";
+    let asked = format!("{explore} --shards s --budget");
+    let short = room.run(&words(&format!("{asked} 1ns")));
+    assert!(short.code == Some(3) || short.code == Some(0), "{}", short.stderr);
+    let missing = room.run(&words("merge s"));
+    if short.code == Some(3) {
+        assert!(missing.message().contains("cut short"), "{}", missing.stderr);
+    }
+    room.run(&words(&format!("{asked} 60s --resume"))).ended(0);
+    room.run(&words(&format!("{explore} --format json=whole.json"))).ended(0);
+    room.run(&words("merge s --quiet --format json=merged.json")).ended(0);
+    assert_eq!(explored(&room, "whole.json"), explored(&room, "merged.json"));
+}
+
 /// Says how much of the shard is done, by its file.
 fn next(file: &Path) -> u64 {
     let shard: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();

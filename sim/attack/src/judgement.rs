@@ -12,7 +12,7 @@ use picklock::time::span_ns;
 use redis_model::witness::KeyChange;
 use scenarios::span::rounded;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::board::VICTIM;
 use crate::plan::{AttackFault, AttackPlan, Target};
@@ -26,7 +26,9 @@ use crate::worker::WorkerError;
 const VALIDITY_GRAIN: f64 = 0.15;
 
 /// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// No lock with a TTL and without a fence survives this.
@@ -49,7 +51,7 @@ impl Severity {
 }
 
 /// Something that a plan has shown.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AttackFinding {
     /// How much it weighs.
     pub severity: Severity,

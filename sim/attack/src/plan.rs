@@ -8,13 +8,15 @@ use std::fmt;
 
 use history::fault::{ErrorAnswer, Fault};
 use redis_model::command_flags::{may_take_memory, may_write};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How far clocks jump.
 pub(crate) const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// Where in the life of a lock something happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LockStep {
     /// While it is acquired.

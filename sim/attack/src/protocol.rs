@@ -81,7 +81,7 @@ impl LockGrant {
 }
 
 /// What a lock promises beyond exclusion. Only what is promised is held against it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Promises {
     /// It renews what it holds, so that a hold may last longer than the TTL.
     pub renews: bool,

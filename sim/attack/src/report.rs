@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use history::History;
 use history::verdict::Outcome;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::judgement::{AttackFinding, Severity};
 use crate::plan::{AttackFault, AttackPlan, LockStep};
@@ -18,7 +18,7 @@ pub const ATTACK_SCHEMA: &str = "picklock/attack/1";
 pub const NO_FAULT: &str = "no-fault";
 
 /// An attack on one lock.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "picklock attack")]
 pub struct AttackReport {
     /// The format: `picklock/attack/1`.
@@ -48,7 +48,7 @@ pub struct AttackReport {
 }
 
 /// What one plan has shown.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PlanReport {
     /// Its name, as `--only` takes it.
     pub plan: String,
@@ -123,7 +123,9 @@ impl PlanReport {
 }
 
 /// What a plan came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanOutcome {
     /// The fault cannot be staged here.

@@ -184,7 +184,7 @@ impl Base {
     }
 
     /// Its scenario, whose size is that of nobody.
-    pub(crate) const fn whole(&self) -> &Scenario {
+    pub const fn whole(&self) -> &Scenario {
         &self.scenario
     }
 }

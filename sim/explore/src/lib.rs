@@ -23,7 +23,10 @@ pub use choices::{DrawnSchedule, fewer_choices};
 pub use confirm::{Reproduction, compare};
 pub use counterexample::Counterexample;
 pub use explain::{DRAWN, explain};
-pub use search::{Explored, FoundSchedule, SearchEnd, SearchPlan, SearchStage, search};
+pub use search::{
+    Explored, FoundSchedule, LastFound, LastNumber, SearchEnd, SearchFrontier, SearchPlan,
+    SearchStage, search,
+};
 pub use shrink::shrink;
 pub use staging::staged;
 pub use violation::Violation;

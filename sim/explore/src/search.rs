@@ -4,12 +4,14 @@
 //! only ever staged at a place to which a run with the faults before it has come, and behind these; so no two schedules
 //! have the same faults in another order.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harness::sweep::BatchProgress;
 use harness::world::{RunError, RunRequest, World};
 use history::verdict::{Finding, Vacuous, Verdict};
+use serde::{Deserialize, Serialize};
 
 use super::alphabet::Alphabet;
 use super::base::{Base, SEED};
@@ -56,7 +58,7 @@ pub enum SearchEnd {
 }
 
 /// All schedules of one size with so many faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchStage {
     /// How large the world is.
     pub size: Size,
@@ -83,6 +85,27 @@ pub struct FoundSchedule {
     pub violation: Violation,
 }
 
+/// Which of the schedules with the most faults: made of the how-manieth with one fault less, and the how-manieth of it,
+/// both counted from 0.
+pub type LastNumber = (u64, u64);
+
+/// A search that has tried everything but the schedules with the most faults, by far the most.
+#[derive(Clone, Debug)]
+pub struct SearchFrontier {
+    explored: Explored,
+    /// By size; none where the search is over.
+    last: Vec<(Size, Vec<Task>)>,
+}
+
+/// What some of the schedules with the most faults have shown.
+#[derive(Clone, Debug)]
+pub struct LastFound {
+    /// By size.
+    pub stages: Vec<SearchStage>,
+    /// The first that violate something.
+    pub found: Vec<(LastNumber, FoundSchedule)>,
+}
+
 /// Searches within the bounds until something is found, or the caller has it stopped. `seen` is told of every stage.
 ///
 /// # Errors
@@ -94,35 +117,122 @@ pub fn search<W: World>(
     progress: &BatchProgress,
     mut seen: impl FnMut(&SearchStage),
 ) -> Result<Explored, RunError> {
-    let rounds = plan.bounds.rounds.min(base.rounds_most());
-    let sizes = Bounds { rounds, ..plan.bounds }.sizes();
-    let mut explored =
-        Explored { stages: Vec::new(), found: Vec::new(), ended: SearchEnd::Exhausted };
-    // What each size is to be tried with next.
-    let mut parents: Vec<Vec<Candidate>> = sizes.iter().map(|_| Vec::new()).collect();
-    for faults in 0..=plan.bounds.faults {
-        for (size, parents) in sizes.iter().zip(&mut parents) {
-            let keep = faults < plan.bounds.faults;
-            let tasks = match faults {
-                0 => vec![Task::Run(Candidate::calm(*size))],
-                _ => std::mem::take(parents).into_iter().map(Task::Grow).collect(),
-            };
-            let grown = grow_all(&world, base, &tasks, plan, keep, progress)?;
-            let stage = SearchStage { size: *size, faults, ..grown.counts };
-            seen(&stage);
-            explored.stages.push(stage);
-            explored.found.extend(grown.found);
-            *parents = grown.next;
-            if !stage.is_whole {
-                explored.ended = SearchEnd::Stopped;
-                return Ok(explored.settled());
+    let frontier = SearchFrontier::reach(&world, base, plan, progress, &mut seen)?;
+    let all = 0..frontier.parents();
+    let LastFound { stages, found } =
+        frontier.look(&world, base, plan, (all, |_| true), progress, seen)?;
+    Ok(frontier.explored(stages, found))
+}
+
+impl SearchFrontier {
+    /// Tries every schedule with fewer faults than the most.
+    ///
+    /// # Errors
+    /// [`RunError`] where the lock cannot run in such a world.
+    pub fn reach<W: World>(
+        world: &(impl Fn() -> W + Sync),
+        base: &Base,
+        plan: &SearchPlan,
+        progress: &BatchProgress,
+        seen: &mut impl FnMut(&SearchStage),
+    ) -> Result<Self, RunError> {
+        let rounds = plan.bounds.rounds.min(base.rounds_most());
+        let sizes = Bounds { rounds, ..plan.bounds }.sizes();
+        let mut explored =
+            Explored { stages: Vec::new(), found: Vec::new(), ended: SearchEnd::Exhausted };
+        // What each size is to be tried with next.
+        let calm = |size: &Size| (*size, vec![Task::Run(Candidate::calm(*size))]);
+        let mut next: Vec<(Size, Vec<Task>)> = sizes.iter().map(calm).collect();
+        for faults in 0..plan.bounds.faults {
+            for (size, tasks) in &mut next {
+                let run = (std::mem::take(tasks), 0, true);
+                let grown = grow_all(world, base, run, |_| true, plan, progress)?;
+                let stage = SearchStage { size: *size, faults, ..grown.counts };
+                seen(&stage);
+                explored.stages.push(stage);
+                explored.found.extend(grown.found.into_iter().map(|(_, found)| found));
+                *tasks = grown.next.into_iter().map(Task::Grow).collect();
+                if !stage.is_whole {
+                    explored.ended = SearchEnd::Stopped;
+                    return Ok(Self { explored, last: Vec::new() });
+                }
+            }
+            if !explored.found.is_empty() {
+                return Ok(Self { explored, last: Vec::new() });
             }
         }
-        if !explored.found.is_empty() {
-            break;
-        }
+        Ok(Self { explored, last: next })
     }
-    Ok(explored.settled())
+
+    /// Whether it was ended before.
+    pub fn is_stopped(&self) -> bool {
+        self.explored.ended == SearchEnd::Stopped
+    }
+
+    /// Of how many schedules with one fault less those with the most are made; none where the search is over.
+    pub fn parents(&self) -> u64 {
+        self.last.iter().map(|(_, tasks)| tasks.len() as u64).sum()
+    }
+
+    /// Tries those of the schedules with the most faults of which this is true, made of these with one fault less.
+    ///
+    /// # Errors
+    /// [`RunError`] where the lock cannot run in such a world.
+    pub fn look<W: World>(
+        &self,
+        world: &(impl Fn() -> W + Sync),
+        base: &Base,
+        plan: &SearchPlan,
+        (parents, which): (Range<u64>, impl Fn(LastNumber) -> bool + Sync),
+        progress: &BatchProgress,
+        mut seen: impl FnMut(&SearchStage),
+    ) -> Result<LastFound, RunError> {
+        let (mut stages, mut found, mut before) = (Vec::new(), Vec::new(), 0);
+        for (size, tasks) in &self.last {
+            let end = before + tasks.len() as u64;
+            let place = |number: u64| usize::try_from(number.clamp(before, end) - before);
+            let range = place(parents.start).unwrap_or(0)..place(parents.end).unwrap_or(0);
+            let run = (tasks[range.clone()].to_vec(), before + range.start as u64, false);
+            let grown = grow_all(world, base, run, &which, plan, progress)?;
+            let stage = SearchStage { size: *size, faults: plan.bounds.faults, ..grown.counts };
+            seen(&stage);
+            found.extend(grown.found);
+            stages.push(stage);
+            before = end;
+            if !stage.is_whole {
+                break;
+            }
+        }
+        Ok(LastFound { stages, found: firsts(found) })
+    }
+
+    /// What was found in all, with what these stages have shown of the schedules with the most faults.
+    #[must_use]
+    pub fn explored(
+        self,
+        stages: Vec<SearchStage>,
+        mut found: Vec<(LastNumber, FoundSchedule)>,
+    ) -> Explored {
+        let Self { mut explored, .. } = self;
+        if !stages.iter().all(|it| it.is_whole) {
+            explored.ended = SearchEnd::Stopped;
+        }
+        explored.stages.extend(stages);
+        found.sort_by_key(|(number, _)| *number);
+        explored.found.extend(found.into_iter().map(|(_, found)| found));
+        explored.settled()
+    }
+}
+
+impl SearchStage {
+    /// Counts what another part of it has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.schedules += other.schedules;
+        self.violating += other.violating;
+        self.undecided += other.undecided;
+        self.vacuous += other.vacuous;
+        self.is_whole &= other.is_whole;
+    }
 }
 
 impl Explored {
@@ -132,7 +242,8 @@ impl Explored {
     }
 
     fn settled(mut self) -> Self {
-        self.found = firsts(self.found);
+        let found = self.found.into_iter().map(|it| ((0, 0), it)).collect();
+        self.found = firsts(found).into_iter().map(|(_, it)| it).collect();
         if !self.found.is_empty() {
             self.ended = SearchEnd::Violated;
         }
@@ -141,6 +252,7 @@ impl Explored {
 }
 
 /// What is to be done with a candidate.
+#[derive(Clone, Debug)]
 enum Task {
     /// It is run itself.
     Run(Candidate),
@@ -151,7 +263,7 @@ enum Task {
 /// What has come of some tasks.
 struct Grown {
     counts: SearchStage,
-    found: Vec<FoundSchedule>,
+    found: Vec<(LastNumber, FoundSchedule)>,
     /// What can be tried with one fault more.
     next: Vec<Candidate>,
 }
@@ -172,12 +284,7 @@ impl Grown {
     }
 
     fn add(&mut self, other: Self) {
-        let SearchStage { schedules, violating, undecided, vacuous, is_whole, .. } = other.counts;
-        self.counts.schedules += schedules;
-        self.counts.violating += violating;
-        self.counts.undecided += undecided;
-        self.counts.vacuous += vacuous;
-        self.counts.is_whole &= is_whole;
+        self.counts.add(&other.counts);
         self.found.extend(other.found);
         self.found = firsts(std::mem::take(&mut self.found));
         self.next.extend(other.next);
@@ -198,26 +305,27 @@ impl Grown {
 }
 
 /// The first violations of each invariant, all of one size, the nearest level first.
-fn firsts(found: Vec<FoundSchedule>) -> Vec<FoundSchedule> {
-    let mut firsts: Vec<FoundSchedule> = Vec::new();
-    for it in found {
-        let mut same = firsts.iter().filter(|first| first.violation.is_of(&it.violation));
-        let is_larger = same.clone().any(|first| first.candidate.size != it.candidate.size);
+fn firsts(found: Vec<(LastNumber, FoundSchedule)>) -> Vec<(LastNumber, FoundSchedule)> {
+    let mut firsts: Vec<(LastNumber, FoundSchedule)> = Vec::new();
+    for (number, it) in found {
+        let mut same = firsts.iter().filter(|(_, first)| first.violation.is_of(&it.violation));
+        let is_larger = same.clone().any(|(_, first)| first.candidate.size != it.candidate.size);
         if !is_larger && same.by_ref().count() < KEPT {
-            firsts.push(it);
+            firsts.push((number, it));
         }
     }
-    firsts.sort_by_key(|it| it.violation.level);
+    firsts.sort_by_key(|(_, it)| it.violation.level);
     firsts
 }
 
-/// Does all tasks, on so many threads; what comes of them stands in their order.
+/// Does all tasks, the first of which has this number, on so many threads, with those of their schedules of which `which` is
+/// true; what comes of them stands in their order, and what can be tried next where it is to be kept.
 fn grow_all<W: World>(
     world: &(impl Fn() -> W + Sync),
     base: &Base,
-    tasks: &[Task],
+    (tasks, first, keep): (Vec<Task>, u64, bool),
+    which: impl Fn(LastNumber) -> bool + Sync,
     plan: &SearchPlan,
-    keep: bool,
     progress: &BatchProgress,
 ) -> Result<Grown, RunError> {
     let next = AtomicUsize::new(0);
@@ -227,11 +335,14 @@ fn grow_all<W: World>(
         for _ in 0..plan.threads.clamp(1, tasks.len().max(1)) {
             scope.spawn(|| {
                 let mut grower = Grower { world: world(), base, plan, keep, progress };
-                while let Some((task, place)) = {
+                while let Some((task, place, number)) = {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
-                    tasks.get(nth).zip(done.get(nth))
+                    tasks
+                        .get(nth)
+                        .zip(done.get(nth))
+                        .map(|(task, it)| (task, it, first + nth as u64))
                 } {
-                    let grown = grower.grow(task);
+                    let grown = grower.grow(task, number, &which);
                     *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(grown);
                 }
             });
@@ -255,18 +366,24 @@ struct Grower<'a, W> {
 }
 
 impl<W: World> Grower<'_, W> {
-    fn grow(&mut self, task: &Task) -> Result<Grown, RunError> {
+    fn grow(
+        &mut self,
+        task: &Task,
+        number: u64,
+        which: impl Fn(LastNumber) -> bool,
+    ) -> Result<Grown, RunError> {
         let mut grown = Grown::new();
         if self.progress.stop.load(Ordering::Relaxed) {
             grown.counts.is_whole = false;
             return Ok(grown);
         }
-        match task {
-            Task::Run(candidate) => self.try_out(candidate.clone(), &mut grown)?,
-            Task::Grow(parent) => {
-                for candidate in self.children(parent)? {
-                    self.try_out(candidate, &mut grown)?;
-                }
+        let candidates = match task {
+            Task::Run(candidate) => vec![candidate.clone()],
+            Task::Grow(parent) => self.children(parent)?,
+        };
+        for (child, candidate) in (0..).zip(candidates) {
+            if which((number, child)) {
+                self.try_out((number, child), candidate, &mut grown)?;
             }
         }
         Ok(grown)
@@ -287,7 +404,12 @@ impl<W: World> Grower<'_, W> {
         Ok(struck.chain(drops).collect())
     }
 
-    fn try_out(&mut self, candidate: Candidate, grown: &mut Grown) -> Result<(), RunError> {
+    fn try_out(
+        &mut self,
+        number: LastNumber,
+        candidate: Candidate,
+        grown: &mut Grown,
+    ) -> Result<(), RunError> {
         if self.progress.stop.load(Ordering::Relaxed) {
             grown.counts.is_whole = false;
             return Ok(());
@@ -306,7 +428,8 @@ impl<W: World> Grower<'_, W> {
                 grown.next.push(candidate);
             }
         } else {
-            let found = |violation| FoundSchedule { candidate: candidate.clone(), violation };
+            let found =
+                |violation| (number, FoundSchedule { candidate: candidate.clone(), violation });
             grown.found.extend(violations.into_iter().map(found));
             grown.found = firsts(std::mem::take(&mut grown.found));
         }

@@ -10,6 +10,7 @@ use scenarios::span::Span;
 
 use super::output::{Output, outputs};
 use super::run::{ServerArgs, World};
+use super::shard::ShardArgs;
 
 /// What a worker has to do, for those who have the program and not its documentation.
 const PROTOCOL: &str = "\
@@ -54,6 +55,9 @@ pub(crate) struct AttackArgs {
     /// Plans to run at a time; default: four for each core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), env = "PICKLOCK_JOBS")]
     pub(crate) jobs: Option<u16>,
+    /// Parts of an attack for several machines.
+    #[command(flatten)]
+    pub(crate) shard: ShardArgs,
     /// List the plans for this worker, and run none
     #[arg(long, env = "PICKLOCK_LIST", value_parser = BoolishValueParser::new())]
     pub(crate) list: bool,

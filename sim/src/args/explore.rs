@@ -9,6 +9,7 @@ use scenarios::span::Span;
 
 use super::output::{Output, outputs};
 use super::run::{RegressionDirectory, ServerArgs};
+use super::shard::ShardArgs;
 
 /// Options of `explore`.
 #[derive(Clone, Debug, Args)]
@@ -38,6 +39,9 @@ pub(crate) struct ExploreArgs {
     /// Threads; default: one per CPU
     #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
+    /// Parts of a search for several machines.
+    #[command(flatten)]
+    pub(crate) shard: ShardArgs,
     /// Do not confirm what is found on a redis-server
     #[arg(long, env = "PICKLOCK_NO_CONFIRM", value_parser = BoolishValueParser::new())]
     pub(crate) no_confirm: bool,

@@ -16,7 +16,6 @@ use harness::partition::Partition;
 use harness::sweep;
 use harness::sweep::{BatchProgress, SweepPlan};
 use harness::world::World;
-use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
 use reports::html::{SweptPage, ToldRun, sweep_page};
 use reports::invariant_table::InvariantTable;
@@ -29,7 +28,7 @@ use super::super::args::{OutputFormat, RunArgs, Seeds, World as WorldName};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::progress::run_batch;
-use super::super::shard::{PartFound, Question, ShardFile};
+use super::super::shard::{PartFound, Question, ShardFile, cpu_ns};
 use super::super::terminal::Terminal;
 use super::super::{load, output, print, world};
 use super::report::{self, Report};
@@ -159,7 +158,7 @@ fn worst(
 fn look(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure> {
     let SweepAsked { args, scenario, seeds } = asked;
     let runtime = world::runtime()?;
-    let (wall, cpu_ns) = (Instant::now(), cpu_ns());
+    let (wall, began_ns) = (Instant::now(), cpu_ns());
     let total = seeds.0.end - seeds.0.start;
     let (plan, theirs, lua) = (asked.plan(), Arc::clone(scenario), args.lua);
     let work =
@@ -169,7 +168,7 @@ fn look(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Fa
     sweep.interrupted = sweep.schedules < total;
     let wall_ns = span_ns(wall.elapsed());
     let swept = asked.swept(&sweep);
-    Ok((sweep, Swept { wall_ns, cpu_ns: self::cpu_ns() - cpu_ns, ..swept }))
+    Ok((sweep, Swept { wall_ns, cpu_ns: cpu_ns() - began_ns, ..swept }))
 }
 
 impl SweepAsked<'_> {
@@ -280,10 +279,4 @@ fn bites(
         }
     }
     Ok(file)
-}
-
-/// Processor time of this process so far, in nanoseconds.
-fn cpu_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
-        .map_or(0, |spent| span_ns(std::time::Duration::from(spent)))
 }

@@ -1,0 +1,154 @@
+//! One part of an attack, for `picklock merge`, and all of them together.
+//!
+//! Invariant: every part learns the worker's commands by itself, and what it learns must be the same plans: their places
+//! say which of them are whose.
+
+use attack::{AttackPlan, AttackReport, NO_FAULT, PlanReport};
+use harness::partition::Partition;
+
+use super::super::args::AttackArgs;
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::print;
+use super::super::shard::{
+    AttackFound, KeptPlan, PartFound, Question, Shard, ShardFile, refuse_changed,
+};
+use super::super::terminal::Terminal;
+use super::{asked, directory, write};
+
+/// A part under way.
+pub(super) struct AttackPart {
+    file: ShardFile,
+    /// How many plans are its own.
+    mine: usize,
+    /// The places of those that are run now.
+    places: Vec<u64>,
+}
+
+impl AttackPart {
+    /// Opens the shard of these plans, and leaves those among them that this part has still to run.
+    pub(super) fn open(args: &AttackArgs, plans: &mut Vec<AttackPlan>) -> Result<Self, Failure> {
+        let names: Vec<String> = plans.iter().map(AttackPlan::to_string).collect();
+        let nothing = AttackFound { plans: names.clone(), ..AttackFound::default() };
+        let file =
+            ShardFile::open(&args.shard, question(args)?, PartFound::Attack(Box::new(nothing)))?;
+        let PartFound::Attack(found) = &file.shard.found else {
+            return Err(file.of_another_kind());
+        };
+        let AttackFound { plans: known, kept, .. } = &**found;
+        if *known != names {
+            return Err(Failure::usage_text(
+                "your worker sends other commands than when the shard was begun",
+                "begin anew, in another directory with --shards",
+            ));
+        }
+        let part = args.shard.partition.unwrap_or(Partition::WHOLE);
+        let mut mine: Vec<(u64, AttackPlan)> = (0..).zip(plans.drain(..)).collect();
+        mine.retain(|(place, plan)| part.takes(*place, plan.to_string().as_bytes()));
+        let count = mine.len();
+        mine.retain(|(place, _)| !kept.contains_key(place));
+        let (places, left) = mine.into_iter().unzip();
+        *plans = left;
+        Ok(Self { file, mine: count, places })
+    }
+
+    /// Keeps what was found. How it ends says whether all was done, and nothing of what was found.
+    pub(super) fn keep(mut self, mut report: AttackReport) -> Result<Exit, Failure> {
+        let found = std::mem::take(&mut report.plans);
+        let PartFound::Attack(all) = &mut self.file.shard.found else {
+            return Err(self.file.of_another_kind());
+        };
+        let mut names = self.places.iter().map(|place| (*place, all.plans[at(*place)].clone()));
+        let mut kept = Vec::new();
+        for plan in found {
+            if plan.plan == NO_FAULT {
+                all.faultless = Some(kept_plan(plan)?);
+            } else if let Some((place, _)) = names.find(|(_, name)| *name == plan.plan) {
+                kept.push((place, kept_plan(plan)?));
+            }
+        }
+        all.kept.extend(kept);
+        all.report = Some(report);
+        let (done, mine) = (all.kept.len(), self.mine);
+        self.file.shard.complete = done == mine;
+        self.file.save()?;
+        print::results(&self.file.summary(&format!("{done} of {mine} plans")))?;
+        Ok(if self.file.shard.complete { Exit::Held } else { Exit::Interrupted })
+    }
+}
+
+fn at(place: u64) -> usize {
+    usize::try_from(place).unwrap_or(usize::MAX)
+}
+
+/// A plan with its history as it is written where it shows something.
+fn kept_plan(report: PlanReport) -> Result<KeptPlan, Failure> {
+    let mut history = Vec::new();
+    history::write(&report.history, &mut history).map_err(Failure::internal)?;
+    let history = String::from_utf8(history).map_err(Failure::internal)?;
+    let shows = !report.findings.is_empty();
+    Ok(KeptPlan { report, history: shows.then_some(history) })
+}
+
+/// What all parts are asked.
+fn question(args: &AttackArgs) -> Result<Question, Failure> {
+    let mut line = asked(args, &args.only);
+    for fault in &args.faults {
+        line = line.option("--faults", fault);
+    }
+    let line = line.option("--again", &args.again.to_string());
+    let line = line.option("--start-within", &args.start_within.to_string());
+    let line = line.word("--");
+    let line = args.command.iter().fold(line, |line, it| line.argument(&it.to_string_lossy()));
+    Question::new(line.words(), [])
+}
+
+/// What shards of an attack have found together, as one run of the whole tells it.
+pub(in super::super) fn merged(
+    args: &AttackArgs,
+    asked: &Question,
+    shards: impl Iterator<Item = Shard>,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    refuse_changed(asked, &question(args)?)?;
+    let mut whole: Option<Box<AttackFound>> = None;
+    for shard in shards {
+        let PartFound::Attack(theirs) = shard.found else {
+            return Err(Failure::internal("an attack has a shard of something else"));
+        };
+        let Some(whole) = &mut whole else {
+            whole = Some(theirs);
+            continue;
+        };
+        let served = |it: &AttackFound| it.report.as_ref().map(|it| it.server.clone());
+        if whole.plans != theirs.plans || served(whole) != served(&theirs) {
+            return Err(Failure::usage_text(
+                "your worker sent other commands in one shard than in another, or to another server",
+                "merge shards of one worker and one server",
+            ));
+        }
+        whole.faultless = whole.faultless.take().or(theirs.faultless);
+        whole.kept.extend(theirs.kept);
+    }
+    let AttackFound { plans, report, faultless, kept } = *whole.unwrap_or_default();
+    let mut report = report.ok_or_else(|| {
+        Failure::usage_text("no plan was run", "go on with the shards: add --resume")
+    })?;
+    report.complete = kept.len() == plans.len();
+    let all = faultless.into_iter().chain(kept.into_values());
+    report.plans = all.map(told).collect::<Result<_, _>>()?;
+    write(args, &report, &directory(args)?, terminal)?;
+    Ok(Exit::of_attack(&report))
+}
+
+/// A plan with its history.
+fn told(kept: KeptPlan) -> Result<PlanReport, Failure> {
+    let KeptPlan { mut report, history } = kept;
+    if let Some(history) = history {
+        report.history = history::read(history.as_bytes()).map_err(|error| {
+            let what = format!("a history in a shard cannot be read: {error}");
+            Failure::usage_text(what, "the shard is edited, or of another picklock")
+        })?;
+    }
+    Ok(report)
+}

@@ -1,0 +1,148 @@
+//! One part of an exploration, for `picklock merge`, and all of them together.
+//!
+//! Invariant: every part tries all schedules with fewer faults than the most, which are few, and learns from them what the
+//! others are; of those it tries its own. So the parts together have tried what one run tries, in no more time than it
+//! takes to run the schedules once more that violate something.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use explore::{Base, Explored, LastFound, LastNumber, SearchFrontier, SearchPlan, SearchStage};
+use harness::partition::Partition;
+use harness::sweep::BatchProgress;
+
+use super::super::args::ExploreArgs;
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::shard::{PartFound, Question, Shard, ShardFile, cpu_ns, refuse_changed};
+use super::super::terminal::Terminal;
+use super::super::{budget, print, run, world};
+use super::{base, line, plan, tell};
+
+/// Tries one part, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of what was found.
+pub(super) fn main(args: &ExploreArgs, base: &Base) -> Result<Exit, Failure> {
+    let nothing = PartFound::Explore { next: 0, stages: Vec::new(), found: Vec::new() };
+    let file = ShardFile::open(&args.shard, question(args, base)?, nothing)?;
+    let (plan, base) = (plan(args), base.clone());
+    let part = args.shard.partition.unwrap_or(Partition::WHOLE);
+    let work = move |batch: &BatchProgress| bites(file, &base, &plan, part, batch);
+    let (file, interrupted) = budget::within(args.budget.0, work)?;
+    let file = file?;
+    let PartFound::Explore { stages, .. } = &file.shard.found else {
+        return Err(file.of_another_kind());
+    };
+    let sum = |of: fn(&SearchStage) -> u64| stages.iter().map(of).sum::<u64>();
+    print::results(&file.summary(&format!(
+        "{} schedules with the most faults, {} of them violate something",
+        sum(|it| it.schedules),
+        sum(|it| it.violating)
+    )))?;
+    Ok(match (file.shard.complete, interrupted) {
+        (true, _) => Exit::Held,
+        (false, true) => Exit::Interrupted,
+        (false, false) => Exit::Inconclusive,
+    })
+}
+
+/// What all parts are asked.
+fn question(args: &ExploreArgs, base: &Base) -> Result<Question, Failure> {
+    let mut line = line(args, base)
+        .option("--clients", &args.clients.to_string())
+        .option("--rounds", &args.rounds.to_string())
+        .option("--faults", &args.faults.to_string())
+        .server(&args.server, true);
+    for (switch, is_on) in [("--no-confirm", args.no_confirm), ("--keep", args.regressions.keep)] {
+        line = if is_on { line.word(switch) } else { line };
+    }
+    Question::new(line.words(), [base.whole()])
+}
+
+/// Goes on with a shard until all of it is done, or it is to stop.
+fn bites(
+    mut file: ShardFile,
+    base: &Base,
+    plan: &SearchPlan,
+    part: Partition,
+    batch: &BatchProgress,
+) -> Result<ShardFile, Failure> {
+    let (before_ns, began_ns) = (file.shard.cpu_ns, cpu_ns());
+    let world = || world::simulated(false);
+    let frontier =
+        SearchFrontier::reach(&world, base, plan, batch, &mut |_| {}).map_err(run::failed)?;
+    let is_mine = |(parent, child): LastNumber| {
+        part.takes(parent.wrapping_add(child), format!("{parent}.{child}").as_bytes())
+    };
+    while !file.shard.complete && !frontier.is_stopped() {
+        let bite = file.bite();
+        let PartFound::Explore { next, stages, found } = &mut file.shard.found else {
+            return Err(file.of_another_kind());
+        };
+        let until = next.saturating_add(bite).min(frontier.parents());
+        let bitten = frontier
+            .look(&world, base, plan, (*next..until, is_mine), batch, |_| {})
+            .map_err(run::failed)?;
+        if batch.stop.load(Ordering::Relaxed) {
+            // Not all of the bite was done. It is done again.
+            break;
+        }
+        add(stages, &bitten.stages);
+        found.extend(bitten.found.iter().map(|(number, _)| *number));
+        *next = until;
+        file.shard.cpu_ns = before_ns + (cpu_ns() - began_ns);
+        file.shard.complete = until == frontier.parents();
+        file.bitten()?;
+    }
+    file.save()?;
+    Ok(file)
+}
+
+fn add(stages: &mut Vec<SearchStage>, more: &[SearchStage]) {
+    if stages.is_empty() {
+        stages.extend_from_slice(more);
+    } else {
+        stages.iter_mut().zip(more).for_each(|(stage, more)| stage.add(more));
+    }
+}
+
+/// What shards of an exploration have found together, as one run of the whole tells it.
+pub(in super::super) fn merged(
+    args: &ExploreArgs,
+    asked: &Question,
+    shards: impl Iterator<Item = Shard>,
+    is_whole: bool,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let base = base(args)?;
+    refuse_changed(asked, &question(args, &base)?)?;
+    let (mut stages, mut found, mut cpu_ns) = (Vec::new(), BTreeSet::new(), 0);
+    for shard in shards {
+        let PartFound::Explore { stages: more, found: theirs, .. } = shard.found else {
+            return Err(Failure::internal("an exploration has a shard of something else"));
+        };
+        add(&mut stages, &more);
+        found.extend(theirs);
+        cpu_ns += shard.cpu_ns;
+    }
+    stages.iter_mut().for_each(|it| it.is_whole &= is_whole);
+    let explored = explored(args, &base, (stages, &found))?;
+    let took = Duration::from_nanos(cpu_ns);
+    tell(args, &base, &explored, (took, false), terminal)
+}
+
+/// The schedules that violate something, run once more, among what was counted.
+fn explored(
+    args: &ExploreArgs,
+    base: &Base,
+    (stages, found): (Vec<SearchStage>, &BTreeSet<LastNumber>),
+) -> Result<Explored, Failure> {
+    let (plan, batch) = (plan(args), BatchProgress::default());
+    let world = || world::simulated(false);
+    let frontier =
+        SearchFrontier::reach(&world, base, &plan, &batch, &mut |_| {}).map_err(run::failed)?;
+    let which = |number: LastNumber| found.contains(&number);
+    let LastFound { found, .. } = frontier
+        .look(&world, base, &plan, (0..frontier.parents(), which), &batch, |_| {})
+        .map_err(run::failed)?;
+    Ok(frontier.explored(stages, found))
+}
