@@ -24,7 +24,11 @@ pub(crate) fn available_within(scenario: &Scenario, candidate: &Candidate) -> Sp
         }
         all => all.iter().all(leaves_nothing),
     };
-    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * AVAILABLE_TTLS) }
+    if is_near {
+        near(&scenario.lock, candidate)
+    } else {
+        Span(scenario.lock.ttl.0 * AVAILABLE_TTLS)
+    }
 }
 
 /// How long a client may sleep beside a free lock.
@@ -37,13 +41,15 @@ pub(crate) fn woken_within(scenario: &Scenario, candidate: &Candidate) -> Span {
         }
         all => all.iter().all(leaves_nothing),
     };
-    if is_near { near(&scenario.lock) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
+    if is_near { near(&scenario.lock, candidate) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
 }
 
 /// Enough for a call that is given up, for its clean-up, and for who polls: more than twice what a handover takes, of which a
-/// lock may promise less. A client that sleeps until the TTL of a short hold is over sleeps for longer.
-fn near(lock: &LockPart) -> Span {
-    Span(lock.ttl.0 / 2 + lock.pause.0 * 2)
+/// lock may promise less. A client that sleeps until the TTL of a short hold is over sleeps for longer. Each fault costs
+/// that once.
+fn near(lock: &LockPart, candidate: &Candidate) -> Span {
+    let times = u32::try_from(candidate.faults.len()).unwrap_or(u32::MAX).max(1);
+    Span((lock.ttl.0 / 2 + lock.pause.0 * 2) * times)
 }
 
 /// Whether a lock that cleans up has its key back long before the TTL is over, whatever else like it strikes.
@@ -89,14 +95,14 @@ mod tests {
         Scenario::parse("small", "small.toml", &text, &Overrides::default()).unwrap()
     }
 
-    /// Whether a free lock, and a client that sleeps, has less than a TTL where these strike.
+    /// Whether a free lock, and a client that sleeps, has less than two TTLs where these strike.
     fn is_near(faults: &[&str]) -> [bool; 2] {
         let faults: String =
             faults.iter().map(|it| format!("[[fault]]\non = \"client 1\"\n{it}\n")).collect();
         let scenario = small(&faults);
         let size = Size { clients: 2, rounds: 1 };
         let candidate = Candidate { faults: scenario.faults.clone(), ..Candidate::calm(size) };
-        let ttl = scenario.lock.ttl;
+        let ttl = Span(scenario.lock.ttl.0 * 2);
         [available_within(&scenario, &candidate) < ttl, woken_within(&scenario, &candidate) < ttl]
     }
 

@@ -357,6 +357,19 @@ fn who_overwrites_behind_a_deletion_without_an_answer_is_not_accused_alone() {
     assert_eq!(overwritten(answered), [3], "it surely deleted nothing");
 }
 
+/// Of its own two commands either did it, and the deletion may have met what the other had written.
+#[test]
+fn who_deletes_behind_its_own_overwrite_without_an_answer_is_accused_of_either() {
+    let overwrite = Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false };
+    let deleted = |tape: Tape| {
+        let mut accused = tape.did(4, 300..310, PLAIN_DELETE).witness("ownership").accused;
+        accused.sort_unstable();
+        accused
+    };
+    assert_eq!(deleted(created().command(4, 200..210, overwrite, None)), [2, 3]);
+    assert_eq!(deleted(created().command(4, 200..210, overwrite, Some(Touch::None))), [3]);
+}
+
 #[test]
 fn the_harm_that_was_first_is_told_though_only_the_search_can_tell() {
     // Acquisition 3 asks for the key before 1 deletes what is 2's, and is answered behind that.

@@ -261,12 +261,16 @@ impl Search<'_> {
                 let handed_over = self
                     .unknown_one(reading)
                     .map(|it| self.using(reading, it).is(ReadingKey::Nobodys));
-                // Who compares has found its own value: an overwrite of its own did the harm.
-                let overwrote = self
-                    .open_of(op.acquisition, reading)
-                    .find(|&it| op.compares && matches!(self.op(it).touch, Touch::Overwrite(_)));
-                let harm = self.harm(owner, since_ns, overwrote.unwrap_or(place));
-                its_own.chain(handed_over).chain([reading.harmed(harm)]).collect()
+                // It may have met what an overwrite of its own had left, and that did the harm; who compares has
+                // found its own value, and surely did.
+                let is_overwrite = |it: &u32| matches!(self.op(*it).touch, Touch::Overwrite(_));
+                let mut overwrote = self.open_of(op.acquisition, reading).filter(is_overwrite);
+                let culprit = if op.compares { overwrote.next() } else { None }.unwrap_or(place);
+                let mut harmed = reading.harmed(self.harm(owner, since_ns, culprit));
+                if !op.compares && !reading.is_harmful() {
+                    overwrote.for_each(|it| harmed.may_be(self.harm(owner, since_ns, it)));
+                }
+                its_own.chain(handed_over).chain([harmed]).collect()
             }
             ReadingKey::Free => {
                 let own = own(reading);
