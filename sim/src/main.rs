@@ -27,6 +27,7 @@ mod shard;
 mod show;
 mod shrink;
 mod signal;
+mod soak;
 mod terminal;
 mod tune;
 mod variables;
