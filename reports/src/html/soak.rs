@@ -176,21 +176,19 @@ mod tests {
             vacuous: 0,
         };
         let coverage = Coverage { strikes: 99, in_hold: 66_000, ..Coverage::default() };
-        Soak {
-            base: 4711,
-            conviction,
-            pairs: vec![
-                pair("a <scenario>", "single", 12_340),
-                pair("a <scenario>", "redlock", 12_330),
-                pair("another", "single", 10),
-            ],
-            whole: Sweep {
-                schedules: 24_680,
-                coverage: BTreeMap::from([(Fault::Pause, coverage)]),
-                ..Sweep::default()
-            },
-            ..Soak::default()
-        }
+        let mut soak = Soak::default();
+        (soak.base, soak.conviction) = (4711, conviction);
+        soak.pairs = vec![
+            pair("a <scenario>", "single", 12_340),
+            pair("a <scenario>", "redlock", 12_330),
+            pair("another", "single", 10),
+        ];
+        soak.whole = Sweep {
+            schedules: 24_680,
+            coverage: BTreeMap::from([(Fault::Pause, coverage)]),
+            ..Sweep::default()
+        };
+        soak
     }
 
     fn page(found: &Soak, is_running: bool) -> String {
