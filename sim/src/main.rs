@@ -20,6 +20,7 @@ mod output;
 mod print;
 mod progress;
 mod proxy;
+mod proxy_control;
 mod regressions;
 mod run;
 mod serve;

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
@@ -19,12 +18,13 @@ use history::nearest::nearest;
 use super::args::ProxyArgs;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::proxy_control::Control;
 use super::run::draw;
 use super::terminal::Terminal;
 use super::{print, signal};
 use fault_proxy::switchboard::{
-    ControlApi, Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address,
-    resolve_upstream, without_credentials,
+    Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address, resolve_upstream,
+    without_credentials,
 };
 use fault_proxy::{Detail, FaultError, ParsedFault, ProxyLog, Record, Upstream};
 use live_world::limits::ensure_open_files;
@@ -39,7 +39,10 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     let proxies = proxies(args)?;
     let faults =
         args.fault.iter().map(|text| read(text, &proxies)).collect::<Result<Vec<_>, _>>()?;
-    let control = args.control.as_deref().map(control_port).transpose()?;
+    let control = match args.control.as_deref() {
+        Some(text) => Some(Control::of(listen_address(text).map_err(failure)?, args)?),
+        None => None,
+    };
     let seed = args.seed.map_or_else(draw, Ok)?;
     // Most tests need fewer; the log reports it if they run out.
     let _ = ensure_open_files(FILES);
@@ -74,7 +77,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         texts.insert(toxic_name, text);
     }
     let board = Arc::new(board);
-    runtime.block_on(serve(said, control, &board))?;
+    runtime.block_on(serve(said, control, &board, terminal))?;
     for name in board.idle().into_iter().filter(|_| !terminal.options.quiet) {
         let fault = texts.get(&name).map_or(name, |text| format!("the fault `{text}`"));
         print::note(&format!("note: {fault} never struck: no request or connection matched it"));
@@ -89,18 +92,18 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
 
 async fn serve(
     mut said: String,
-    control: Option<u16>,
+    control: Option<Control>,
     board: &Arc<Switchboard>,
+    terminal: &Terminal,
 ) -> Result<(), Failure> {
     let mut stop = signal::watch().map_err(Failure::unavailable)?;
-    if let Some(port) = control {
-        let cannot = |error| {
-            Failure::unavailable_text(
-                format!("the control API cannot listen on 127.0.0.1:{port}: {error}"),
-                "stop the process that uses this port, or choose another; 0 picks a free one",
-            )
-        };
-        let control = ControlApi::bind(port).await.map_err(cannot)?;
+    if let Some(control) = control {
+        if control.is_open() && !terminal.options.quiet {
+            print::note(
+                "note: the control API accepts requests from other machines, and its token is sent unencrypted",
+            );
+        }
+        let control = control.bind().await?;
         let addr = control.addr().map_err(Failure::unavailable)?;
         let _ = writeln!(said, "control: http://{addr}");
         tokio::spawn(control.serve(Arc::clone(board)));
@@ -109,20 +112,6 @@ async fn serve(
     // An error means that the sender is gone, which counts as a signal.
     let _ = stop.wait_for(|is_over| *is_over).await;
     Ok(())
-}
-
-/// The port of the control API, which listens on loopback only.
-fn control_port(text: &str) -> Result<u16, Failure> {
-    let addr = listen_address(text).map_err(failure)?;
-    if addr.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
-        return Ok(addr.port());
-    }
-    Err(Failure::usage_text(
-        format!(
-            "the control API cannot listen on {addr}: it has no authentication, so it is restricted to loopback"
-        ),
-        "use a loopback port, such as --control 127.0.0.1:8475",
-    ))
 }
 
 fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {

@@ -6,6 +6,7 @@
 mod address;
 mod error;
 mod http;
+mod token;
 mod toxic;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ use picklock::env::Node;
 pub use address::{listen_address, resolve_upstream, without_credentials};
 pub use error::SwitchError;
 pub use http::ControlApi;
+pub use token::{ControlToken, TokenError};
 pub use toxic::{Toxic, ToxicError};
 
 use crate::{
