@@ -37,6 +37,9 @@ const RECORDS: usize = 100_000;
 /// Forwards until a signal comes.
 pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let proxies = proxies(args)?;
+    if args.rewrite {
+        can_rewrite(&proxies)?;
+    }
     let faults =
         args.fault.iter().map(|text| read(text, &proxies)).collect::<Result<Vec<_>, _>>()?;
     let control = match args.control.as_deref() {
@@ -55,6 +58,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     let detail = if args.log_requests { Detail::Requests } else { Detail::Faults };
     let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(|it| it.sender.clone()));
     let board = Switchboard::start(log, names, seed).map_err(Failure::unavailable)?;
+    let board = if args.rewrite { board.rewriting() } else { board };
     let mut said = format!("picklock proxy, seed {seed}\n");
     for wanted in proxies {
         let is_open = !wanted.listen.ip().is_loopback();
@@ -81,6 +85,13 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     for name in board.idle().into_iter().filter(|_| !terminal.options.quiet) {
         let fault = texts.get(&name).map_or(name, |text| format!("the fault `{text}`"));
         print::note(&format!("note: {fault} never struck: no request or connection matched it"));
+    }
+    let left: Vec<String> = board.left_addresses().into_iter().collect();
+    if !left.is_empty() && !terminal.options.quiet {
+        print::note(&format!(
+            "note: replies named servers to which no proxy leads: {}. Give each a --listen and an --upstream",
+            left.join(", ")
+        ));
     }
     // Open requests of the control API hold the board as well.
     drop(runtime);
@@ -147,6 +158,26 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
         });
     }
     Ok(wanted)
+}
+
+/// Refuses proxies that no reply could name.
+fn can_rewrite(proxies: &[ProxySpec]) -> Result<(), Failure> {
+    for proxy in proxies {
+        let ProxySpec { name, listen, upstream, .. } = proxy;
+        let (why, help) = match () {
+            () if listen.ip().is_unspecified() => (
+                format!("{name} listens on {listen}, which is no address that a client can reach"),
+                "name the address by which clients reach it, as in --listen 10.0.0.5:6400",
+            ),
+            () if matches!(proxy.way, Upstream::Tls { .. }) => (
+                format!("{name} leads to {upstream}, and replies name servers without TLS"),
+                "leave --rewrite away, or name servers without TLS",
+            ),
+            () => continue,
+        };
+        return Err(Failure::usage_text(format!("--rewrite: {why}"), help));
+    }
+    Ok(())
 }
 
 /// How to reach a server: over TLS for rediss://.
