@@ -17,6 +17,7 @@ pub mod latency;
 pub mod manifest;
 mod markdown;
 pub mod matrix;
+pub mod soak;
 pub mod terminal;
 pub mod tuning;
 pub mod write;

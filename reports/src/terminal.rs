@@ -7,6 +7,7 @@ mod colour;
 mod compared;
 mod figures;
 mod matrix;
+mod soak;
 mod story;
 mod summary;
 mod sweep;
@@ -15,6 +16,7 @@ mod verdicts;
 
 pub use compared::compared;
 pub use matrix::matrix;
+pub use soak::soak;
 pub use story::story;
 pub(crate) use summary::INTERRUPTED;
 pub use summary::{footer, summary};

@@ -3,7 +3,7 @@
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// A duration with three significant digits, in the unit that suits it: `1.25 ms`.
+/// A duration with three significant digits, in the unit that suits it: `1.25 ms`. From an hour on to the minute.
 pub fn duration(ns: u64) -> String {
     for (unit, per) in UNITS {
         let value = ns as f64 / per;
@@ -18,7 +18,12 @@ pub fn duration(ns: u64) -> String {
         }
     }
     let (minutes, rest_s) = (ns / MINUTE_NS, ns % MINUTE_NS / 1_000_000_000);
-    if rest_s == 0 { format!("{minutes} min") } else { format!("{minutes} min {rest_s} s") }
+    match (minutes / 60, minutes % 60) {
+        (0, _) if rest_s == 0 => format!("{minutes} min"),
+        (0, _) => format!("{minutes} min {rest_s} s"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
 }
 
 /// A count, with its thousands separated: `12,345`.
@@ -54,6 +59,10 @@ mod tests {
             (59_900_000_000, "59.9 s"),
             (60_000_000_000, "1 min"),
             (605_000_000_000, "10 min 5 s"),
+            (3_599_000_000_000, "59 min 59 s"),
+            (3_600_000_000_000, "1 h"),
+            (28_859_000_000_000, "8 h"),
+            (28_860_000_000_000, "8 h 1 min"),
         ] {
             assert_eq!(duration(ns), text);
         }

@@ -11,6 +11,7 @@ pub mod recipe;
 pub mod record;
 pub mod result;
 pub mod scenario;
+pub mod soak;
 pub mod sweep;
 pub mod topology;
 pub mod trial;

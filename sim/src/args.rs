@@ -12,6 +12,7 @@ mod run;
 mod serve;
 mod shard;
 mod shrink;
+mod soak;
 mod tune;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub(crate) use self::run::{
 pub(crate) use self::serve::ServeArgs;
 pub(crate) use self::shard::{MergeArgs, ShardArgs};
 pub(crate) use self::shrink::ShrinkArgs;
+pub(crate) use self::soak::SoakArgs;
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
 
 /// Can your Redis lock be picked?
@@ -94,6 +96,8 @@ pub(crate) enum CliCommand {
     Check(CheckArgs),
     /// Run every recipe in every scenario and compare the verdicts with the expected ones
     Matrix(Box<MatrixArgs>),
+    /// Run every sound recipe in every searched form for hours, with fresh seeds, until something is violated
+    Soak(Box<SoakArgs>),
     /// Put shards of a sweep or a matrix together: the same as one run of the whole
     Merge(MergeArgs),
     /// Run a fault-injecting proxy between your clients and Redis

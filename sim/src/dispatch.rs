@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
     attack, check, confirm, doctor, explore, list, matrix, merge, print, proxy, run, serve, show,
-    shrink, tune, variables,
+    shrink, soak, tune, variables,
 };
 
 /// Parses the command line, runs the command and returns the exit.
@@ -123,6 +123,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
         Some(CliCommand::Report(args)) => return run::redraw(args, terminal),
         Some(CliCommand::Check(args)) => return check::main(args, terminal),
         Some(CliCommand::Matrix(args)) => return matrix::main(args, terminal),
+        Some(CliCommand::Soak(args)) => return soak::main(args, terminal),
         Some(CliCommand::Merge(args)) => return merge::main(args, terminal),
         Some(CliCommand::Proxy(args)) => return proxy::main(args, terminal),
         Some(CliCommand::Serve(args)) => return serve::main(args, terminal),

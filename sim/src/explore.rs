@@ -140,7 +140,7 @@ fn explored(
     };
     let work =
         move |batch: &BatchProgress| search(|| world::simulated(false), &base, &plan, batch, seen);
-    let (explored, interrupted) = budget::within(args.budget.0, work)?;
+    let (explored, interrupted) = budget::within(args.budget.0, terminal, work)?;
     Ok((explored.map_err(run::failed)?, interrupted))
 }
 

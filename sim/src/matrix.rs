@@ -130,17 +130,17 @@ fn wants_stories(args: &MatrixArgs) -> bool {
 }
 
 /// What was asked for.
-struct Asked {
+pub(super) struct Asked {
     /// The pairs, scenario by scenario.
-    pairs: Vec<Arc<Scenario>>,
+    pub(super) pairs: Vec<Arc<Scenario>>,
     /// Each scenario as its file has it, for its story.
     scenarios: Vec<Scenario>,
     /// What each scenario of the user's own is called on the command line, by its name.
-    files: BTreeMap<String, String>,
+    pub(super) files: BTreeMap<String, String>,
 }
 
 impl Asked {
-    fn read(args: &MatrixArgs) -> Result<Self, Failure> {
+    pub(super) fn read(args: &MatrixArgs) -> Result<Self, Failure> {
         let locks = chosen_locks(&args.lock)?;
         let mut asked = Self { pairs: Vec::new(), scenarios: Vec::new(), files: BTreeMap::new() };
         for source in sources(&args.scenario)? {

@@ -2,6 +2,7 @@
 //!
 //! Invariant: stdout is never touched, and without a terminal no line is rewritten.
 
+#![expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
 #![expect(clippy::disallowed_methods, reason = "progress is shown in the user's time")]
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use harness::sweep::BatchProgress;
 use harness::world::RunRequest;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use scenarios::format::duration;
 use tokio::task::JoinHandle;
 
 use super::args::ProgressMode;
@@ -19,7 +21,10 @@ use super::terminal::Terminal;
 use super::{print, signal};
 
 const BAR_EVERY: Duration = Duration::from_millis(50);
-const LINE_EVERY: Duration = Duration::from_secs(3);
+/// The first line comes after so long, and each later one after twice as long as the one before,
+const LINE_FIRST: Duration = Duration::from_secs(3);
+/// up to this.
+const LINE_LAST: Duration = Duration::from_secs(60);
 
 /// Progress on display, until dropped.
 pub(super) struct Progress {
@@ -28,34 +33,48 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Shows how many of `total` are done. Must be called on a tokio runtime.
+    /// Shows how many of `total` are done, how fast, and how long the rest will take. Must be called on a tokio runtime.
     pub(super) fn show(
         terminal: &Terminal,
         done: impl Fn() -> u64 + Send + 'static,
         total: u64,
         what: &'static str,
     ) -> Self {
+        let began = Instant::now();
+        Self::say(terminal, total, move || {
+            let done = done();
+            (done, line((0, done, total), what, began.elapsed()))
+        })
+    }
+
+    /// Shows how far along it is of `total`, and what there is to say of it. Must be called on a tokio runtime.
+    pub(super) fn say(
+        terminal: &Terminal,
+        total: u64,
+        mut look: impl FnMut() -> (u64, String) + Send + 'static,
+    ) -> Self {
         match terminal.progress() {
             ProgressMode::Off => Self { task: None, bar: None },
             ProgressMode::Bar | ProgressMode::Auto => {
-                let bar = bar(terminal, total, what);
+                let bar = bar(terminal, total);
                 let shown = bar.clone();
                 let task = tokio::spawn(async move {
                     loop {
-                        shown.set_position(done());
+                        let (done, said) = look();
+                        shown.set_position(done);
+                        shown.set_message(said);
                         tokio::time::sleep(BAR_EVERY).await;
                     }
                 });
                 Self { task: Some(task), bar: Some(bar) }
             }
             ProgressMode::Lines => {
-                let began = Instant::now();
                 let task = tokio::spawn(async move {
+                    let mut wait = LINE_FIRST;
                     loop {
-                        tokio::time::sleep(LINE_EVERY).await;
-                        let seconds = began.elapsed().as_secs();
-                        let done = done();
-                        print::note(&format!("{done} of {total} {what} done after {seconds} s"));
+                        tokio::time::sleep(wait).await;
+                        print::note(&look().1);
+                        wait = (wait * 2).min(LINE_LAST);
                     }
                 });
                 Self { task: Some(task), bar: None }
@@ -81,8 +100,13 @@ pub(super) async fn run_batch<T: Send + 'static>(
     let signals = signal::watch().map_err(Failure::unavailable)?;
     let batch = Arc::new(BatchProgress::default());
     let (shown, theirs) = (Arc::clone(&batch), Arc::clone(&batch));
-    let _progress =
-        Progress::show(terminal, move || shown.done.load(Ordering::Relaxed), total, what);
+    let began = Instant::now();
+    let look = move || {
+        let [before, here] = [&shown.before, &shown.done].map(|it| it.load(Ordering::Relaxed));
+        let done = before + here;
+        (done, line((before, done, total), what, began.elapsed()))
+    };
+    let _progress = Progress::say(terminal, total, look);
     let work = tokio::task::spawn_blocking(move || work(&theirs));
     signal::finish(work, signals, &batch.stop).await
 }
@@ -98,14 +122,67 @@ impl Drop for Progress {
     }
 }
 
-fn bar(terminal: &Terminal, total: u64, what: &str) -> ProgressBar {
+/// How many had been done before, are done, and are to be done; the pace of those done since; and how long the rest takes at it.
+fn line((before, done, total): (u64, u64, u64), what: &str, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    let mut text = format!("{done} of {total} {what} done after {}", span(seconds));
+    let here = done.saturating_sub(before);
+    if here > 0 && seconds > 0 {
+        let (per_second, rest) = (here as f64 / elapsed.as_secs_f64(), total.saturating_sub(done));
+        text += &match per_second {
+            it if it >= 10.0 => format!(", {it:.0} a second"),
+            it if it >= 1.0 => format!(", {it:.1} a second"),
+            it => format!(", {:.1} a minute", it * 60.0),
+        };
+        if rest > 0 {
+            text += &format!(
+                ", {} left",
+                span(Duration::from_secs_f64(rest as f64 / per_second).as_secs())
+            );
+        }
+    }
+    text
+}
+
+/// Whole seconds, as people say them.
+pub(super) fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        _ => duration(seconds.saturating_mul(1_000_000_000)),
+    }
+}
+
+fn bar(terminal: &Terminal, total: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     let marks = if terminal.is_utf8 { "█▉▊▋▌▍▎▏ " } else { "=> " };
-    let bar_itself = if terminal.colour_on_stderr() { "{bar:30.cyan}" } else { "{bar:30}" };
-    match ProgressStyle::with_template(&format!(
-        "{bar_itself} {{pos}}/{{len}} {what} done, {{elapsed}}"
-    )) {
+    let bar_itself = if terminal.colour_on_stderr() { "{bar:20.cyan}" } else { "{bar:20}" };
+    match ProgressStyle::with_template(&format!("{bar_itself} {{msg}}")) {
         Ok(style) => bar.with_style(style.progress_chars(marks)),
         Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_and_the_time_left_are_said_once_they_are_known() {
+        for (counts, millis, says) in [
+            ((0, 0, 100), 3_000, "0 of 100 pairs done after 3 s"),
+            ((0, 5, 100), 400, "5 of 100 pairs done after 0 s"),
+            ((0, 50, 100), 10_000, "50 of 100 pairs done after 10 s, 5.0 a second, 10 s left"),
+            ((0, 400, 10_000), 2_000, "400 of 10000 pairs done after 2 s, 200 a second, 48 s left"),
+            ((0, 2, 12), 60_000, "2 of 12 pairs done after 1 min, 2.0 a minute, 5 min left"),
+            // Of an earlier sitting, 900 had been done.
+            (
+                (900, 910, 1_000),
+                10_000,
+                "910 of 1000 pairs done after 10 s, 1.0 a second, 1 min 30 s left",
+            ),
+            ((0, 100, 100), 10_000, "100 of 100 pairs done after 10 s, 10 a second"),
+        ] {
+            assert_eq!(line(counts, "pairs", Duration::from_millis(millis)), says);
+        }
     }
 }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, PoisonError};
@@ -19,12 +18,13 @@ use history::nearest::nearest;
 use super::args::ProxyArgs;
 use super::exit::Exit;
 use super::failure::Failure;
+use super::proxy_control::Control;
 use super::run::draw;
 use super::terminal::Terminal;
 use super::{print, signal};
 use fault_proxy::switchboard::{
-    ControlApi, Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address,
-    resolve_upstream, without_credentials,
+    Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address, resolve_upstream,
+    without_credentials,
 };
 use fault_proxy::{Detail, FaultError, ParsedFault, ProxyLog, Record, Upstream};
 use live_world::limits::ensure_open_files;
@@ -37,9 +37,15 @@ const RECORDS: usize = 100_000;
 /// Forwards until a signal comes.
 pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let proxies = proxies(args)?;
+    if args.rewrite {
+        can_rewrite(&proxies)?;
+    }
     let faults =
         args.fault.iter().map(|text| read(text, &proxies)).collect::<Result<Vec<_>, _>>()?;
-    let control = args.control.as_deref().map(control_port).transpose()?;
+    let control = match args.control.as_deref() {
+        Some(text) => Some(Control::of(listen_address(text).map_err(failure)?, args)?),
+        None => None,
+    };
     let seed = args.seed.map_or_else(draw, Ok)?;
     // Most tests need fewer; the log reports it if they run out.
     let _ = ensure_open_files(FILES);
@@ -52,6 +58,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     let detail = if args.log_requests { Detail::Requests } else { Detail::Faults };
     let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(|it| it.sender.clone()));
     let board = Switchboard::start(log, names, seed).map_err(Failure::unavailable)?;
+    let board = if args.rewrite { board.rewriting() } else { board };
     let mut said = format!("picklock proxy, seed {seed}\n");
     for wanted in proxies {
         let is_open = !wanted.listen.ip().is_loopback();
@@ -74,10 +81,17 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         texts.insert(toxic_name, text);
     }
     let board = Arc::new(board);
-    runtime.block_on(serve(said, control, &board))?;
+    runtime.block_on(serve(said, control, &board, terminal))?;
     for name in board.idle().into_iter().filter(|_| !terminal.options.quiet) {
         let fault = texts.get(&name).map_or(name, |text| format!("the fault `{text}`"));
         print::note(&format!("note: {fault} never struck: no request or connection matched it"));
+    }
+    let left: Vec<String> = board.left_addresses().into_iter().collect();
+    if !left.is_empty() && !terminal.options.quiet {
+        print::note(&format!(
+            "note: replies named servers to which no proxy leads: {}. Give each a --listen and an --upstream",
+            left.join(", ")
+        ));
     }
     // Open requests of the control API hold the board as well.
     drop(runtime);
@@ -89,18 +103,18 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
 
 async fn serve(
     mut said: String,
-    control: Option<u16>,
+    control: Option<Control>,
     board: &Arc<Switchboard>,
+    terminal: &Terminal,
 ) -> Result<(), Failure> {
     let mut stop = signal::watch().map_err(Failure::unavailable)?;
-    if let Some(port) = control {
-        let cannot = |error| {
-            Failure::unavailable_text(
-                format!("the control API cannot listen on 127.0.0.1:{port}: {error}"),
-                "stop the process that uses this port, or choose another; 0 picks a free one",
-            )
-        };
-        let control = ControlApi::bind(port).await.map_err(cannot)?;
+    if let Some(control) = control {
+        if control.is_open() && !terminal.options.quiet {
+            print::note(
+                "note: the control API accepts requests from other machines, and its token is sent unencrypted",
+            );
+        }
+        let control = control.bind().await?;
         let addr = control.addr().map_err(Failure::unavailable)?;
         let _ = writeln!(said, "control: http://{addr}");
         tokio::spawn(control.serve(Arc::clone(board)));
@@ -109,20 +123,6 @@ async fn serve(
     // An error means that the sender is gone, which counts as a signal.
     let _ = stop.wait_for(|is_over| *is_over).await;
     Ok(())
-}
-
-/// The port of the control API, which listens on loopback only.
-fn control_port(text: &str) -> Result<u16, Failure> {
-    let addr = listen_address(text).map_err(failure)?;
-    if addr.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) {
-        return Ok(addr.port());
-    }
-    Err(Failure::usage_text(
-        format!(
-            "the control API cannot listen on {addr}: it has no authentication, so it is restricted to loopback"
-        ),
-        "use a loopback port, such as --control 127.0.0.1:8475",
-    ))
 }
 
 fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
@@ -158,6 +158,26 @@ fn proxies(args: &ProxyArgs) -> Result<Vec<ProxySpec>, Failure> {
         });
     }
     Ok(wanted)
+}
+
+/// Refuses proxies that no reply could name.
+fn can_rewrite(proxies: &[ProxySpec]) -> Result<(), Failure> {
+    for proxy in proxies {
+        let ProxySpec { name, listen, upstream, .. } = proxy;
+        let (why, help) = match () {
+            () if listen.ip().is_unspecified() => (
+                format!("{name} listens on {listen}, which is no address that a client can reach"),
+                "name the address by which clients reach it, as in --listen 10.0.0.5:6400",
+            ),
+            () if matches!(proxy.way, Upstream::Tls { .. }) => (
+                format!("{name} leads to {upstream}, and replies name servers without TLS"),
+                "leave --rewrite away, or name servers without TLS",
+            ),
+            () => continue,
+        };
+        return Err(Failure::usage_text(format!("--rewrite: {why}"), help));
+    }
+    Ok(())
 }
 
 /// How to reach a server: over TLS for rediss://.

@@ -10,13 +10,14 @@ mod schedule;
 mod stored;
 pub(super) mod sweep;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use harness::world::{RunError, RunRequest};
+use harness::world::{RunError, RunRequest, World as _};
 use reports::directory::RunDirectory;
 use scenarios::scenario::Scenario;
+use virtual_world::WORLD;
 
 pub(super) use self::redraw::main as redraw;
 pub(super) use self::replay::main as replay;
@@ -81,6 +82,19 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
         }
         run => report.write(run.map_err(failed)?, terminal).map(|exit| kept.and(exit)),
     }
+}
+
+/// Runs one schedule of many that were run without a report, and writes its report; where that is.
+pub(super) fn one_of_many(
+    args: &RunArgs,
+    scenario: &Arc<Scenario>,
+    seed: u64,
+    terminal: &Terminal,
+) -> Result<PathBuf, Failure> {
+    let request = request(scenario, seed);
+    let report = Report::begin(args, WORLD, &request)?;
+    let run = world::simulated(args.lua).run(&request).map_err(failed)?;
+    report.files(run, terminal).map(|(_, path)| path)
 }
 
 /// A directory for what comes of a command, made now.

@@ -46,7 +46,7 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
     let directory = run::directory(&args.out.join("shrink"), &stored.scenario.name, stored.seed)?;
     let (theirs, quiet) = (whole.clone(), terminal.options.quiet);
     let work = move |batch: &BatchProgress| shrunk(&theirs, batch, quiet);
-    let (shrunk, interrupted) = budget::within(args.budget.0, work)?;
+    let (shrunk, interrupted) = budget::within(args.budget.0, terminal, work)?;
     let Shrunk { smallest, staged } = shrunk.map_err(run::failed)?;
     let mut report = ShrinkReport::new(&whole, &smallest);
     let mut failure = None;

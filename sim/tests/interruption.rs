@@ -89,6 +89,35 @@ fn an_interrupted_sweep_does_not_say_that_anything_held() {
 }
 
 #[test]
+fn an_interrupted_matrix_shows_what_there_is_and_does_not_end_as_if_all_were_expected() {
+    let room = Room::new();
+    let args = words(
+        "matrix --scenario crash-holder,gc-pause,lost-reply --lock single --threads 1 --progress lines \
+         --seeds 0..1000000000 --format json",
+    );
+    let playing = room.start(&args);
+    eventually("the matrix goes on", || playing.stderr().contains("pairs done").then_some(()));
+    playing.signal(Signal::SIGINT);
+    let said = playing.said().ended(130);
+    let found: scenarios::matrix::Matrix = serde_json::from_str(&said.stdout).unwrap();
+    assert!(found.interrupted && !found.is_as_expected());
+    assert!(found.pairs.iter().all(|it| it.not_run.as_deref() == Some("interrupted")));
+    room.is_left_clean();
+}
+
+#[test]
+fn an_exploration_says_its_pace_and_what_is_left_of_its_budget() {
+    let room = Room::new();
+    let args = words("explore --lock single --budget 10m --faults 3 --progress lines --no-confirm");
+    let playing = room.start(&args);
+    eventually("it says so", || playing.stderr().contains(" left at most").then_some(()));
+    assert!(playing.stderr().contains(" schedules in "), "{}", playing.stderr());
+    playing.signal(Signal::SIGINT);
+    let said = playing.said().ended(130);
+    assert!(said.stdout.contains("verdict: inconclusive: interrupted after "), "{}", said.stdout);
+}
+
+#[test]
 fn an_end_before_there_is_a_server_leaves_nothing_at_all() {
     let room = Room::new();
     let version = "test \"$1\" = --version && echo 'Redis server v=7.0.15 sha=0' && exit";

@@ -202,6 +202,15 @@ fn the_pages_of_a_sweep_and_of_a_matrix_are_harmless() {
 }
 
 #[test]
+fn the_page_of_a_soak_is_harmless() {
+    let room = Room::new();
+    let file = hostile_scenario(&room);
+    let soak = ["soak", "--scenario", &file, "--lock", "single", "--for", "500ms"];
+    room.run(&[&soak[..], &["--out", "soaked"]].concat()).ended(0);
+    is_harmless(&room.path().join("soaked/soak.html"));
+}
+
+#[test]
 fn the_page_of_a_tuning_is_harmless() {
     let room = Room::new();
     let tune = ["tune", "--preset", "go", "--hold", "lognormal:5ms,p99=80ms", "--holds", "2000"];

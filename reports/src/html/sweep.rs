@@ -69,7 +69,7 @@ pub fn sweep_page(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> S
 }
 
 /// Each invariant: how many schedules violate it, and which share of all schedules that may be.
-fn outcomes(found: &Sweep) -> Markup {
+pub(super) fn outcomes(found: &Sweep) -> Markup {
     let row = |it: &InvariantCounts| {
         let InvariantCounts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
         let judged = held + violated;
@@ -231,7 +231,7 @@ fn failing(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> String) 
 }
 
 /// What struck, and how often it met a hold.
-fn coverage(found: &Sweep) -> Markup {
+pub(super) fn coverage(found: &Sweep) -> Markup {
     html! {
         @if !found.coverage.is_empty() {
             section {

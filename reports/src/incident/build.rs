@@ -10,14 +10,17 @@ use scenarios::result::RunResult;
 use super::bands::bands;
 use super::client_lane;
 use super::facts::{IncidentFacts, text};
-use super::group::{groups, most_telling};
+use super::group::{FindingGroup, groups, most_telling};
 use super::key_lane;
 use super::layout::{IncidentLane, IncidentLayout, LANES_MOST, MARKS_MOST};
 use super::message;
+use super::notice;
 use crate::format::counted;
 
 /// So many faults are named, the last of them.
 const FAULTS_MOST: usize = 3;
+/// Invariants whose stories end with the harm.
+const OF_HARM: [&str; 3] = ["ownership", "mutual-exclusion", "no-lost-update"];
 /// Of many marks in the middle of a lane, so many that do harm are drawn.
 const HARMS_MOST: usize = 3;
 
@@ -34,6 +37,7 @@ impl IncidentLayout {
             facts.add_waiting();
         }
         facts.keep_clients(LANES_MOST - keys.len(), &mut notes);
+        leave_out_the_aftermath(&mut facts, group);
 
         let mut lanes: Vec<IncidentLane> =
             keys.iter().map(|owner| key_lane::lane(&facts, *owner)).collect();
@@ -46,6 +50,8 @@ impl IncidentLayout {
         // From above to below in the order in which they had the lock.
         of_clients.sort_by_key(|it| it.0);
         lanes.extend(of_clients.into_iter().map(|it| it.1));
+        let missed = notice::missed(&facts, &keys);
+        lanes.iter_mut().for_each(|lane| notice::mark(&missed, lane));
         let left_out: usize = lanes.iter_mut().map(thin_out).sum();
         if left_out > 0 {
             let marks = counted(left_out as u64, "mark", "marks");
@@ -78,11 +84,37 @@ impl IncidentLayout {
             until_ns: facts.until_ns,
             lanes,
             messages,
+            missed,
             bands,
             notes,
         };
         let is_empty = layout.lanes.iter().all(|it| it.bars.is_empty() && it.marks.is_empty());
         (!is_empty).then_some(layout)
+    }
+}
+
+/// Ends the picture with the harm, where the story is of nothing else: with the hold of whoever was harmed, or the last write.
+fn leave_out_the_aftermath(facts: &mut IncidentFacts<'_>, group: &FindingGroup<'_>) {
+    if !group.findings.iter().all(|(it, _)| OF_HARM.contains(&it.name.as_str())) {
+        return;
+    }
+    let (mut holds, mut ends) = (Vec::new(), Vec::new());
+    for &client in &facts.clients {
+        let (lane, held) = client_lane::lane(facts, client);
+        ends.extend(lane.marks.iter().filter(|it| it.harms || it.tells()).map(|it| it.at_ns));
+        holds.extend(held);
+    }
+    let overlaps = bands(facts, group, &holds);
+    ends.extend(overlaps.iter().map(|it| it.until_ns));
+    let accused = facts.exchanges.iter().filter(|it| facts.accused.contains(&it.op));
+    ends.extend(accused.map(super::exchange::Exchange::last_ns));
+    for tenure in &facts.tenures {
+        let is_ended = tenure.end.op().is_some_and(|op| facts.accused.contains(&op));
+        let theirs = holds.iter().filter(|it| is_ended && it.acquisition == tenure.acquisition);
+        ends.extend(theirs.map(|it| it.until_ns));
+    }
+    if let Some(until_ns) = ends.into_iter().max().filter(|it| *it > facts.from_ns) {
+        facts.until_ns = facts.until_ns.min(until_ns);
     }
 }
 

@@ -16,6 +16,7 @@ use super::resource;
 /// From when to when a client believed that it held the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DrawnHold {
+    pub(super) acquisition: u32,
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
 }
@@ -47,8 +48,8 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, client: u32) -> (IncidentLane, Vec
             lane.struck(fault, event.at_ns, for_ns);
         }
     }
-    for attempt in attempts.values() {
-        lane.attempt(attempt);
+    for (acquisition, attempt) in &attempts {
+        lane.attempt(*acquisition, attempt);
     }
     lane.marks.extend(resource::marks(facts, client));
     lane.bars.sort_by_key(|it| (it.kind, it.from_ns));
@@ -96,7 +97,7 @@ impl ClientLane<'_> {
             }
             What::AcquireUnknown(_) => {
                 it.ended_ns = Some(at_ns);
-                self.says(at_ns, "does not know if it has the lock".to_owned());
+                self.says(at_ns, "gives up, not knowing if it has the lock".to_owned());
             }
             What::Fence(token) => self.says(at_ns, format!("given token {token}")),
             What::Release => {
@@ -119,7 +120,7 @@ impl ClientLane<'_> {
     }
 
     /// What an acquisition looks like.
-    fn attempt(&mut self, it: &DrawnAttempt) {
+    fn attempt(&mut self, acquisition: u32, it: &DrawnAttempt) {
         let head = &self.facts.history.head;
         let last_ns = self.facts.history.events.last().map_or(0, |it| it.at_ns);
         let ended_ns = it.ended_ns.unwrap_or(last_ns);
@@ -131,7 +132,7 @@ impl ClientLane<'_> {
         // A lock that keeps a validity and never said it may be relied on for no time.
         let valid_ns = if head.tracked { it.valid_ns.unwrap_or(from_ns) } else { u64::MAX };
         let until_ns = ended_ns.min(valid_ns).max(from_ns);
-        self.holds.push(DrawnHold { from_ns, until_ns });
+        self.holds.push(DrawnHold { acquisition, from_ns, until_ns });
         let did = if head.locks { "holds" } else { "at work" };
         let long = format!("{did} {}", rounded(until_ns - from_ns));
         self.bar(BarKind::Holds, from_ns, until_ns, [long, did.to_owned()]);

@@ -93,6 +93,14 @@ impl Exchange {
         self.answered_ns().unwrap_or(u64::MAX)
     }
 
+    /// Takes it to have been carried out as late as its answer allows, as one that met what came after its sending.
+    pub(crate) fn put_off(&mut self) {
+        if let Some(at_ns) = self.answered_ns() {
+            let usual_ns = self.done_ns - self.sent_ns;
+            self.done_ns = self.done_ns.max(at_ns.saturating_sub(usual_ns));
+        }
+    }
+
     fn struck(&mut self, fault: Fault, at_ns: u64, for_ns: u64, usual_ns: u64) {
         match fault {
             Fault::LoseRequest => self.request = Delivery::Lost,

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use history::{History, What};
+use history::fault::Fault;
+use history::{Event, History, Touch, What};
 
 use super::exchange::{Exchange, exchanges};
 use super::group::FindingGroup;
@@ -44,9 +45,16 @@ impl<'a> IncidentFacts<'a> {
         }
         // What comes behind the story is drawn only where the last of its commands are answered late.
         let mut exchanges = exchanges(history, until_ns.saturating_add(history.head.ttl_ns));
-        let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
+        let accused: BTreeSet<u32> = witnesses().flat_map(|it| &it.accused).copied().collect();
+        // What met another's key came late where its client stood still behind the sending.
+        for it in exchanges.iter_mut().filter(|it| accused.contains(&it.op)) {
+            if matches!(it.intent.touch, Touch::Delete | Touch::Overwrite(_)) {
+                it.put_off();
+            }
+        }
+        let History { head, texts, events } = history;
+        let tenures = tenures(head, texts, events, &mut exchanges, &accused);
         let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
-        let accused = witnesses().flat_map(|it| &it.accused).copied().collect();
         let mut facts =
             Self { history, exchanges, tenures, acquisitions, clients, accused, from_ns, until_ns };
         facts.widen();
@@ -65,7 +73,7 @@ impl<'a> IncidentFacts<'a> {
         let concern = self.exchanges.iter().filter(|it| {
             let concerns =
                 self.acquisitions.contains(&it.acquisition) || self.accused.contains(&it.op);
-            concerns && self.is_of_lock(it) && it.touch() != history::Touch::None
+            concerns && self.is_of_lock(it) && it.touch() != Touch::None
         });
         let (mut first_ns, mut last_ns) = (from_ns, until_ns);
         for it in concern {
@@ -97,6 +105,25 @@ impl<'a> IncidentFacts<'a> {
                 self.clients.push(event.client);
             }
         }
+    }
+
+    /// From when on nobody would give back the key that an accused command made: its client has given up, is dead, or has
+    /// released in vain.
+    pub(super) fn left_ns(&self, tenure: &KeyTenure) -> Option<u64> {
+        let is_over = |it: &&Event| match it.what {
+            What::NotAcquired(_)
+            | What::AcquireUnknown(_)
+            | What::Released(_)
+            | What::ReleaseUnknown(_) => it.acquisition == tenure.acquisition,
+            What::Fault { fault: Fault::Crash, .. } => {
+                it.client == tenure.client && it.at_ns >= tenure.from_ns
+            }
+            _ => false,
+        };
+        let over =
+            self.accused.contains(&tenure.op).then(|| self.history.events.iter().find(is_over))?;
+        let from_ns = over?.at_ns.max(tenure.from_ns);
+        (from_ns < tenure.until_ns).then_some(from_ns)
     }
 
     /// When this client first had the lock or its key in this picture.

@@ -74,6 +74,8 @@ pub(super) struct IncidentPlaces {
     pub(super) top: f64,
     pub(super) bottom: f64,
     pub(super) ticks: Vec<(f64, String)>,
+    /// Where the axis is broken.
+    pub(super) breaks: Vec<f64>,
     /// Lines below the lanes.
     pub(super) footing: Vec<(f64, String)>,
     /// Where the legend stands.
@@ -99,6 +101,8 @@ pub(super) struct PlacedLabel {
     pub(super) width: f64,
     pub(super) text: String,
     pub(super) harms: bool,
+    /// The moment that it names.
+    pub(super) names: f64,
 }
 
 /// A label that wants a place.
@@ -145,6 +149,7 @@ impl IncidentPlaces {
             top: y + 12.0,
             bottom: 0.0,
             ticks: Vec::new(),
+            breaks: Vec::new(),
             footing: Vec::new(),
             legend: 0.0,
             height: 0.0,
@@ -152,9 +157,16 @@ impl IncidentPlaces {
         let y = places.place_bands(layout, y + 12.0)?;
         let y = places.place_lanes(layout, y)?;
         places.bottom = y;
+        places.breaks = places.scale.breaks();
+        places.move_labels_off_arrows(layout);
         places.ticks = places.tick_labels(layout)?;
         let mut y = y + 17.0;
-        let axis = "Time in ms since the run began; quiet stretches are shortened.";
+        let axis = match places.breaks[..] {
+            [] => "Time in ms since the run began; quiet stretches are shortened.",
+            _ => {
+                "Time in ms since the run began, not to scale: at // far more time passes than the width shows."
+            }
+        };
         let text = std::iter::once(axis).chain(layout.notes.iter().map(String::as_str));
         for line in wrapped(SMALL, &text.collect::<Vec<_>>().join(" "), width, 8)? {
             y += ROW;
@@ -172,7 +184,8 @@ impl IncidentPlaces {
             let width = SMALL_BOLD.width(&text)?;
             let (row, x) = rows.place(f64::midpoint(from, until), width, self.frame.ends);
             let baseline = top + 11.0 + rows_high(row);
-            self.band_labels.push(PlacedLabel { x, baseline, width, text, harms: band.overlap });
+            let (harms, names) = (band.overlap, f64::midpoint(from, until));
+            self.band_labels.push(PlacedLabel { x, baseline, width, text, harms, names });
         }
         Ok(if rows.count() == 0 { top } else { top + rows_high(rows.count()) + 6.0 })
     }
@@ -188,8 +201,9 @@ impl IncidentPlaces {
                 let text = face.fit(&text, self.frame.ends.1 - self.frame.ends.0)?;
                 let width = face.width(&text)?;
                 let rows = if is_above { &mut above } else { &mut below };
-                let (row, x) = rows.place(x, width, self.frame.ends);
-                placed.push((is_above, row, PlacedLabel { x, baseline: 0.0, width, text, harms }));
+                let (names, (row, x)) = (x, rows.place(x, width, self.frame.ends));
+                let label = PlacedLabel { x, baseline: 0.0, width, text, harms, names };
+                placed.push((is_above, row, label));
             }
             if self.frame.names_above {
                 y += ROW + 2.0;
@@ -236,12 +250,16 @@ impl IncidentPlaces {
                     | BarKind::Overstays
                     | BarKind::Dead
             );
+            let harms = bar.kind == BarKind::Left;
             if is_said && self.bar_text(lane, place)?.is_none() {
                 let from = self.scale.x(bar.from_ns);
-                let x = f64::midpoint(from, self.scale.x(bar.until_ns));
+                // What nobody holds any more has a bar of its own above this one.
+                let left = lane.bars.get(place + 1).filter(|it| it.kind == BarKind::Left);
+                let until_ns = left.map_or(bar.until_ns, |it| it.from_ns.min(bar.until_ns));
+                let x = f64::midpoint(from, self.scale.x(until_ns));
                 let [long, short] = &bar.texts;
                 let text = if is_key { short } else { long }.clone();
-                wanted.push(WantedLabel { x, is_above: is_key, text, harms: false });
+                wanted.push(WantedLabel { x, is_above: is_key, text, harms });
             }
         }
         if let LaneOwner::Client(client) = lane.owner {
@@ -254,6 +272,10 @@ impl IncidentPlaces {
                 let text = if many == 1 { text.to_owned() } else { format!("{many} × {text}") };
                 wanted.push(WantedLabel { x, is_above: true, text, harms });
             }
+        }
+        for it in layout.missed.iter().filter(|it| lane.owner == LaneOwner::Client(it.client)) {
+            let (x, text) = (self.scale.x(it.at_ns), it.text.clone());
+            wanted.push(WantedLabel { x, is_above: true, text, harms: true });
         }
         wanted.sort_by_key(|it| !it.harms);
         Ok(wanted)

@@ -42,7 +42,7 @@ impl IncidentChart<'_> {
             }
         }
         for it in &self.layout.messages {
-            if let Some(points) = self.way(it) {
+            if let Some(points) = self.places.way(it) {
                 parts.push(Hover { points, is_line: true, text: told(it) });
             }
         }
@@ -69,6 +69,7 @@ fn name(kind: BarKind) -> &'static str {
     match kind {
         BarKind::Owned(_) => "owned",
         BarKind::PerhapsOwned(_) => "perhaps owned",
+        BarKind::Left => "left behind",
         BarKind::Waits => "waits",
         BarKind::Holds => "holds",
         BarKind::Overstays => "at work, no longer valid",

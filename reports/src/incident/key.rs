@@ -4,11 +4,13 @@
 //! done is drawn only if nothing later contradicts it, and as uncertain. Verdicts do not depend on any of it: the checkers
 //! have their own, stricter reading.
 
+use std::collections::BTreeSet;
+
 use history::fault::Fault;
 use history::{Event, Head, Texts, Touch, What};
 
 use super::exchange::{Delivery, Exchange};
-use super::settle::settle;
+use super::settle::{release_held_up, settle};
 
 /// A time in which one acquisition had the key on one server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,19 +73,22 @@ enum KeyEvent<'a> {
     Fault(Fault, Option<u16>),
 }
 
-/// Every tenure of the lock's key, in the order in which they began; settles when commands were carried out.
+/// Every tenure of the lock's key, in the order in which they began; settles when commands were carried out, but for those
+/// of which a checker has found out what they met.
 pub(crate) fn tenures(
     head: &Head,
     texts: &Texts,
     events: &[Event],
     exchanges: &mut [Exchange],
+    accused: &BTreeSet<u32>,
 ) -> Vec<KeyTenure> {
     let is_of_lock = |it: &Exchange| -> bool {
         !head.is_resource(it.node)
             && texts.get(it.key) == head.lock_key
             && it.touch() != Touch::None
     };
-    settle(exchanges, is_of_lock);
+    settle(exchanges, |it| is_of_lock(it) && !accused.contains(&it.op));
+    release_held_up(exchanges, is_of_lock);
     let commands = exchanges.iter().filter(|it| is_of_lock(it));
     let mut all: Vec<(u64, KeyEvent<'_>)> =
         commands.map(|it| (it.done_ns, KeyEvent::Command(it))).collect();

@@ -39,6 +39,7 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
     let (mut bars, mut marks) = (Vec::new(), Vec::new());
     for tenure in facts.tenures.iter().filter(|it| is_here(it.node)) {
         bars.extend(bar(facts, tenure));
+        bars.extend(left(facts, tenure));
         marks.extend(end(facts, tenure));
     }
     let of_lock = facts.exchanges.iter().filter(|it| facts.is_of_lock(it) && is_here(it.node));
@@ -102,18 +103,33 @@ fn bar(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<Bar> {
     Some(Bar { from_ns, until_ns, kind, texts: [format!("{who}, {lives}"), who], open })
 }
 
+/// The time in which a key stands that nobody will give back.
+fn left(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<Bar> {
+    let (from_ns, until_ns, open) = facts.within(facts.left_ns(tenure)?, tenure.until_ns)?;
+    let long = match tenure.end {
+        TenureEnd::Stays => "left behind, and it never expires",
+        _ => "left behind: nobody holds it",
+    };
+    let texts = [long.to_owned(), "left behind".to_owned()];
+    (from_ns < until_ns).then_some(Bar { from_ns, until_ns, kind: BarKind::Left, texts, open })
+}
+
 fn end(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<LaneMark> {
     let at_ns = Some(tenure.until_ns).filter(|at_ns| facts.shows(*at_ns))?;
     let by = |by: u32, did: &str| match by {
         0 => format!("{did} by the run"),
         _ => format!("{did} by client {by}"),
     };
-    let is_accused = tenure.end.op().is_some_and(|op| facts.accused.contains(&op));
+    let is_accused = match tenure.end {
+        // What took the key from a client of the story is where the story begins.
+        TenureEnd::Lost(_) => facts.acquisitions.contains(&tenure.acquisition),
+        end => end.op().is_some_and(|op| facts.accused.contains(&op)),
+    };
     let said = match tenure.end {
         TenureEnd::Expired => "expires".to_owned(),
         TenureEnd::Deleted { by: who, .. } if who == tenure.client => "deleted".to_owned(),
         TenureEnd::Deleted { by: who, .. } => by(who, "deleted"),
-        TenureEnd::Overwritten { by: who, .. } if who == tenure.client => "overwritten".to_owned(),
+        TenureEnd::Overwritten { by: who, .. } if who == tenure.client => "renewed".to_owned(),
         TenureEnd::Overwritten { by: who, .. } => by(who, "overwritten"),
         TenureEnd::Lost(Fault::ClockStep) => "gone: its server's clock jumped".to_owned(),
         TenureEnd::Lost(fault) => format!("lost: {}", fault_name(fault).unwrap_or(fault.name())),

@@ -30,6 +30,7 @@ pub(crate) struct IncidentLayout {
     /// The lanes of the key first, then those of clients.
     pub(crate) lanes: Vec<IncidentLane>,
     pub(crate) messages: Vec<IncidentMessage>,
+    pub(crate) missed: Vec<MissedNotice>,
     pub(crate) bands: Vec<Band>,
     /// What is left out or estimated.
     pub(crate) notes: Vec<String>,
@@ -73,6 +74,8 @@ pub(crate) enum BarKind {
     Owned(u32),
     /// The key may be this client's: its command has no answer.
     PerhapsOwned(u32),
+    /// Nobody will give the key back.
+    Left,
     /// The client waits for the lock.
     Waits,
     /// It has the lock, or it is at work without one.
@@ -134,6 +137,18 @@ pub(crate) struct IncidentMessage {
     pub(crate) harms: bool,
 }
 
+/// What the server told of a release, to a client that did not listen yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MissedNotice {
+    pub(crate) client: u32,
+    /// The lane of the key from which it comes.
+    pub(crate) key: LaneOwner,
+    pub(crate) at_ns: u64,
+    /// From when on the client listens.
+    pub(crate) listens_ns: u64,
+    pub(crate) text: String,
+}
+
 /// A stretch of time across all lanes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Band {
@@ -153,6 +168,7 @@ impl IncidentLayout {
             all.extend(lane.marks.iter().map(|it| it.at_ns));
         }
         all.extend(self.bands.iter().flat_map(|it| [it.from_ns, it.until_ns]));
+        all.extend(self.missed.iter().map(|it| it.at_ns));
         for it in &self.messages {
             all.extend([Some(it.sent_ns), Some(it.done_ns), it.answered_ns].into_iter().flatten());
         }
@@ -168,6 +184,13 @@ impl IncidentLayout {
             LaneOwner::Client(client) => Some(client),
             LaneOwner::Key(_) => None,
         })
+    }
+}
+
+impl LaneMark {
+    /// Whether it belongs to the harm, though it does none: the write of whoever is harmed.
+    pub(crate) fn tells(&self) -> bool {
+        self.kind == MarkKind::Writes && self.text.contains(':')
     }
 }
 

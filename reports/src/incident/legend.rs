@@ -69,7 +69,7 @@ impl IncidentChart<'_> {
                 }
                 Sample::Lost => {
                     pen.line(&[(left, middle), (x + 13.0, middle)], INK, 1.4)?;
-                    cross(pen, (x + 14.0, middle), INK)?;
+                    cross(pen, (x + 14.0, middle), HARM)?;
                 }
                 Sample::Unanswered => pen.dashes(((left, middle), (right, middle)), INK, 1.4)?,
                 Sample::Harm => pen.shape(&rectangle((x + 5.0, x + 17.0), edges), HARM)?,
@@ -89,6 +89,7 @@ impl IncidentChart<'_> {
                     BarKind::Overstays | BarKind::Stands | BarKind::CutOff => {
                         samples.insert(Sample::Bar(bar.kind));
                     }
+                    BarKind::Left => harm = true,
                     BarKind::PerhapsOwned(_) => {
                         samples.insert(Sample::Bar(BarKind::PerhapsOwned(0)));
                     }
@@ -111,6 +112,10 @@ impl IncidentChart<'_> {
             if it.request == Delivery::Unknown {
                 samples.insert(Sample::Unanswered);
             }
+        }
+        if !self.layout.missed.is_empty() {
+            samples.insert(Sample::Lost);
+            harm = true;
         }
         if harm {
             samples.insert(Sample::Harm);

@@ -49,7 +49,7 @@ fn statements(layout: &IncidentLayout) -> Vec<Statement> {
         for bar in &lane.bars {
             let is_told = matches!(
                 bar.kind,
-                BarKind::Stands | BarKind::CutOff | BarKind::Holds | BarKind::Down
+                BarKind::Stands | BarKind::CutOff | BarKind::Holds | BarKind::Down | BarKind::Left
             );
             if is_told && !bar.open[0] {
                 say(bar.from_ns, 3, over(bar.from_ns, owner(), &bar.texts[0]));
@@ -58,6 +58,11 @@ fn statements(layout: &IncidentLayout) -> Vec<Statement> {
         for mark in &lane.marks {
             say(mark.at_ns, 4, over(mark.at_ns, owner(), &mark.text));
         }
+    }
+    for it in &layout.missed {
+        let (client, key, at) =
+            (id(LaneOwner::Client(it.client)), id(it.key), milliseconds(it.at_ns));
+        say(it.at_ns, 2, format!("{key}--x{client}: {at} ms: {}", escaped(&it.text)));
     }
     for it in &layout.messages {
         let (client, key) = (id(LaneOwner::Client(it.client)), id(it.key));

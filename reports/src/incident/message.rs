@@ -1,7 +1,7 @@
 //! Which commands are drawn as messages, and in which words.
 //!
-//! Invariant: what harmed somebody, and every message that was lost or late, is drawn. Tries in vain and renewals that
-//! repeat each other are left out, which a note says.
+//! Invariant: what harmed somebody, every message that was lost or late, and the release that failed for good are drawn. What
+//! changed nothing, and renewals that repeat each other, are left out, which a note says.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +9,7 @@ use history::{Answer, Touch};
 
 use super::exchange::{Delivery, Exchange, ExchangeEnd};
 use super::facts::{IncidentFacts, text};
+use super::key::KeyTenure;
 use super::layout::{IncidentMessage, LaneOwner};
 use crate::format::counted;
 
@@ -16,6 +17,8 @@ use crate::format::counted;
 const MESSAGES_MOST: usize = 24;
 /// An error that only asks for the script to be sent once more.
 const NO_SCRIPT: &str = "NOSCRIPT";
+/// How the error of a command begins that never left its client.
+const NOT_SENT: &str = "not sent";
 
 /// The messages of an incident to these lanes of the key, in the order of their sending.
 pub(super) fn messages(
@@ -31,7 +34,6 @@ pub(super) fn messages(
         }
     }
     let mut chosen: Vec<(u8, &Exchange, LaneOwner)> = Vec::new();
-    let mut tried: BTreeSet<(u32, u16)> = BTreeSet::new();
     let mut left_out = 0;
     for it in facts.exchanges.iter().filter(|it| facts.is_of_lock(it)) {
         let owner =
@@ -48,12 +50,17 @@ pub(super) fn messages(
             Some(rank) => rank,
             None => continue,
         };
-        // Only the first try in vain says anything: why its client waits.
-        if rank == TRY && !tried.insert((it.acquisition, it.node)) {
+        // Who asks again and again waits, which its lane says. Who asks once and then sleeps relied on the answer.
+        if rank == NOTHING || rank == TRY && tries(facts, it) > 1 {
             left_out += 1;
             continue;
         }
         chosen.push((rank, it, owner));
+    }
+    let renewals = chosen.iter().filter(|it| it.0 == RENEWAL).count();
+    if renewals > RENEWALS_MOST * keys.len() {
+        chosen.retain(|it| it.0 != RENEWAL);
+        left_out += renewals;
     }
     let mut ranks: Vec<u8> = chosen.iter().map(|it| it.0).collect();
     ranks.sort_unstable();
@@ -67,7 +74,7 @@ pub(super) fn messages(
     }
     if left_out > 0 {
         let commands = counted(left_out as u64, "command", "commands");
-        notes.push(format!("{commands} on the key left out: tries in vain and renewals."));
+        notes.push(format!("{commands} on the key left out: they changed nothing, or renewed it."));
     }
     let drawn = chosen.into_iter().map(|(_, it, owner)| message(facts, it, owner));
     let mut drawn: Vec<IncidentMessage> = drawn.collect();
@@ -80,8 +87,14 @@ pub(super) fn messages(
     drawn
 }
 
+/// More renewals of a server's key say no more than the bar of the hold.
+const RENEWALS_MOST: usize = 3;
+/// The rank of a renewal.
+const RENEWAL: u8 = 2;
 /// The rank of a try in vain.
 const TRY: u8 = 3;
+/// The rank of a release or a renewal that found nothing to do.
+const NOTHING: u8 = 4;
 
 /// How well a picture can do without it: 0 is not at all; none for what belongs into no picture.
 fn rank(facts: &IncidentFacts<'_>, it: &Exchange, ends: &BTreeSet<u32>) -> Option<u8> {
@@ -92,19 +105,60 @@ fn rank(facts: &IncidentFacts<'_>, it: &Exchange, ends: &BTreeSet<u32>) -> Optio
     }
     match it.end {
         Some((_, ExchangeEnd::Refused(why))) => {
-            let is_script = facts.history.text(why).starts_with(NO_SCRIPT);
-            (!is_script).then_some(2)
+            let why = facts.history.text(why);
+            match is_followed(facts, it) {
+                _ if why.starts_with(NOT_SENT) => None,
+                false => Some(0),
+                // It was tried again.
+                true => (!why.starts_with(NO_SCRIPT)).then_some(NOTHING),
+            }
         }
         Some((_, ExchangeEnd::Answered(Touch::None, _))) => match it.intent.touch {
             Touch::None | Touch::Unknown => None,
             Touch::Create(_) => Some(TRY),
-            _ => Some(2),
+            _ => Some(NOTHING),
         },
-        Some((_, ExchangeEnd::Answered(Touch::Extend(_), _))) => Some(2),
+        Some((_, ExchangeEnd::Answered(Touch::Extend(_), _))) => Some(RENEWAL),
         Some((_, ExchangeEnd::Answered(..))) if ends.contains(&it.op) => Some(0),
         Some((_, ExchangeEnd::Answered(..))) => Some(1),
+        _ if it.intent.touch == Touch::Delete && is_followed(facts, it) => Some(NOTHING),
         _ => (it.intent.touch != Touch::None).then_some(1),
     }
+}
+
+/// Whether its acquisition sent the server another command that would do something to the key.
+fn is_followed(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
+    facts.exchanges.iter().any(|other| {
+        (other.acquisition, other.node) == (it.acquisition, it.node)
+            && other.op > it.op
+            && facts.is_of_lock(other)
+            && other.intent.touch != Touch::None
+    })
+}
+
+/// How often its acquisition has asked this server for the lock in vain.
+fn tries(facts: &IncidentFacts<'_>, it: &Exchange) -> usize {
+    let theirs = facts.exchanges.iter().filter(|other| {
+        (other.acquisition, other.node) == (it.acquisition, it.node)
+            && facts.is_of_lock(other)
+            && matches!(other.intent.touch, Touch::Create(_))
+    });
+    theirs.filter(|it| it.touch() == Touch::None).count()
+}
+
+/// Whether it did the harm. A key that was left behind is no fault of the command that made it, unless that came late, but of
+/// the release that failed.
+fn harms(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
+    let is_left = |of: &dyn Fn(&KeyTenure) -> bool| {
+        facts.tenures.iter().any(|tenure| of(tenure) && facts.left_ns(tenure).is_some())
+    };
+    if facts.accused.contains(&it.op) {
+        return it.request == Delivery::Late || !is_left(&|tenure| tenure.op == it.op);
+    }
+    let failed =
+        it.request == Delivery::Lost || matches!(it.end, Some((_, ExchangeEnd::Refused(_))));
+    let is_release = it.intent.touch == Touch::Delete && failed && !is_followed(facts, it);
+    is_release && is_left(&|tenure| tenure.acquisition == it.acquisition && tenure.node == it.node)
 }
 
 fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> IncidentMessage {
@@ -122,9 +176,15 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Create(_)) => ": no",
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Delete) => ": nothing deleted",
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Extend(_)) => ": not extended",
-        (Some((_, ExchangeEnd::Refused(_))), _) => ": error",
+        (Some((_, ExchangeEnd::Refused(why))), _) => {
+            let why = text(facts.history.text(why));
+            let code = why.split_whitespace().next().unwrap_or_default();
+            let is_code = !code.is_empty() && code.chars().all(|it| it.is_ascii_uppercase());
+            &if is_code { format!(" fails: {code}") } else { " fails".to_owned() }
+        }
         (_, Touch::Delete) if name != "DEL" => " deletes",
         (_, Touch::Extend(_)) => " extends",
+        (_, Touch::Overwrite(_)) if is_of_its_own(facts, it) => " renews",
         (_, Touch::Overwrite(_)) => " overwrites",
         (_, Touch::Create(_)) if !name.starts_with("SET") => " takes",
         _ => "",
@@ -146,8 +206,16 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         reply: it.reply,
         text: format!("{name}{did}{fate}"),
         answer,
-        harms: facts.accused.contains(&it.op),
+        harms: harms(facts, it),
     }
+}
+
+/// Whether its acquisition had made the key before, and no other's was ended by it.
+fn is_of_its_own(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
+    let is_own = |tenure: &&KeyTenure| tenure.acquisition == it.acquisition;
+    let mut own = facts.tenures.iter().filter(is_own);
+    let mut others = facts.tenures.iter().filter(|tenure| !is_own(tenure));
+    own.any(|tenure| tenure.op < it.op) && others.all(|tenure| tenure.end.op() != Some(it.op))
 }
 
 /// An answer in words.

@@ -14,7 +14,7 @@ use super::frame::{
     IncidentFrame, IncidentPlaces, LanePlace, NAME, NARROW, PlacedLabel, SMALL, SMALL_BOLD, WIDE,
 };
 use super::layout::{BarKind, IncidentLayout, IncidentMessage, LaneMark, LaneOwner};
-use super::shapes::{arrowhead, cross, dashed, hatch, part, rectangle, symbol};
+use super::shapes::{arrowhead, axis_break, cross, dashed, hatch, part, rectangle, symbol};
 use crate::chart::palette::{self, AXIS, FAINT_INK, GRID, HARM, INK, STALL};
 use crate::chart::pen::Pen;
 use crate::chart::{ChartError, Drawing, Hover, font};
@@ -62,10 +62,6 @@ impl<'a> IncidentChart<'a> {
             LaneOwner::Key(_) => AXIS,
         }
     }
-
-    fn place(&self, owner: LaneOwner) -> Option<&LanePlace> {
-        self.places.lanes.iter().find(|it| it.owner == owner)
-    }
 }
 
 impl Drawing for IncidentChart<'_> {
@@ -95,6 +91,13 @@ impl Drawing for IncidentChart<'_> {
         self.lanes(pen)?;
         for message in &self.layout.messages {
             self.message(pen, message)?;
+        }
+        for notice in &self.layout.missed {
+            if let Some([from, reached]) = self.places.notice(notice) {
+                let end = part(from, reached, 1.0 - LOST_AT);
+                pen.dashes((from, end), HARM, 1.6)?;
+                cross(pen, end, HARM)?;
+            }
         }
         self.names(pen)?;
         self.bar_texts(pen)?;
@@ -137,7 +140,8 @@ impl IncidentChart<'_> {
             pen.line(&[(*x, *top + 14.0), (*x, bottom + 4.0)], GRID, 1.0)?;
             pen.text((*x, bottom + 16.0), text, SMALL, FAINT_INK, HPos::Center)?;
         }
-        pen.line(&[(frame.ends.0, *bottom), (frame.ends.1, *bottom)], AXIS, 1.0)
+        pen.line(&[(frame.ends.0, *bottom), (frame.ends.1, *bottom)], AXIS, 1.0)?;
+        self.places.breaks.iter().try_for_each(|x| axis_break(pen, (*x, *bottom)))
     }
 
     fn lanes<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
@@ -208,6 +212,11 @@ impl IncidentChart<'_> {
                 pen.tint(&corners, self.colour(client), 0.15)?;
                 dashed(pen, &outline, self.colour(client))
             }
+            BarKind::Left => {
+                pen.shape(&corners, WHITE)?;
+                pen.tint(&corners, HARM, 0.25)?;
+                pen.line(&outline, HARM, 1.6)
+            }
             BarKind::Waits | BarKind::Releases => {
                 pen.tint(&rectangle(across, (upper + 5.0, lower - 5.0)), AXIS, 0.2)
             }
@@ -235,23 +244,12 @@ impl IncidentChart<'_> {
         }
     }
 
-    /// Where a message begins, where it arrives, and where its answer does, as far as that is drawn.
-    pub(super) fn way(&self, it: &IncidentMessage) -> Option<Vec<(f64, f64)>> {
-        let client = self.place(LaneOwner::Client(it.client))?;
-        let key = self.place(it.key)?;
-        let (near, far) = (client.bars.0, key.bars.1);
-        let from = (self.places.scale.x(it.sent_ns), near);
-        let reached = (self.places.scale.x(it.done_ns).max(from.0), far);
-        let back = it.answered_ns.map(|at_ns| (self.places.scale.x(at_ns).max(reached.0), near));
-        Some([Some(from), Some(reached), back].into_iter().flatten().collect())
-    }
-
     fn message<DB: DrawingBackend>(
         &self,
         pen: &Pen<'_, DB>,
         it: &IncidentMessage,
     ) -> Result<(), ChartError> {
-        let Some(way) = self.way(it) else { return Ok(()) };
+        let Some(way) = self.places.way(it) else { return Ok(()) };
         let (from, reached) = (way[0], way[1]);
         let (near, far) = (from.1, reached.1);
         let ink = if it.harms { HARM } else { self.colour(it.client) };
@@ -261,7 +259,7 @@ impl IncidentChart<'_> {
             Delivery::Lost => {
                 let end = part(from, (reached.0.max(from.0 + 16.0), far), 1.0 - LOST_AT);
                 pen.line(&[from, end], ink, width)?;
-                return cross(pen, end, ink);
+                return cross(pen, end, HARM);
             }
             Delivery::Unknown => pen.dashes((from, reached), ink, width)?,
             // It arrives after the end of the picture.
@@ -274,7 +272,7 @@ impl IncidentChart<'_> {
         if it.reply == Delivery::Lost {
             let end = part(reached, (reached.0 + 16.0, near), LOST_AT);
             pen.line(&[reached, end], ink, 1.0)?;
-            return cross(pen, end, ink);
+            return cross(pen, end, HARM);
         }
         let Some((answered_ns, &back)) = it.answered_ns.zip(way.get(2)) else { return Ok(()) };
         let is_beyond = answered_ns > self.layout.until_ns;
@@ -300,7 +298,7 @@ impl IncidentChart<'_> {
         label: &PlacedLabel,
         ink: RGBColor,
     ) -> Result<(), ChartError> {
-        let PlacedLabel { x, baseline, width, text, harms } = label;
+        let PlacedLabel { x, baseline, width, text, harms, .. } = label;
         let ground = rectangle((x - 2.0, x + width + 2.0), (baseline - 9.5, baseline + 2.5));
         pen.tint(&ground, WHITE, 0.85)?;
         let face = if *harms || ink == STALL { SMALL_BOLD } else { SMALL };

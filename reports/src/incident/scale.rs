@@ -4,6 +4,14 @@
 //! Invariant: a later time never stands to the left of an earlier one, and moments at which something is drawn stand apart
 //! as far as there is room. Only square roots are used, which every machine computes alike.
 
+/// A stretch in which so many times as much time passes as where most happens is marked as a break,
+const BROKEN: f64 = 3.0;
+/// if it is wide enough for the mark.
+const BREAK_WIDTH: f64 = 14.0;
+
+/// More marks would say no more.
+const BREAKS_MOST: usize = 5;
+
 /// The time axis of one picture.
 #[derive(Clone, Debug)]
 pub(super) struct IncidentScale {
@@ -31,6 +39,26 @@ impl IncidentScale {
             }
         }
         Self { stops }
+    }
+
+    /// Where far more time passes than the width shows, compared with where most happens: the middles of these stretches.
+    pub(super) fn breaks(&self) -> Vec<f64> {
+        let gaps = self.stops.windows(2).map(|pair| {
+            let (width, span_ns) = (pair[1].1 - pair[0].1, (pair[1].0 - pair[0].0) as f64);
+            (span_ns / width.max(f64::MIN_POSITIVE), width, pair[0].1)
+        });
+        let mut gaps: Vec<(f64, f64, f64)> = gaps.collect();
+        gaps.sort_by(|one, other| one.0.total_cmp(&other.0));
+        // What most happens in stands on the quarter of the axis that is stretched most.
+        let quarter = gaps.iter().map(|it| it.1).sum::<f64>() / 4.0;
+        let mut passed = 0.0;
+        let usual = gaps.iter().find(|it| {
+            passed += it.1;
+            passed >= quarter
+        });
+        let usual = usual.map_or(0.0, |it| it.0);
+        let broken = gaps.iter().rev().filter(|it| it.0 > usual * BROKEN && it.1 > BREAK_WIDTH);
+        broken.take(BREAKS_MOST).map(|(_, width, x)| x + width / 2.0).collect()
     }
 
     /// Where this moment stands; one beyond the ends stands at the end.
@@ -66,6 +94,16 @@ mod tests {
         let within = scale.x(100_000_000);
         assert!(places[1] < within && within < places[2]);
         assert_eq!([scale.x(0), scale.x(u64::MAX)], [places[0], places[4]]);
+    }
+
+    #[test]
+    fn a_stretch_in_which_far_more_time_passes_is_a_break() {
+        let breaks = |instants: &[u64]| IncidentScale::new(instants, (0.0, 600.0), 20.0).breaks();
+        assert_eq!(breaks(&[0, 10, 20, 30, 40]), [0.0; 0]);
+        let scale = IncidentScale::new(&[0, 10, 20, 9_000, 9_010], (0.0, 600.0), 20.0);
+        let [place] = scale.breaks()[..] else { panic!("{:?}", scale.breaks()) };
+        assert!((scale.x(20)..scale.x(9_000)).contains(&place), "{place}");
+        assert_eq!(breaks(&[]), [0.0; 0]);
     }
 
     #[test]

@@ -13,7 +13,6 @@ const AROUND: usize = 16;
 pub(super) fn settle(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool + Copy) {
     settle_deletions(exchanges, is_of_lock);
     settle_overwrites(exchanges, is_of_lock);
-    release_held_up(exchanges, is_of_lock);
 }
 
 /// Puts deletions before the creations that need them, as far as answers allow.
@@ -90,7 +89,10 @@ fn settle_overwrites(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) 
 }
 
 /// A request that a fault held up arrives behind the deletion of its client's key: before that it could do no harm.
-fn release_held_up(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool + Copy) {
+pub(super) fn release_held_up(
+    exchanges: &mut [Exchange],
+    is_of_lock: impl Fn(&Exchange) -> bool + Copy,
+) {
     for place in 0..exchanges.len() {
         let it = exchanges[place];
         if !it.is_held_up || !is_of_lock(&it) {

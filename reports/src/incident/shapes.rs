@@ -66,6 +66,18 @@ pub(super) fn cross<DB: DrawingBackend>(
     Ok(())
 }
 
+/// Where an axis passes over much more time than its width shows.
+pub(super) fn axis_break<DB: DrawingBackend>(
+    pen: &Pen<'_, DB>,
+    (x, y): (f64, f64),
+) -> Result<(), ChartError> {
+    pen.shape(&rectangle((x - 3.5, x + 3.5), (y - 3.0, y + 3.0)), WHITE)?;
+    for side in [-3.5, 3.5] {
+        pen.line(&[(x + side - 2.5, y + 6.0), (x + side + 2.5, y - 6.0)], AXIS, 1.4)?;
+    }
+    Ok(())
+}
+
 /// Slanted lines within a rectangle; `slope` is 1 or -1.
 pub(super) fn hatch<DB: DrawingBackend>(
     pen: &Pen<'_, DB>,

@@ -36,6 +36,11 @@ impl Script {
         self
     }
 
+    /// A text, for what is noted.
+    pub(super) fn word(&mut self, text: &str) -> Text {
+        self.text(text)
+    }
+
     fn text(&mut self, text: &str) -> Text {
         self.history.texts.intern(text)
     }
@@ -99,6 +104,29 @@ impl Script {
         what: (&str, Touch, Option<Touch>),
     ) -> Self {
         self.command_at(0, times, client, what)
+    }
+
+    /// A command on the lock's key that the server refuses.
+    pub(super) fn refused(
+        mut self,
+        times: (u64, u64),
+        client: u32,
+        (name, intent): (&str, Touch),
+        why: &str,
+    ) -> Self {
+        let [name, key, why] = [name, "lock", why].map(|it| self.text(it));
+        let intent = Intent { touch: intent, compares: true };
+        let begin = What::Command { node: 0, name, key, intent };
+        self.operation(times, client, begin, Some(What::Refused(why)))
+    }
+
+    /// The client subscribes to releases.
+    pub(super) fn listens(mut self, times: (u64, u64), client: u32) -> Self {
+        let [name, key] = ["SUBSCRIBE", "released:lock"].map(|it| self.text(it));
+        let intent = Intent { touch: Touch::None, compares: false };
+        let begin = What::Command { node: 0, name, key, intent };
+        let end = What::Answered { touch: Touch::None, answer: Answer::Ok, found: 0 };
+        self.operation(times, client, begin, Some(end))
     }
 
     /// The key is made, and is answered to be.

@@ -1,5 +1,7 @@
 //! What is drawn of small histories, and how.
 
+use std::collections::BTreeSet;
+
 use history::fault::Fault;
 use history::verdict::Level;
 use history::{History, Touch, What};
@@ -57,8 +59,14 @@ fn a_pause_is_drawn_with_both_holds_their_overlap_and_who_deleted_the_key() {
     assert_eq!(ends, [("expires", false), ("deleted by client 1", true)]);
     let said =
         |lane: &IncidentLane| lane.marks.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
-    assert_eq!(said(one), ["reads 0", "writes 1"]);
-    assert_eq!(said(two), ["reads 0", "writes 1: undoes client 1's write"]);
+    assert_eq!(said(one), ["reads 0", "writes 1: no longer has the lock"]);
+    assert_eq!(said(two), ["reads 0", "writes 1, too: one update is lost"]);
+    let harms = |lane: &IncidentLane| lane.marks.iter().map(|it| it.harms).collect::<Vec<_>>();
+    assert_eq!(
+        [harms(one), harms(two)],
+        [[false, true], [false, false]],
+        "not the rightful holder"
+    );
     let harmful: Vec<&str> =
         layout.messages.iter().filter(|it| it.harms).map(|it| it.text.as_str()).collect();
     assert_eq!(harmful, ["DEL"]);
@@ -157,7 +165,7 @@ fn a_tenure_ends_by_expiry_a_deletion_an_overwriting_or_a_fault() {
         let history = script.finish();
         let mut exchanges = exchanges(&history, u64::MAX);
         let History { head, texts, events } = &history;
-        let all = tenures(head, texts, events, &mut exchanges);
+        let all = tenures(head, texts, events, &mut exchanges, &BTreeSet::new());
         all.into_iter().map(|it| (it.client, it.end, it.is_certain)).collect::<Vec<_>>()
     };
     let made = || Script::new().hold((0, 9, 90), 1).set((1, 3), 1);
@@ -241,6 +249,115 @@ fn findings_on_the_same_acquisitions_are_one_incident_told_once() {
         step.at_ns += 161 * MS;
     }
     assert_eq!(groups(&apart).len(), 2);
+}
+
+#[test]
+fn without_a_key_that_ran_out_the_write_that_undoes_another_does_the_harm() {
+    let script = Script::unlocked().hold((0, 10, 90), 1).hold((0, 10, 95), 2);
+    let layout =
+        layout(&of_script(script.update((20, 60), 1, 0).update((30, 80), 2, 0), &[1, 2], 99));
+    let last = |lane: &IncidentLane| lane.marks.last().map(|it| (it.text.clone(), it.harms));
+    assert_eq!(last(&layout.lanes[0]), Some(("writes 1".to_owned(), false)));
+    assert_eq!(
+        last(&layout.lanes[1]),
+        Some(("writes 1: undoes client 1's write".to_owned(), true))
+    );
+}
+
+/// A key that nobody gives back: what is drawn if this command made it, and what the key's lane shows.
+fn left_behind(script: Script, level: Level) -> (IncidentLayout, Vec<(BarKind, u64, u64)>) {
+    let history = script.finish();
+    let mut wrong = violated(("orphan", level), "a key was left", &[1], (0, 95));
+    let made = history.events.iter().find(|it| match it.what {
+        What::Command { intent, .. } => matches!(intent.touch, Touch::Create(_)),
+        _ => false,
+    });
+    wrong.witness.as_mut().unwrap().accused = vec![made.unwrap().op];
+    let result = support::result(&history, vec![wrong]);
+    let layout = layout(&(history, result));
+    let key = bars(&layout.lanes[0]);
+    (layout, key)
+}
+
+#[test]
+fn a_key_that_is_left_behind_is_red_and_not_the_command_that_made_it() {
+    let crash = Script::new().hold((0, 10, 300), 1).set((1, 3), 1).fault(40, 1, Fault::Crash, 0);
+    let (layout, key) = left_behind(crash.note(99, 0, What::Probe(-1)), Level::Progress);
+    assert_eq!(key, [(BarKind::Owned(1), 2, 95), (BarKind::Left, 40, 95)]);
+    assert!(layout.messages.iter().all(|it| !it.harms), "{:?}", layout.messages);
+    // It is given back: whatever it is accused of, it was not left.
+    let given = Script::new().hold((0, 10, 90), 1).set((1, 3), 1).del((90, 92), 1);
+    let (layout, key) = left_behind(given, Level::Key);
+    assert_eq!(key, [(BarKind::Owned(1), 2, 91)]);
+    assert!(layout.messages.iter().any(|it| it.harms && it.text == "SET"), "{:?}", layout.messages);
+}
+
+#[test]
+fn a_release_that_fails_for_good_is_drawn_and_does_the_harm() {
+    let of = |again: bool| {
+        let script = Script::new().hold((0, 10, 50), 1).set((1, 3), 1);
+        let script = script.refused((51, 53), 1, ("EVALSHA", Touch::Delete), "NOSCRIPT No script");
+        let mut script = if again { script.del((54, 56), 1) } else { script };
+        let failed = What::Released(script.word("not released"));
+        let (layout, _) = left_behind(script.note(57, 1, failed), Level::Progress);
+        let of_release = layout.messages.into_iter().filter(|it| it.text.starts_with("EVALSHA"));
+        of_release.map(|it| (it.text, it.harms)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(false), [("EVALSHA fails: NOSCRIPT".to_owned(), true)]);
+    assert_eq!(of(true), [], "it was sent as a text then");
+}
+
+#[test]
+fn what_a_client_is_told_before_it_listens_is_drawn_as_missed() {
+    let of = |looks_again: bool| {
+        let create = Touch::Create(Some(TTL_MS * MS));
+        let script = Script::new().hold((0, 10, 40), 1).set((1, 3), 1).del((41, 43), 1);
+        let script = script.operation((2, 0), 2, What::Acquire, None);
+        let script = script.command((3, 5), 2, ("SET", create, Some(Touch::None)));
+        let script = script.listens((6, 60), 2);
+        let script = if looks_again {
+            script.command((61, 63), 2, ("SET", create, Some(Touch::None)))
+        } else {
+            script
+        };
+        layout(&of_script(script, &[1, 2], 90))
+    };
+    let layout = of(false);
+    let [missed] = &layout.missed[..] else { panic!("{:?}", layout.missed) };
+    assert_eq!((missed.client, missed.at_ns / MS, missed.listens_ns / MS), (2, 42, 60));
+    let says = |text: &str| layout.lanes[2].marks.iter().any(|it| it.text.starts_with(text));
+    assert!(says("listens from now on"), "{:?}", layout.lanes[2].marks);
+    assert!(
+        mermaid(&layout).contains("K--xC2: 42.0 ms: release announced"),
+        "{}",
+        mermaid(&layout)
+    );
+    assert_eq!(of(true).missed, []);
+}
+
+#[test]
+fn tries_in_vain_are_left_out_unless_there_is_one_and_what_comes_behind_the_harm_is() {
+    let create = Touch::Create(Some(TTL_MS * MS));
+    let tries = |many: u64| {
+        let script = Script::new().hold((0, 10, 90), 1).set((1, 3), 1);
+        let script = script.operation((2, 0), 2, What::Acquire, None);
+        let one = |it: Script, nth: u64| {
+            it.command((20 + nth * 5, 22 + nth * 5), 2, ("SET", create, Some(Touch::None)))
+        };
+        let layout = layout(&of_script((0..many).fold(script, one), &[1, 2], 95));
+        layout.messages.iter().filter(|it| it.client == 2).count()
+    };
+    assert_eq!([tries(1), tries(2)], [1, 0]);
+    // The story of the pause goes on until 175 ms; the last that belongs to the harm is the end of client 2's hold.
+    let layout = layout(&paused());
+    assert_eq!(layout.until_ns / MS, 175);
+    let (history, mut result) = paused();
+    result.invariants.iter_mut().for_each(|it| {
+        it.witness.as_mut().unwrap().steps[1].at_ns = 195 * MS;
+    });
+    assert_eq!(self::layout(&(history.clone(), result.clone())).until_ns / MS, 180);
+    result.invariants[0].name = "honesty".to_owned();
+    assert_eq!(self::layout(&(history, result)).until_ns / MS, 195, "another story is not cut");
 }
 
 #[test]

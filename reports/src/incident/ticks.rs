@@ -28,6 +28,8 @@ impl IncidentPlaces {
         for at_ns in wanted {
             let text = milliseconds(at_ns);
             let (x, width) = (self.scale.x(at_ns), SMALL.width(&text)?);
+            // One at the end of the picture still has its name.
+            let x = x.min(self.frame.width - width / 2.0 - 5.0);
             let (left, right) = (x - width / 2.0 - 5.0, x + width / 2.0 + 5.0);
             let is_inside = left >= 0.0 && right <= self.frame.width;
             let is_free = ticks.iter().all(|it| right < it.0 - 5.0 || left > it.0 + it.1 + 5.0);

@@ -3,7 +3,7 @@
 //! Invariant: slices of one thread lie within each other or apart, as viewers demand; what would overlap goes to a further
 //! thread of the same client. Times are in microseconds since the run began.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use history::fault::Fault;
@@ -63,7 +63,10 @@ struct Slice {
 /// What the writer says.
 pub(crate) fn trace(history: &History, mut w: &mut dyn Write) -> io::Result<()> {
     let mut exchanges = exchanges(history, u64::MAX);
-    let tenures = tenures(&history.head, &history.texts, &history.events, &mut exchanges);
+    let tenures = {
+        let History { head, texts, events } = history;
+        tenures(head, texts, events, &mut exchanges, &BTreeSet::new())
+    };
     let last_ns = history.events.last().map_or(0, |it| it.at_ns);
     let mut lanes: BTreeMap<LaneOwner, Vec<Slice>> = BTreeMap::new();
     for tenure in &tenures {

@@ -19,6 +19,11 @@ impl Addresses {
         self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(plain(server), link);
     }
 
+    /// From now on replies that name the server are left as they are.
+    pub fn remove(&self, server: SocketAddr) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(&plain(server));
+    }
+
     /// The link to this server.
     pub fn link_to(&self, server: SocketAddr) -> Option<SocketAddr> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner).get(&plain(server)).copied()
@@ -63,5 +68,7 @@ mod tests {
         for (host, port) in [("127.0.0.1", 6380), ("localhost", 6381), ("db", 6379), ("", 6379)] {
             assert_eq!(known(host, port), None, "{host}");
         }
+        addresses.remove("[::ffff:127.0.0.1]:6379".parse().unwrap());
+        assert_eq!((known("localhost", 6379), known("::1", 6380)), (None, Some(link)));
     }
 }

@@ -6,6 +6,7 @@
 mod address;
 mod error;
 mod http;
+mod token;
 mod toxic;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +18,12 @@ use picklock::env::Node;
 pub use address::{listen_address, resolve_upstream, without_credentials};
 pub use error::SwitchError;
 pub use http::ControlApi;
+pub use token::{ControlToken, TokenError};
 pub use toxic::{Toxic, ToxicError};
 
 use crate::{
-    ClientId, FaultId, Gate, Link, Plan, Proxy, ProxyError, ProxyFault, ProxyLog, Record,
-    RuleHandle, Upstream,
+    Addresses, ClientId, FaultId, Gate, Link, Plan, Proxy, ProxyError, ProxyEvent, ProxyFault,
+    ProxyLog, Record, RuleHandle, Upstream,
 };
 
 /// The names of proxies, by their node in the log.
@@ -33,6 +35,8 @@ pub struct Switchboard {
     proxy: Proxy,
     seed: u64,
     names: Names,
+    /// Where clients reach each server, if replies are rewritten.
+    addresses: Option<Arc<Addresses>>,
     proxies: Mutex<ProxyTable>,
 }
 
@@ -47,6 +51,8 @@ struct ProxyEntry {
     node: Node,
     link: Link,
     upstream: String,
+    /// The server's address, where it is known.
+    server: Option<SocketAddr>,
     enabled: bool,
     faults: Vec<InstalledToxic>,
 }
@@ -97,7 +103,39 @@ impl Switchboard {
     /// [`ProxyError::Start`] where the system gives no thread.
     pub fn start(log: ProxyLog, names: Names, seed: u64) -> Result<Self, ProxyError> {
         let proxy = Proxy::start_with(log)?;
-        Ok(Self { proxy, seed, names, proxies: Mutex::default() })
+        Ok(Self { proxy, seed, names, addresses: None, proxies: Mutex::default() })
+    }
+
+    /// The same, where replies that name a server name the proxy that leads to it.
+    #[must_use]
+    pub fn rewriting(self) -> Self {
+        Self { addresses: Some(Arc::default()), ..self }
+    }
+
+    /// Servers that replies have named and to which no proxy leads, of those that the log still has.
+    pub fn left_addresses(&self) -> BTreeSet<String> {
+        let records = self.proxy.log().records();
+        let left = records.into_iter().filter_map(|record| match record.event {
+            ProxyEvent::LeftAddress(place) => Some(place),
+            _ => None,
+        });
+        left.collect()
+    }
+
+    /// Has replies name this proxy for its server.
+    fn announce(&self, entry: &ProxyEntry) {
+        if let (Some(addresses), Some(server)) = (&self.addresses, entry.server) {
+            addresses.insert(server, entry.link.addr());
+        }
+    }
+
+    /// Has them name the server itself.
+    fn conceal(&self, entry: &ProxyEntry) {
+        if let (Some(addresses), Some(server)) = (&self.addresses, entry.server)
+            && addresses.link_to(server) == Some(entry.link.addr())
+        {
+            addresses.remove(server);
+        }
     }
 
     /// Every proxy, by name.
@@ -129,14 +167,16 @@ impl Switchboard {
         }
         let node = Node(proxies.made);
         proxies.made = proxies.made.checked_add(1).ok_or(SwitchError::TooMany)?;
-        let plan = Plan { seed: self.seed, ..Plan::default() };
+        let plan = Plan { seed: self.seed, addresses: self.addresses.clone(), ..Plan::default() };
+        let server = address_of(&way);
         let link = self.proxy.listen_on(listen, ClientId(0), node, way, plan);
         let link = link.map_err(|error| SwitchError::of_proxy(&name, error))?;
         self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(node, name.clone());
         if !enabled {
             link.close();
         }
-        let entry = ProxyEntry { node, link, upstream, enabled, faults: Vec::new() };
+        let entry = ProxyEntry { node, link, upstream, server, enabled, faults: Vec::new() };
+        self.announce(&entry);
         let status = entry.status(&name);
         proxies.by_name.insert(name, entry);
         Ok(status)
@@ -158,8 +198,10 @@ impl Switchboard {
         let entry = proxies.get_mut(name)?;
         let listen = listen.unwrap_or(entry.link.addr());
         let enabled = enabled.unwrap_or(entry.enabled);
+        self.conceal(entry);
         let stays = listen == entry.link.addr() && enabled == entry.enabled;
         if let Some((shown, way)) = upstream.filter(|(shown, _)| *shown != entry.upstream) {
+            entry.server = address_of(&way);
             entry.link.set_upstream(way);
             entry.link.reset_connections();
             entry.upstream = shown;
@@ -173,6 +215,7 @@ impl Switchboard {
             }
             entry.enabled = enabled;
         }
+        self.announce(entry);
         Ok(entry.status(name))
     }
 
@@ -183,6 +226,7 @@ impl Switchboard {
     pub fn remove(&self, name: &str) -> Result<(), SwitchError> {
         let mut proxies = self.proxies();
         let mut entry = proxies.by_name.remove(name).ok_or_else(|| no_proxy(name))?;
+        self.conceal(&entry);
         entry.link.close();
         self.clear(&mut entry);
         Ok(())
@@ -312,6 +356,14 @@ impl Switchboard {
 
     fn proxies(&self) -> MutexGuard<'_, ProxyTable> {
         self.proxies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The address of a server that is reached without TLS.
+fn address_of(way: &Upstream) -> Option<SocketAddr> {
+    match way {
+        Upstream::Tcp(addr) => Some(*addr),
+        Upstream::Tls { .. } => None,
     }
 }
 

@@ -5,5 +5,6 @@ pub mod cues;
 pub mod injector;
 pub mod matrix;
 pub mod partition;
+pub mod soak;
 pub mod sweep;
 pub mod world;

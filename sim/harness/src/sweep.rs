@@ -42,6 +42,8 @@ impl SweepPlan {
 /// How far many runs in a row have come, and how to end them early: shared between those who run and those who watch.
 #[derive(Debug, Default)]
 pub struct BatchProgress {
+    /// How many had been run by another process, which was cut short.
+    pub before: AtomicU64,
     /// How many schedules of a sweep, or pairs of a matrix, have been run.
     pub done: AtomicU64,
     /// Once true, no further schedule is begun.

@@ -27,9 +27,16 @@ pub(crate) struct ProxyArgs {
     /// repeatable
     #[arg(long, value_name = "FAULT", env = "PICKLOCK_FAULT", value_delimiter = ';')]
     pub(crate) fault: Vec<String>,
-    /// Serve the control API (compatible with Toxiproxy) on this loopback port, such as 8475
+    /// Serve the control API (compatible with Toxiproxy) on this loopback port, such as 8475; with --token-file on any address
     #[arg(long, value_name = "ADDRESS", env = "PICKLOCK_CONTROL")]
     pub(crate) control: Option<String>,
+    /// Answer only requests with the token in this file; it must be yours alone to change, and not for all to read
+    #[arg(long, value_name = "FILE", env = "PICKLOCK_TOKEN_FILE", requires = "control")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Have replies name the proxies in the place of the servers that they lead to, so that clients of a cluster or of Sentinel
+    /// stay behind them: one --listen and --upstream for each server
+    #[arg(long, visible_aliases = ["cluster", "sentinel"], env = "PICKLOCK_REWRITE", value_parser = BoolishValueParser::new())]
+    pub(crate) rewrite: bool,
     /// Seed of latencies, and of the connections that faults strike; default: random
     #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,

@@ -250,7 +250,7 @@ fn bites(
     batch: &BatchProgress,
 ) -> Result<ShardFile, Failure> {
     if let PartFound::Sweep { sweep, .. } = &file.shard.found {
-        batch.done.store(sweep.schedules, Ordering::Relaxed);
+        batch.before.store(sweep.schedules, Ordering::Relaxed);
     }
     let (before_ns, began_ns, end) = (file.shard.cpu_ns, cpu_ns(), plan.seeds.end);
     while !file.shard.complete {

@@ -1,8 +1,8 @@
 //! The control API over HTTP, compatible with clients of Toxiproxy.
 //!
 //! Invariant: every non-empty response is JSON; errors of a request are in its response, and none ends the server. A new
-//! connection is served at once: when all slots are taken, the one idle for longest is closed. There is no
-//! authentication: it listens on loopback only and refuses web pages.
+//! connection is served at once: when all slots are taken, the one idle for longest is closed. Requests of web pages are
+//! refused; and where there is a token, all that do not have it, before anything else of them is looked at.
 
 mod route;
 
@@ -10,13 +10,15 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN, USER_AGENT};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN, USER_AGENT, WWW_AUTHENTICATE,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -25,7 +27,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-use super::{SwitchError, Switchboard};
+use super::{ControlToken, SwitchError, Switchboard};
 
 const BODY_MOST: usize = 1 << 20;
 /// How many connections are open at once.
@@ -39,6 +41,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct ControlApi {
     listener: TcpListener,
+    token: Option<Arc<ControlToken>>,
 }
 
 /// A response: a status, and perhaps a body.
@@ -53,12 +56,13 @@ impl ApiResponse {
 }
 
 impl ControlApi {
-    /// Listens on this port of this machine; 0 is a free one.
+    /// Listens on this address; port 0 is a free one. Without a token, whoever can reach it may do everything: then it should be
+    /// this machine's own.
     ///
     /// # Errors
     /// The system's error, such as a port in use.
-    pub async fn bind(port: u16) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await? })
+    pub async fn bind(addr: SocketAddr, token: Option<ControlToken>) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(addr).await?, token: token.map(Arc::new) })
     }
 
     /// Where it listens.
@@ -79,11 +83,15 @@ impl ControlApi {
                 continue;
             };
             let (board, all) = (Arc::clone(&board), Arc::clone(&connections));
+            let token = self.token.clone();
             connections.serve(async move {
                 let service = service_fn(move |request| {
                     all.note_request();
-                    let board = Arc::clone(&board);
-                    async move { Ok::<_, Infallible>(response(answer(request, &board).await)) }
+                    let (board, token) = (Arc::clone(&board), token.clone());
+                    async move {
+                        let answered = answer(request, token.as_deref(), &board).await;
+                        Ok::<_, Infallible>(response(answered))
+                    }
                 });
                 let mut http = http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
@@ -122,8 +130,13 @@ impl Connections {
     }
 }
 
-async fn answer(request: Request<Incoming>, board: &Switchboard) -> ApiResponse {
-    if let Some(refused) = refused(request.headers()) {
+async fn answer(
+    request: Request<Incoming>,
+    token: Option<&ControlToken>,
+    board: &Switchboard,
+) -> ApiResponse {
+    let refused = token.and_then(|token| unauthorized(request.headers(), token));
+    if let Some(refused) = refused.or_else(|| refused_page(request.headers(), token.is_some())) {
         return refused;
     }
     let (head, body) = request.into_parts();
@@ -156,8 +169,19 @@ async fn answer(request: Request<Incoming>, board: &Switchboard) -> ApiResponse 
     route::answer(&head.method, &path, &query, &body, board)
 }
 
-/// Refuses requests that a web page can send from a browser.
-fn refused(headers: &HeaderMap) -> Option<ApiResponse> {
+/// Refuses requests that do not have the token.
+fn unauthorized(headers: &HeaderMap, token: &ControlToken) -> Option<ApiResponse> {
+    let mut sent = headers.get_all(AUTHORIZATION).iter();
+    // Of several it would not be clear which one counts.
+    let is_it = sent.next().is_some_and(|it| token.is_in(it.as_bytes())) && sent.next().is_none();
+    (!is_it).then(|| {
+        let says = "a token is required: send it as Authorization: Bearer TOKEN";
+        ApiResponse::error(StatusCode::UNAUTHORIZED, says)
+    })
+}
+
+/// Refuses requests that a web page can send from a browser. One that has a token may be for any name of this machine.
+fn refused_page(headers: &HeaderMap, has_token: bool) -> Option<ApiResponse> {
     let text = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok()).unwrap_or("");
     if text(USER_AGENT).starts_with("Mozilla/") {
         return Some(ApiResponse::error(StatusCode::FORBIDDEN, "user agent not allowed"));
@@ -171,7 +195,7 @@ fn refused(headers: &HeaderMap) -> Option<ApiResponse> {
     let host =
         host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(host, |it| it.0);
     let is_own = matches!(host, "" | "localhost" | "127.0.0.1" | "[::1]");
-    (!is_own).then(|| {
+    (!is_own && !has_token).then(|| {
         let says = "host not allowed: use localhost or 127.0.0.1";
         ApiResponse::error(StatusCode::FORBIDDEN, says)
     })
@@ -182,6 +206,9 @@ fn response(ApiResponse(status, body): ApiResponse) -> Response<Full<Bytes>> {
     let is_empty = text.is_empty();
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
     if !is_empty {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }

@@ -1,0 +1,44 @@
+//! A soak as it is told: on its page, and at the end of a sitting.
+
+use scenarios::soak::{Sitting, Soak};
+
+/// A soak, and how it was run.
+#[derive(Clone, Copy, Debug)]
+pub struct SoakTold<'a> {
+    /// What it has found.
+    pub found: &'a Soak,
+    /// Its sittings, the present one last.
+    pub sittings: &'a [Sitting],
+    /// How long it is to last in all, in nanoseconds.
+    pub asked_ns: u64,
+    /// Whether it goes on.
+    pub is_running: bool,
+    /// The line that goes on with it, or that runs the schedule again which ended it.
+    pub again: &'a str,
+}
+
+impl SoakTold<'_> {
+    /// How long all sittings have lasted, in nanoseconds.
+    pub fn lasted_ns(&self) -> u64 {
+        self.sittings.iter().map(|it| it.lasted_ns).sum()
+    }
+
+    /// Schedules a second.
+    pub(crate) fn pace(&self) -> u64 {
+        let schedules = u128::from(self.found.whole.schedules) * 1_000_000_000;
+        u64::try_from(schedules / u128::from(self.lasted_ns().max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// The most memory of any sitting, in bytes.
+    pub(crate) fn highest_bytes(&self) -> u64 {
+        self.sittings.iter().map(|it| it.highest_bytes).max().unwrap_or_default()
+    }
+}
+
+/// So many bytes, as people read them.
+pub(crate) fn megabytes(bytes: u64) -> String {
+    match bytes {
+        0 => "unknown".to_owned(),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+    }
+}

@@ -1,0 +1,44 @@
+//! What a person sees at the end of a sitting of a soak.
+
+use super::colour::Emphasis;
+use super::table;
+use super::{Style, Verbosity};
+use crate::format::{count, counted, duration};
+use crate::soak::{SoakTold, megabytes};
+
+/// The summary: what struck, how much was run, in which time and memory, and the verdict.
+pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
+    let found = told.found;
+    let verdict = style.verdict(found.verdict(), 0);
+    let verdict = format!("{}: {verdict}\n", style.ink(Emphasis::Bold, "verdict"));
+    if style.verbosity == Verbosity::Quiet {
+        return verdict;
+    }
+    let mut text = String::new();
+    if !found.whole.coverage.is_empty() {
+        let rows =
+            found.whole.coverage.iter().map(|(fault, it)| {
+                vec![fault.name().to_owned(), count(it.strikes), count(it.in_hold)]
+            });
+        text += &table(&["fault", "strikes", "in a hold"], rows, |place| place >= 1);
+        text.push('\n');
+    }
+    let (all, missing) = (found.pairs.len() as u64, found.missing() as u64);
+    text += &format!(
+        "{} schedules, {} a second, of {}; {} of them have been run\n\
+         {} strikes in holds\n\
+         memory: {} at most\n\
+         lasted {} of {}, in {}; seeds are drawn from {}\n",
+        count(found.whole.schedules),
+        count(told.pace()),
+        counted(all, "pair", "pairs"),
+        count(all - missing),
+        count(found.strikes_in_holds()),
+        megabytes(told.highest_bytes()),
+        duration(told.lasted_ns()),
+        duration(told.asked_ns),
+        counted(told.sittings.len() as u64, "sitting", "sittings"),
+        found.base,
+    );
+    text + &verdict
+}

@@ -1,0 +1,39 @@
+//! Options of `soak`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::BoolishValueParser;
+use scenarios::span::Span;
+
+use super::run::seed;
+
+/// Options of `soak`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SoakArgs {
+    /// How long to go on, all sittings together
+    #[arg(long = "for", value_name = "SPAN", default_value = "8h", env = "PICKLOCK_FOR")]
+    pub(crate) span: Span,
+    /// Go on with the soak in --out; begin one where there is none
+    #[arg(long, env = "PICKLOCK_RESUME", value_parser = BoolishValueParser::new())]
+    pub(crate) resume: bool,
+    /// What all seeds are drawn from; default: random
+    #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
+    pub(crate) seed: Option<u64>,
+    /// Only these scenarios: names from `picklock list`, or TOML files; default: all that have a searched form
+    #[arg(long, value_name = "NAME|FILE.toml,…", value_delimiter = ',', env = "PICKLOCK_SCENARIO")]
+    pub(crate) scenario: Vec<OsString>,
+    /// Only these recipes; default: all without a known flaw. Of a flawed one, everything that it violates ends the soak
+    #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
+    pub(crate) lock: Vec<String>,
+    /// Threads; default: one per CPU
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// How long to shrink a violation
+    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_BUDGET")]
+    pub(crate) budget: Span,
+    /// Directory for the page, for what is needed to go on, and for a violation
+    #[arg(long, value_name = "DIR", default_value = "picklock-out/soak", env = "PICKLOCK_OUT")]
+    pub(crate) out: PathBuf,
+}

@@ -1,0 +1,218 @@
+//! `picklock soak`: sound recipes in searched forms for hours, each time with fresh seeds.
+//!
+//! Invariant: what is saved is what was run, so a soak that was ended in whatever way is gone on with, and no schedule counts
+//! twice. It ends at the first violation.
+
+#![expect(clippy::disallowed_methods, reason = "a soak lasts by the user's clock")]
+
+mod state;
+mod violation;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use harness::soak::{SharedSoak, soak};
+use harness::sweep::BatchProgress;
+use history::verdict::Outcome;
+use reports::soak::SoakTold;
+use scenarios::format::count;
+use scenarios::recipe;
+use scenarios::soak::{Conviction, Soak};
+
+use self::state::SoakFile;
+use super::args::{MatrixArgs, ServerArgs, ShardArgs, SoakArgs, World};
+use super::exit::Exit;
+use super::failure::{Failure, failed};
+use super::line::Line;
+use super::matrix::Asked;
+use super::progress::{Progress, span};
+use super::run::{draw, report};
+use super::shard::Question;
+use super::terminal::Terminal;
+use super::{print, signal, world};
+
+/// So often the page and the state are written.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+
+/// Soaks, and says how picklock ends.
+pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    let asked = Asked::read(&of_matrix(args))?;
+    if asked.pairs.is_empty() {
+        return Err(Failure::usage_text(
+            "there is nothing to soak: no scenario that was named has a searched form",
+            "name others with --scenario, or omit it for all",
+        ));
+    }
+    let question = Question::new(line(args).words(), asked.pairs.iter().map(|it| &**it))?;
+    let fresh = || -> Result<Soak, Failure> {
+        // Short enough to be read out.
+        let base = args.seed.map_or_else(|| draw().map(|it| it >> 32), Ok)?;
+        Ok(Soak::new(base, asked.pairs.iter().map(|it| &**it)))
+    };
+    let mut file = SoakFile::open(args, question, fresh)?;
+    if !terminal.options.quiet {
+        print::note(&format!("page: {}; seeds are drawn from {}", file.page(), file.found.base));
+    }
+    let interrupted = match file.found.conviction {
+        Some(_) => false,
+        None => sit(args, &asked, &mut file, terminal)?,
+    };
+    let conviction = file.found.conviction.clone();
+    let again = again(args, &asked, conviction.as_ref());
+    // Before the violation is shrunk, which takes a while.
+    file.save(&again, false)?;
+    let told = match &conviction {
+        Some(it) => violation::tell(args, &asked, it, terminal)?,
+        None => Exit::Held,
+    };
+    let lasts_on = conviction.is_none() && file.lasted() < args.span.0;
+    let next = if lasts_on { format!("go on: {again}\n") } else { String::new() };
+    let summary = reports::terminal::soak(&file.told(&again, false), report::style(terminal));
+    print::results(&format!("{summary}page: {}\n{next}", file.page()))?;
+    Ok(match file.found.verdict() {
+        _ if interrupted && conviction.is_none() => Exit::Interrupted,
+        Outcome::Violated => told,
+        Outcome::Held => Exit::Held,
+        Outcome::Inconclusive | Outcome::NotApplicable => Exit::Inconclusive,
+    })
+}
+
+/// The matrix whose pairs are soaked.
+fn of_matrix(args: &SoakArgs) -> MatrixArgs {
+    let sound = recipe::ALL.into_iter().filter(|it| it.flaw.is_none());
+    let lock = match &args.lock[..] {
+        [] => sound.map(|it| it.name.to_owned()).collect(),
+        asked => asked.to_vec(),
+    };
+    MatrixArgs {
+        world: World::Virtual,
+        scenario: args.scenario.clone(),
+        lock,
+        searched: true,
+        lua: false,
+        server: ServerArgs::default(),
+        seeds: None,
+        threads: None,
+        shard: ShardArgs::default(),
+        format: Vec::new(),
+    }
+}
+
+/// What is the same in all sittings.
+fn line(args: &SoakArgs) -> Line {
+    let mut line = Line::new().word("soak");
+    for scenario in &args.scenario {
+        line = line.option("--scenario", &scenario.to_string_lossy());
+    }
+    for lock in &args.lock {
+        line = line.option("--lock", lock);
+    }
+    line
+}
+
+/// The line that goes on with the soak, or that runs the schedule again which ended it.
+fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&Conviction>) -> String {
+    match conviction {
+        Some(it) => violation::line(asked, it).text(),
+        None => line(args)
+            .option("--for", &args.span.to_string())
+            .option("--out", &args.out.to_string_lossy())
+            .word("--resume")
+            .text(),
+    }
+}
+
+/// One sitting: until the time of all of them is over, something is violated, or a signal comes; whether one came.
+fn sit(
+    args: &SoakArgs,
+    asked: &Asked,
+    file: &mut SoakFile,
+    terminal: &Terminal,
+) -> Result<bool, Failure> {
+    let runtime = world::runtime()?;
+    let began = Instant::now();
+    let end = began + args.span.0.saturating_sub(file.lasted());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = args.threads.map_or(cores, usize::from);
+    let shared = Arc::new(SharedSoak::new(file.found.clone()));
+    let batch = Arc::new(BatchProgress::default());
+    let again = again(args, asked, None);
+    let outcome = runtime.block_on(async {
+        let mut signals = signal::watch().map_err(Failure::unavailable)?;
+        let _progress = shown(args, file, began, &batch, terminal);
+        let (scenarios, theirs, progress) =
+            (asked.pairs.clone(), Arc::clone(&shared), Arc::clone(&batch));
+        let mut work = tokio::task::spawn_blocking(move || {
+            soak(|| world::simulated(false), &scenarios, &theirs, threads, &progress)
+        });
+        let (mut save_at, mut interrupted) = (Instant::now(), false);
+        loop {
+            let is_stopping = batch.stop.load(Ordering::Relaxed);
+            tokio::select! {
+                biased;
+                ended = &mut work => break ended.map_err(Failure::internal).map(|it| (it, interrupted)),
+                Ok(_) = signals.wait_for(|it| *it), if !is_stopping => {
+                    interrupted = true;
+                    batch.stop.store(true, Ordering::Relaxed);
+                }
+                () = tokio::time::sleep_until(save_at.min(end).into()), if !is_stopping => {
+                    if Instant::now() >= end {
+                        batch.stop.store(true, Ordering::Relaxed);
+                        continue;
+                    }
+                    save_at = Instant::now() + SAVE_EVERY;
+                    file.note(shared.snapshot(), began.elapsed());
+                    // A disk that is full now may not be in a minute.
+                    if let Err(failure) = file.save(&again, true) {
+                        print::raw(&failure.render(terminal));
+                    }
+                }
+            }
+        }
+    });
+    runtime.shutdown_background();
+    let (worked, interrupted) = outcome?;
+    file.note(shared.snapshot(), began.elapsed());
+    worked.map_err(failed)?;
+    Ok(interrupted)
+}
+
+/// Shows how far the soak has come.
+fn shown(
+    args: &SoakArgs,
+    file: &SoakFile,
+    began: Instant,
+    batch: &Arc<BatchProgress>,
+    terminal: &Terminal,
+) -> Progress {
+    let (before, asked, earlier) = (file.lasted(), args.span.0, file.found.whole.schedules);
+    let batch = Arc::clone(batch);
+    Progress::say(terminal, asked.as_secs(), move || {
+        let (here, done) = (began.elapsed(), batch.done.load(Ordering::Relaxed));
+        let [lasted, left] =
+            [before + here, asked.saturating_sub(before + here)].map(|it| it.as_secs());
+        #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
+        let pace = done as f64 / here.as_secs_f64().max(1.0);
+        let schedules = count(earlier + done);
+        let said = format!(
+            "{schedules} schedules in {}, {pace:.0} a second, {} left",
+            span(lasted),
+            span(left)
+        );
+        (lasted, said)
+    })
+}
+
+impl SoakFile {
+    /// As it is told.
+    fn told<'a>(&'a self, again: &'a str, is_running: bool) -> SoakTold<'a> {
+        SoakTold {
+            found: &self.found,
+            sittings: &self.sittings,
+            asked_ns: self.asked_ns,
+            is_running,
+            again,
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What is needed to go on with a soak, and its page: two files in its directory.
+//!
+//! Invariant: both are replaced as a whole, and only where they are regular files that a soak has written; a soak of something
+//! else, or of another build, is never gone on with.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use picklock::time::span_ns;
+use reports::file;
+use reports::html::soak_page;
+use scenarios::soak::{Sitting, Soak};
+use serde::{Deserialize, Serialize};
+
+use super::super::args::SoakArgs;
+use super::super::failure::Failure;
+use super::super::output::json_text;
+use super::super::run::now;
+use super::super::shard::Question;
+
+/// The version of the format.
+const FORMAT: &str = "picklock.soak/1";
+const STATE: &str = "soak.json";
+const PAGE: &str = "soak.html";
+
+/// A soak as it is kept.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SoakState {
+    format: String,
+    asked: Question,
+    sittings: Vec<Sitting>,
+    found: Soak,
+}
+
+/// A soak under way, and its files.
+pub(super) struct SoakFile {
+    directory: PathBuf,
+    asked: Question,
+    pub(super) asked_ns: u64,
+    pub(super) sittings: Vec<Sitting>,
+    pub(super) found: Soak,
+    /// How many schedules there were before this sitting.
+    before: u64,
+}
+
+impl SoakFile {
+    /// A new soak, or the one that is there, where it is to be gone on with. It is saved, so that nobody soaks for what cannot
+    /// be kept.
+    pub(super) fn open(
+        args: &SoakArgs,
+        asked: Question,
+        fresh: impl FnOnce() -> Result<Soak, Failure>,
+    ) -> Result<Self, Failure> {
+        let directory = args.out.clone();
+        let (sittings, found) = match there(&directory.join(STATE))? {
+            false if there(&directory.join(PAGE))? => {
+                return Err(not_ours(&directory.join(PAGE), "there is no soak beside it"));
+            }
+            false => (Vec::new(), fresh()?),
+            true if !args.resume => {
+                return Err(Failure::usage_text(
+                    format!("{} is there already", directory.join(STATE).display()),
+                    "add --resume to go on with it, or choose another directory with --out",
+                ));
+            }
+            true => {
+                let SoakState { sittings, found, .. } = read(args, &asked)?;
+                (sittings, found)
+            }
+        };
+        fs::create_dir_all(&directory).map_err(|error| {
+            Failure::usage_text(
+                format!("cannot make the directory {}: {error}", directory.display()),
+                "choose another with --out",
+            )
+        })?;
+        let before = found.whole.schedules;
+        let mut file = Self { directory, asked, asked_ns: args.span.ns(), sittings, found, before };
+        // What is only told again is no sitting.
+        if file.found.conviction.is_none() && file.lasted() < args.span.0 {
+            file.sittings.push(Sitting { started_utc: now(), ..Sitting::default() });
+        }
+        file.write_state()?;
+        Ok(file)
+    }
+
+    /// How long all sittings have lasted.
+    pub(super) fn lasted(&self) -> Duration {
+        Duration::from_nanos(self.sittings.iter().map(|it| it.lasted_ns).sum())
+    }
+
+    /// Where the page is.
+    pub(super) fn page(&self) -> String {
+        self.directory.join(PAGE).display().to_string()
+    }
+
+    /// Notes what was found, and what the sitting has taken until now.
+    pub(super) fn note(&mut self, found: Soak, lasted: Duration) {
+        let [memory_bytes, highest_bytes] = memory();
+        if let Some(sitting) = self.sittings.last_mut() {
+            sitting.lasted_ns = span_ns(lasted);
+            sitting.schedules = found.whole.schedules - self.before;
+            (sitting.memory_bytes, sitting.highest_bytes) = (memory_bytes, highest_bytes);
+        }
+        self.found = found;
+    }
+
+    /// Writes both files.
+    pub(super) fn save(&self, again: &str, is_running: bool) -> Result<(), Failure> {
+        self.write_state()?;
+        write(&self.directory.join(PAGE), &soak_page(&self.told(again, is_running)))
+    }
+
+    fn write_state(&self) -> Result<(), Failure> {
+        let state = SoakState {
+            format: FORMAT.to_owned(),
+            asked: self.asked.clone(),
+            sittings: self.sittings.clone(),
+            found: self.found.clone(),
+        };
+        write(&self.directory.join(STATE), &json_text(&state)?)
+    }
+}
+
+/// The soak that is to be gone on with.
+fn read(args: &SoakArgs, asked: &Question) -> Result<SoakState, Failure> {
+    let path = args.out.join(STATE);
+    let text = fs::read_to_string(&path).map_err(|error| not_ours(&path, &error.to_string()))?;
+    let state: SoakState =
+        serde_json::from_str(&text).map_err(|error| not_ours(&path, &error.to_string()))?;
+    let of_something_else = |why: String| {
+        Failure::usage_text(
+            format!("{} is of something else: {why}", path.display()),
+            "choose another directory with --out, or ask for the same with the same build",
+        )
+    };
+    if state.format != FORMAT {
+        return Err(of_something_else(format!(
+            "its format is {:?}, and this picklock reads {FORMAT:?}",
+            state.format
+        )));
+    }
+    if let Some(why) = state.asked.differs(asked) {
+        return Err(of_something_else(why));
+    }
+    match args.seed {
+        Some(seed) if seed != state.found.base => Err(of_something_else(format!(
+            "its seeds are drawn from {}, not from {seed}",
+            state.found.base
+        ))),
+        _ => Ok(state),
+    }
+}
+
+/// Whether there is a regular file.
+fn there(path: &Path) -> Result<bool, Failure> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(not_ours(path, &error.to_string())),
+        Ok(found) if !found.is_file() => Err(not_ours(path, "it is no regular file")),
+        Ok(_) => Ok(true),
+    }
+}
+
+/// Replaces a file of ours.
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    there(path)?;
+    file::write(path, text).map_err(Failure::unavailable)
+}
+
+fn not_ours(path: &Path, why: &str) -> Failure {
+    Failure::usage_text(
+        format!("{} is no file of a soak, and is left alone: {why}", path.display()),
+        "choose another directory with --out",
+    )
+}
+
+/// The memory of this process, in bytes: now, and the most that it had; 0 where the system does not tell.
+fn memory() -> [u64; 2] {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ["VmRSS:", "VmHWM:"].map(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|it| it.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or_default() * 1024
+    })
+}

@@ -1,0 +1,64 @@
+//! The violation that ended a soak: reported as a run of its own, and shrunk.
+
+use std::sync::Arc;
+
+use clap::Parser as _;
+use scenarios::soak::Conviction;
+
+use super::super::args::{
+    Cli, CliCommand, RegressionArgs, RegressionDirectory, ServerArgs, ShrinkArgs, SoakArgs,
+};
+use super::super::exit::Exit;
+use super::super::failure::Failure;
+use super::super::line::Line;
+use super::super::matrix::Asked;
+use super::super::output::HUMAN;
+use super::super::terminal::Terminal;
+use super::super::{load, run, shrink};
+
+/// The line that runs its schedule again.
+pub(super) fn line(asked: &Asked, it: &Conviction) -> Line {
+    let scenario = asked.files.get(&it.scenario).unwrap_or(&it.scenario);
+    Line::new()
+        .option("--scenario", scenario)
+        .option("--lock", &it.lock)
+        .word("--searched --world virtual")
+        .option("--seed", &it.seed.to_string())
+}
+
+/// Runs it again for its report, shrinks it and tells it; how that ends.
+pub(super) fn tell(
+    args: &SoakArgs,
+    asked: &Asked,
+    it: &Conviction,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let line = line(asked, it).option("--out", &args.out.to_string_lossy());
+    let words = [vec!["picklock".to_owned(), "run".to_owned()], line.words()].concat();
+    let cli = Cli::try_parse_from(words).map_err(Failure::internal)?;
+    let Some(CliCommand::Run(of_run)) = cli.command else {
+        return Err(Failure::internal("the line of a run is of another command"));
+    };
+    let scenario = Arc::new(load::scenario(&of_run)?);
+    let run = run::one_of_many(&of_run, &scenario, it.seed, terminal)?;
+    let shrunk = shrink::main(
+        &ShrinkArgs {
+            run: run.clone(),
+            invariant: None,
+            budget: args.budget,
+            no_confirm: true,
+            server: ServerArgs::default(),
+            out: args.out.clone(),
+            regressions: RegressionArgs { keep: false, directory: RegressionDirectory::default() },
+            format: HUMAN.to_vec(),
+        },
+        terminal,
+    )?;
+    match shrunk {
+        Exit::Violated | Exit::ProgressOnly => Ok(Exit::of_level(it.level)),
+        _ => Err(Failure::internal(format!(
+            "run again, the schedule in {} shows something else",
+            run.display()
+        ))),
+    }
+}
