@@ -15,7 +15,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
-    attack, check, confirm, doctor, explore, list, matrix, merge, print, proxy, run, serve, show,
+    attack, check, confirm, doctor, explore, list, man, matrix, merge, print, proxy, run, serve, show,
     shrink, tune, variables,
 };
 
@@ -139,6 +139,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
             clap_complete::generate(*shell, &mut Cli::command(), "picklock", &mut script);
             String::from_utf8_lossy(&script).into_owned()
         }
+        Some(CliCommand::Man { command }) => man::page(command.as_deref())?,
         Some(CliCommand::Schema { of }) => {
             let schema = match of {
                 SchemaOf::Result => scenarios::result::schema(),
