@@ -15,8 +15,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
-    attack, check, confirm, doctor, explore, list, man, matrix, merge, print, proxy, run, serve, show,
-    shrink, tune, variables,
+    attack, check, confirm, doctor, explore, list, man, matrix, merge, print, proxy, run, serve,
+    show, shrink, tune, variables,
 };
 
 /// Parses the command line, runs the command and returns the exit.

@@ -19,7 +19,8 @@ pub(super) fn page(of: Option<&str>) -> Result<String, Failure> {
         Some(name) => {
             let Some(command) = picklock.find_subcommand(name) else {
                 let names = picklock.get_subcommands().map(clap::Command::get_name);
-                let help = did_you_mean(nearest(name, names), "`picklock --help` lists the commands");
+                let help =
+                    did_you_mean(nearest(name, names), "`picklock --help` lists the commands");
                 return Err(Failure::usage_text(format!("no command is called {name:?}"), help));
             };
             Man::new(command.clone())
@@ -37,7 +38,8 @@ mod tests {
     #[test]
     fn every_command_that_the_page_names_has_a_page() {
         let whole = page(None).unwrap();
-        let named = || whole.lines().filter_map(|it| it.strip_prefix("picklock\\-")?.strip_suffix("(1)"));
+        let named =
+            || whole.lines().filter_map(|it| it.strip_prefix("picklock\\-")?.strip_suffix("(1)"));
         assert_eq!(named().count(), Cli::command().get_subcommands().count());
         for command in named() {
             let page = page(Some(command)).unwrap();

@@ -353,24 +353,25 @@ fn a_run_ends_by_what_is_expected_where_that_is_asked_for() {
         room.run(&words(&line)).ended(exit)
     };
     for seeds in ["--seed 1", "--seeds 0..3"] {
-        let said = run(&mine, seeds, 0).stdout;
+        let said = run(&mine, seeds, 0);
         // The verdict is of the lock: this one is violated, as is expected of it.
-        assert!(said.contains("as expected of single") && said.contains("verdict: violated"), "{said}");
-        assert!(said.contains(" --expected\n"), "the line that runs it again: {said}");
-        assert!(run(&wrong, seeds, 1).stdout.contains("not as expected of single: effect"));
+        assert!(said.results().contains("as expected of single at key"), "{}", said.stdout);
+        assert!(said.stdout.contains("verdict: violated"), "{}", said.stdout);
+        assert!(said.stdout.contains(" --expected\n"), "what runs it again: {}", said.stdout);
+        assert!(run(&wrong, seeds, 1).results().contains("not as expected of single: effect"));
         // A scenario of the catalogue has its own.
-        assert!(run("gc-pause", seeds, 0).stdout.contains("as expected of single"));
+        assert!(run("gc-pause", seeds, 0).results().contains("as expected of single at key"));
     }
     // What a schedule cannot show, it does not show as expected: nobody else ever wants the lock.
-    let said = run(&mine, "--seed 1 --clients 1", 3).stdout;
+    let said = run(&mine, "--seed 1 --clients 1", 3).results();
     assert!(said.contains("not as expected of single"), "{said}");
 
     let shards = room.path().join("shards").display().to_string();
     for nth in 1..=2 {
         run(&mine, &format!("--seeds 0..4 --partition slice:{nth}/2 --shards {shards}"), 0);
     }
-    let merged = room.run(&["merge", &shards]).ended(0).stdout;
-    assert!(merged.contains("as expected of single"), "{merged}");
+    let merged = room.run(&["merge", &shards]).ended(0).results();
+    assert!(merged.contains("as expected of single at key"), "{merged}");
 
     let other = room.file("other.toml", text.split("[[expect]]").next().unwrap());
     let said = run(&other, "--seed 1", 2);
