@@ -119,6 +119,11 @@ pub(crate) enum CliCommand {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print a man page
+    Man {
+        /// Of this command; default: of picklock, whose page names the others
+        command: Option<String>,
+    },
     /// Print the JSON schema of result.json, or of attack.json
     Schema {
         /// Of which file

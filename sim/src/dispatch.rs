@@ -15,8 +15,8 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
-    attack, check, confirm, doctor, explore, list, matrix, merge, print, proxy, run, serve, show,
-    shrink, soak, tune, variables,
+    attack, check, confirm, doctor, explore, list, man, matrix, merge, print, proxy, run, serve,
+    show, shrink, soak, tune, variables,
 };
 
 /// Parses the command line, runs the command and returns the exit.
@@ -140,6 +140,7 @@ fn act(cli: &Cli, terminal: &Terminal) -> Result<Exit, Failure> {
             clap_complete::generate(*shell, &mut Cli::command(), "picklock", &mut script);
             String::from_utf8_lossy(&script).into_owned()
         }
+        Some(CliCommand::Man { command }) => man::page(command.as_deref())?,
         Some(CliCommand::Schema { of }) => {
             let schema = match of {
                 SchemaOf::Result => scenarios::result::schema(),

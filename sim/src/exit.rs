@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use attack::{AttackReport, PlanOutcome, Severity};
 use explore::{Explored, Reproduction, SearchEnd};
 use history::verdict::{Level, Outcome};
-use scenarios::matrix::{Matrix, Totals};
+use scenarios::matrix::{Conformance, Matrix, Totals};
 use scenarios::result::RunResult;
 use scenarios::sweep::Sweep;
 
@@ -106,6 +106,16 @@ impl Exit {
         match violated {
             Level::Progress => Self::ProgressOnly,
             Level::Key | Level::Belief | Level::Effect => Self::Violated,
+        }
+    }
+
+    /// The exit of who asks whether a scenario turned out as its file expects.
+    pub(crate) const fn of_conformance(found: Conformance) -> Self {
+        match found {
+            Conformance::AsExpected => Self::Held,
+            Conformance::Different => Self::Violated,
+            Conformance::Vacuous => Self::Inconclusive,
+            Conformance::Unclaimed => Self::NothingRan,
         }
     }
 

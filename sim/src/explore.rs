@@ -41,7 +41,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
         ));
     }
     if args.shard.shards.is_some() {
-        return part::main(args, &base);
+        return part::main(args, &base, terminal);
     }
     let kept = regressions::first(&args.regressions.directory, base.lock(), None, terminal)?;
     let began = Instant::now();

@@ -14,6 +14,7 @@ mod failure;
 mod line;
 mod list;
 mod load;
+mod man;
 mod matrix;
 mod merge;
 mod output;

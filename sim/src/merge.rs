@@ -16,7 +16,7 @@ use scenarios::sweep::Sweep;
 use super::args::{Cli, CliCommand, MergeArgs, RunArgs, Seeds};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::run::sweep;
+use super::run::{report, sweep};
 use super::shard::{PartFound, Question, Shard, refuse_changed};
 use super::terminal::Terminal;
 use super::{attack, explore, load, matrix, output};
@@ -110,7 +110,8 @@ fn merged_sweep(
     }
     whole.interrupted = lacking.is_some();
     sweep::merged(run, seeds, &scenario, (&whole, cpu_ns), lacking, terminal)?;
-    Ok(Exit::of_swept(&whole))
+    let level = |level| whole.level(level);
+    Ok(report::asked_exit(run, &scenario, Exit::of_swept(&whole), true, level))
 }
 
 /// Every shard in these files and directories, in the order of their parts.

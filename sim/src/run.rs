@@ -40,6 +40,7 @@ pub(super) const SEARCHED_LIVE: &str =
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
     let scenario = Arc::new(load::scenario(args)?);
+    report::refuse_unexpected(args, &scenario)?;
     world::refuse_several(&args.server)?;
     if args.searched && args.world != World::Virtual {
         return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));

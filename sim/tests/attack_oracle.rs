@@ -71,6 +71,10 @@ fn a_job_with_a_naive_lock_is_convicted_at_its_key_and_by_the_oracle() {
         assert!(oracle["story"].to_string().contains("the oracle: the counter is"), "{oracle}");
         let junit = fs::read_to_string(room.path().join("found.xml")).unwrap();
         assert!(junit.contains("failures=\"2\"") && junit.contains("--oracle"), "{junit}");
+        assert_eq!(junit.matches("\nreplay: ").count(), 2, "{junit}");
+        // Three plans, their suite and the whole; each takes the time of its copies' work at least.
+        assert_eq!(junit.matches(" time=\"").count(), 5, "{junit}");
+        assert!(!junit.contains("time=\"0.000\""), "{junit}");
         room.is_left_clean();
     }
 }

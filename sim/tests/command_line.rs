@@ -8,7 +8,7 @@ use std::process::Stdio;
 use cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 62] = [
+const WRONG: [(&[&str], &str); 63] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -65,6 +65,7 @@ const WRONG: [(&[&str], &str); 62] = [
     (&["--scenario", "bonus-pool", "--set", "fault.0.for=1s"], "the scenario has no `fault`"),
     (&["list", "--format", "junit"], "use human or json"),
     (&["help", "matrx"], "unrecognized subcommand"),
+    (&["man", "matrx"], "did you mean `matrix`?"),
     (&["matrix", "--scenario", "missing.toml"], "give the path of a scenario file"),
     (&["show", "single", "--toml"], "describes it"),
     (&["show", "failover", "--lock", "singel"], "did you mean `single`?"),
@@ -338,6 +339,43 @@ fn what_a_file_expects_is_set_beside_what_was_found() {
         let says = "not as expected of single: effect is violated, and held is expected";
         assert!(said.contains(says), "{said}");
     }
+}
+
+#[test]
+fn a_run_ends_by_what_is_expected_where_that_is_asked_for() {
+    let room = Room::new();
+    let text = scenarios::catalog::text("gc-pause").unwrap();
+    let mine = room.file("mine.toml", text);
+    let wrong = text.replacen("effect = \"violated\"", "effect = \"held\"", 9);
+    let wrong = room.file("wrong.toml", wrong);
+    let run = |file: &str, more: &str, exit: i32| {
+        let line = format!("--scenario {file} --lock single --world virtual --expected {more}");
+        room.run(&words(&line)).ended(exit)
+    };
+    for seeds in ["--seed 1", "--seeds 0..3"] {
+        let said = run(&mine, seeds, 0);
+        // The verdict is of the lock: this one is violated, as is expected of it.
+        assert!(said.results().contains("as expected of single at key"), "{}", said.stdout);
+        assert!(said.stdout.contains("verdict: violated"), "{}", said.stdout);
+        assert!(said.stdout.contains(" --expected\n"), "what runs it again: {}", said.stdout);
+        assert!(run(&wrong, seeds, 1).results().contains("not as expected of single: effect"));
+        // A scenario of the catalogue has its own.
+        assert!(run("gc-pause", seeds, 0).results().contains("as expected of single at key"));
+    }
+    // What a schedule cannot show, it does not show as expected: nobody else ever wants the lock.
+    let said = run(&mine, "--seed 1 --clients 1", 3).results();
+    assert!(said.contains("not as expected of single"), "{said}");
+
+    let shards = room.path().join("shards").display().to_string();
+    for nth in 1..=2 {
+        run(&mine, &format!("--seeds 0..4 --partition slice:{nth}/2 --shards {shards}"), 0);
+    }
+    let merged = room.run(&["merge", &shards]).ended(0).results();
+    assert!(merged.contains("as expected of single at key"), "{merged}");
+
+    let other = room.file("other.toml", text.split("[[expect]]").next().unwrap());
+    let said = run(&other, "--seed 1", 2);
+    assert!(said.message().contains("none of other names single"), "{}", said.stderr);
 }
 
 #[test]

@@ -2,26 +2,37 @@
 //!
 //! Invariant: it stands as the same cells of a matrix would; what one schedule of many does not show is no
 //! surprise where faults are searched for. Deliberately absent: any effect on a verdict. What is expected
-//! says how a scenario is to turn out, and not whether the lock is safe.
+//! says how a scenario is to turn out, and not whether the lock is safe; who asks for that, asks for `Comparison::standing`.
 
 use history::verdict::{Level, Outcome};
 
-use super::{Conformance, Pair, VerdictCounts};
+use super::{Cell, Conformance, Pair, VerdictCounts};
 use crate::scenario::Scenario;
 
-/// What was expected beside what was found, in a line; nothing where the scenario expects nothing of
+/// What was found beside what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// How they stand to each other, at all levels together.
+    pub standing: Conformance,
+    /// The same in a line, with the levels.
+    pub remark: String,
+}
+
+/// What was expected beside what was found; nothing where the scenario expects nothing of
 /// anybody. `is_sweep` says that many schedules were run.
-pub fn remark(
+pub fn compare(
     scenario: &Scenario,
     is_sweep: bool,
     found: impl Fn(Level) -> Outcome,
-) -> Option<String> {
+) -> Option<Comparison> {
     if scenario.expect.is_empty() {
         return None;
     }
+    let compared = |standing, remark| Some(Comparison { standing, remark });
     let lock = &scenario.lock.recipe;
     if scenario.expectation(lock).is_none() {
-        return Some(format!("no [[expect]] of {} names {lock}", scenario.name));
+        let remark = format!("no [[expect]] of {} names {lock}", scenario.name);
+        return compared(Conformance::Unclaimed, remark);
     }
     let runs = Level::ALL.map(|level| {
         let mut tally = VerdictCounts::default();
@@ -30,26 +41,29 @@ pub fn remark(
     });
     let cells = Pair::found(scenario, runs).cells;
     let is_one_of_many = scenario.swarm.searched && !is_sweep;
-    let differs: Vec<String> = cells
+    let differs: Vec<&Cell> = cells
         .iter()
         .filter(|it| matches!(it.standing, Conformance::Different | Conformance::Vacuous))
         .filter(|it| !(is_one_of_many && it.expected == Outcome::Violated))
-        .map(|it| {
-            let (level, found, expected) = (it.level.name(), it.found.name(), it.expected.name());
-            format!("{level} is {found}, and {expected} is expected")
-        })
         .collect();
+    let says = |it: &&Cell| {
+        let (level, found, expected) = (it.level.name(), it.found.name(), it.expected.name());
+        format!("{level} is {found}, and {expected} is expected")
+    };
     let claims = || cells.iter().filter(|it| it.standing == Conformance::AsExpected);
-    match () {
-        () if !differs.is_empty() => {
-            Some(format!("not as expected of {lock}: {}", differs.join("; ")))
-        }
-        () if claims().next().is_some() => {
-            let names: Vec<&str> = claims().map(|it| it.level.name()).collect();
-            Some(format!("as expected of {lock} at {}", names.join(", ")))
-        }
-        () => Some(format!("what is expected of {lock} was not put to the test")),
+    if !differs.is_empty() {
+        let is_vacuous = differs.iter().all(|it| it.standing == Conformance::Vacuous);
+        let standing = if is_vacuous { Conformance::Vacuous } else { Conformance::Different };
+        let differs: Vec<String> = differs.iter().map(says).collect();
+        return compared(standing, format!("not as expected of {lock}: {}", differs.join("; ")));
     }
+    if claims().next().is_some() {
+        let names: Vec<&str> = claims().map(|it| it.level.name()).collect();
+        let remark = format!("as expected of {lock} at {}", names.join(", "));
+        return compared(Conformance::AsExpected, remark);
+    }
+    let remark = format!("what is expected of {lock} was not put to the test");
+    compared(Conformance::Unclaimed, remark)
 }
 
 #[cfg(test)]
@@ -57,11 +71,15 @@ mod tests {
     use super::*;
 
     fn of(scenario: &Scenario, is_sweep: bool, key: Outcome) -> String {
+        compared(scenario, is_sweep, key).remark
+    }
+
+    fn compared(scenario: &Scenario, is_sweep: bool, key: Outcome) -> Comparison {
         let found = |level| match level {
             Level::Key => key,
             level => scenario.expected(&scenario.lock.recipe, level),
         };
-        remark(scenario, is_sweep, found).unwrap()
+        compare(scenario, is_sweep, found).unwrap()
     }
 
     #[test]
@@ -78,6 +96,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_found_stands_as_the_worst_level_does() {
+        let staged = Pair::scenario("gc-pause", "single").unwrap();
+        for (key, standing) in [
+            (Outcome::Held, Conformance::AsExpected),
+            (Outcome::Inconclusive, Conformance::Vacuous),
+            (Outcome::Violated, Conformance::Different),
+        ] {
+            assert_eq!(compared(&staged, false, key).standing, standing, "{key:?}");
+        }
+        // Of a level that says nothing, nothing is known: the others decide.
+        let silent = |_| Outcome::NotApplicable;
+        let nothing = compare(&staged, false, silent).unwrap().standing;
+        assert_ne!(nothing, Conformance::AsExpected);
+    }
+
+    #[test]
     fn one_schedule_of_many_need_not_show_what_is_searched_for() {
         let searched = Pair::searched("gc-pause", "del-release").unwrap();
         assert_eq!(searched.expected("del-release", Level::Key), Outcome::Violated);
@@ -90,10 +124,10 @@ mod tests {
         let mut scenario = Pair::scenario("gc-pause", "single").unwrap();
         scenario.expect.retain(|it| it.locks == ["none"]);
         assert_eq!(
-            remark(&scenario, false, |_| Outcome::Held).unwrap(),
+            compare(&scenario, false, |_| Outcome::Held).unwrap().remark,
             "no [[expect]] of gc-pause names single"
         );
         scenario.expect.clear();
-        assert_eq!(remark(&scenario, false, |_| Outcome::Held), None);
+        assert_eq!(compare(&scenario, false, |_| Outcome::Held), None);
     }
 }

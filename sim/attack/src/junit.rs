@@ -1,11 +1,15 @@
 //! An attack for a CI: a case for each plan.
+//!
+//! Invariant: whatever is no success says how its plan is run again.
+
+use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
 use crate::report::{AttackReport, PlanOutcome, PlanReport};
 
 /// The report as JUnit. A bug is a failure, what could not be decided an error; `replay` is the command that runs one
-/// plan again.
+/// plan again. The time of a case is that of the run that counts, by the machine's clock.
 ///
 /// # Errors
 /// None that memory does not give.
@@ -14,12 +18,17 @@ pub fn junit(
     replay: impl Fn(&str) -> String,
 ) -> Result<String, SerializeError> {
     let mut suite = TestSuite::new("picklock attack");
+    let mut whole = Duration::ZERO;
     for plan in &report.plans {
         let mut case = TestCase::new(plan.plan.as_str(), status(plan, &replay(&plan.plan)));
-        case.set_classname(report.command.join(" "));
+        let lasted = Duration::from_nanos(plan.history.duration_ns());
+        case.set_classname(report.command.join(" ")).set_time(lasted);
         suite.add_test_case(case);
+        whole += lasted;
     }
+    suite.set_time(whole);
     let mut all = Report::new("picklock attack");
+    all.set_time(whole);
     all.add_test_suite(suite);
     all.to_string()
 }
@@ -36,9 +45,10 @@ fn status(plan: &PlanReport, replay: &str) -> TestCaseStatus {
     let first = plan.findings.first();
     let message = first.map(|it| it.summary.as_str()).or(plan.why.as_deref()).unwrap_or_default();
     status.set_message(message);
-    if plan.outcome == PlanOutcome::Bug {
+    if matches!(plan.outcome, PlanOutcome::Bug | PlanOutcome::Inconclusive) {
         let lines = first.iter().flat_map(|it| &it.story).map(|it| it.text.as_str());
-        let lines: Vec<&str> = lines.chain([replay]).collect();
+        let replay = format!("replay: {replay}");
+        let lines: Vec<&str> = lines.chain([replay.as_str()]).collect();
         status.set_description(lines.join("\n"));
     }
     status

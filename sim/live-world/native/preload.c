@@ -9,7 +9,8 @@
  *
  * Invariant: nothing here allocates, takes a lock or calls what could be replaced itself, because the first call
  * comes from the middle of the allocator's own start. Without a page every function does what the C library's
- * does. Deliberately absent: timers and time-outs, which run by the machine's clock; a server's event loop only
+ * does. It names no C library of its own, so it can be loaded into servers of any: what it calls, every one has.
+ * Deliberately absent: timers and time-outs, which run by the machine's clock; a server's event loop only
  * wakes earlier or later for it.
  */
 #define _GNU_SOURCE
@@ -142,7 +143,7 @@ static void note_synced(uint64_t inode, uint64_t bytes) {
 
 static int sync_with(long number, int fd) {
     struct stat before;
-    int known = shared != NULL && fstat(fd, &before) == 0;
+    int known = shared != NULL && syscall(SYS_fstat, fd, &before) == 0;
     int failed = (int)syscall(number, fd);
     if (failed == 0 && known) {
         int kept = errno;

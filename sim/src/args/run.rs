@@ -52,6 +52,9 @@ pub(crate) struct RunArgs {
     /// (--world virtual only)
     #[arg(long, env = "PICKLOCK_SEARCHED", value_parser = BoolishValueParser::new())]
     pub(crate) searched: bool,
+    /// Exit 0 if the verdicts are those of the scenario's [[expect]], whatever they are, as `matrix` does
+    #[arg(long, env = "PICKLOCK_EXPECTED", value_parser = BoolishValueParser::new())]
+    pub(crate) expected: bool,
     /// Run every script in Lua, as Redis does: the same results, slower (--world virtual or embedded only)
     #[arg(long, env = "PICKLOCK_LUA", value_parser = BoolishValueParser::new())]
     pub(crate) lua: bool,

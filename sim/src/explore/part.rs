@@ -21,13 +21,13 @@ use super::super::{budget, print, run, world};
 use super::{base, line, plan, tell};
 
 /// Tries one part, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of what was found.
-pub(super) fn main(args: &ExploreArgs, base: &Base) -> Result<Exit, Failure> {
+pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Result<Exit, Failure> {
     let nothing = PartFound::Explore { next: 0, stages: Vec::new(), found: Vec::new() };
     let file = ShardFile::open(&args.shard, question(args, base)?, nothing)?;
     let (plan, base) = (plan(args), base.clone());
     let part = args.shard.partition.unwrap_or(Partition::WHOLE);
     let work = move |batch: &BatchProgress| bites(file, &base, &plan, part, batch);
-    let (file, interrupted) = budget::within(args.budget.0, work)?;
+    let (file, interrupted) = budget::within(args.budget.0, terminal, work)?;
     let file = file?;
     let PartFound::Explore { stages, .. } = &file.shard.found else {
         return Err(file.of_another_kind());

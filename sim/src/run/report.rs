@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harness::world::{CutShort, Run, RunRequest};
+use history::verdict::{Level, Outcome};
 use reports::directory::{Latest, RunDirectory, WriteError};
 use reports::html::ToldRun;
 use reports::invariant_table::InvariantTable;
@@ -71,9 +72,13 @@ impl<'a> Report<'a> {
             print::note("interrupted: writing what there is");
         }
         let (args, cut_short) = (self.args, run.cut_short.clone());
+        let scenario = Arc::clone(&self.scenario);
         let (result, path) = self.files(run, terminal)?;
         print(&args.format, &result, Some(&path), terminal)?;
-        Ok(exit(&result, cut_short.as_ref()))
+        Ok(match exit(&result, cut_short.as_ref()) {
+            Exit::Interrupted => Exit::Interrupted,
+            exit => asked_exit(args, &scenario, exit, false, |level| result.level(level)),
+        })
     }
 
     /// Judges and writes; the result, and where it lies.
@@ -93,11 +98,8 @@ impl<'a> Report<'a> {
         let latencies = Latencies::of(&run.history);
         let circumstances = run.circumstances(&scenario, replay, latencies.summaries());
         let mut result = judge(&run.history, circumstances);
-        if let Some(asked) = args.scenario.as_deref().filter(|it| load::is_file(it))
-            && result.complete
-        {
-            let remark = expected::remark(&scenario, false, |level| result.level(level));
-            result.remarks.extend(remark.map(|it| format!("{}: {it}", asked.to_string_lossy())));
+        if result.complete {
+            result.remarks.extend(remark(args, &scenario, false, |level| result.level(level)));
         }
         let manifest = Manifest {
             format: manifest::FORMAT.to_owned(),
@@ -128,6 +130,42 @@ impl<'a> Report<'a> {
         finish(directory);
         Ok((result, path))
     }
+}
+
+/// What was expected beside what was found, where that is asked for or the scenario is the user's own.
+pub(super) fn remark(
+    args: &RunArgs,
+    scenario: &Scenario,
+    is_sweep: bool,
+    found: impl Fn(Level) -> Outcome,
+) -> Option<String> {
+    let asked = args.scenario.as_deref().filter(|it| args.expected || load::is_file(it))?;
+    let compared = expected::compare(scenario, is_sweep, found)?;
+    Some(format!("{}: {}", asked.to_string_lossy(), compared.remark))
+}
+
+/// How picklock ends: as it would, or by what is expected if that is asked for.
+pub(in super::super) fn asked_exit(
+    args: &RunArgs,
+    scenario: &Scenario,
+    exit: Exit,
+    is_sweep: bool,
+    found: impl Fn(Level) -> Outcome,
+) -> Exit {
+    let compared = expected::compare(scenario, is_sweep, found).filter(|_| args.expected);
+    compared.map_or(exit, |it| Exit::of_conformance(it.standing))
+}
+
+/// Refuses to compare with what nobody expects.
+pub(super) fn refuse_unexpected(args: &RunArgs, scenario: &Scenario) -> Result<(), Failure> {
+    let lock = &scenario.lock.recipe;
+    if !args.expected || scenario.expectation(lock).is_some() {
+        return Ok(());
+    }
+    Err(Failure::usage_text(
+        format!("--expected compares with [[expect]], and none of {} names {lock}", scenario.name),
+        "add one to the scenario's file, as docs/scenarios.md shows, or remove --expected",
+    ))
 }
 
 /// A run that is told beside others: judged, and drawn.
@@ -226,6 +264,7 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
         ("hold", json!(text(args.hold))),
         ("set", json!(set)),
         ("searched", json!(args.searched)),
+        ("expected", json!(args.expected)),
         ("out", json!(path(Some(&args.out)))),
     ];
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -268,5 +307,8 @@ pub(in super::super) fn line(
         line = line.option("--set", &format!("{key}={value}"));
     }
     line = line.word(seeds);
-    if args.searched { line.word("--searched") } else { line }
+    for (switch, is_on) in [("--searched", args.searched), ("--expected", args.expected)] {
+        line = if is_on { line.word(switch) } else { line };
+    }
+    line
 }

@@ -20,7 +20,6 @@ use picklock::time::span_ns;
 use reports::html::{SweptPage, ToldRun, sweep_page};
 use reports::invariant_table::InvariantTable;
 use reports::terminal::{self, Swept};
-use scenarios::matrix::expected;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 
@@ -30,7 +29,7 @@ use super::super::failure::Failure;
 use super::super::progress::run_batch;
 use super::super::shard::{PartFound, Question, ShardFile, cpu_ns};
 use super::super::terminal::Terminal;
-use super::super::{load, output, print, world};
+use super::super::{output, print, world};
 use super::report::{self, Report};
 use super::{failed, request};
 use virtual_world::WORLD;
@@ -61,7 +60,10 @@ pub(super) fn main(
     let asked = SweepAsked { args, scenario, seeds };
     let (sweep, swept) = look(asked, terminal)?;
     tell(asked, report, &sweep, &swept, terminal)?;
-    Ok(Exit::of_sweep(&sweep))
+    Ok(match Exit::of_sweep(&sweep) {
+        Exit::Interrupted => Exit::Interrupted,
+        exit => report::asked_exit(args, scenario, exit, true, |level| sweep.level(level)),
+    })
 }
 
 /// What was asked for.
@@ -200,8 +202,8 @@ impl SweepAsked<'_> {
                 sweep.schedules,
                 seeds.0.end - seeds.0.start
             ));
-        } else if args.scenario.as_deref().is_some_and(load::is_file) {
-            remarks.extend(expected::remark(scenario, true, |level| sweep.level(level)));
+        } else {
+            remarks.extend(report::remark(args, scenario, true, |level| sweep.level(level)));
         }
         Swept { headline, remarks, ..Swept::default() }
     }
