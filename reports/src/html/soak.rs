@@ -10,7 +10,7 @@ use scenarios::soak::{Conviction, SoakedPair};
 use super::document::document;
 use super::sweep::{coverage, outcomes};
 use super::verdicts::badge;
-use crate::format::{count, counted, duration, plain};
+use crate::format::{count, counted, long_duration, plain};
 use crate::soak::{SoakTold, megabytes};
 
 /// The page.
@@ -68,12 +68,12 @@ fn figures(told: &SoakTold<'_>) -> Markup {
             dl {
                 dt { "Schedules" } dd { (count(found.whole.schedules)) }
                 dt { "Schedules a second" } dd { (count(told.pace())) }
-                dt { "Virtual time" } dd { (duration(found.whole.virtual_ns)) }
+                dt { "Virtual time" } dd { (long_duration(found.whole.virtual_ns)) }
                 dt { "Operations" } dd { (count(found.whole.operations)) }
                 dt { "Strikes in holds" } dd { (count(found.strikes_in_holds())) }
                 dt { "Pairs" } dd { (count((all - missing) as u64)) " of " (count(all as u64)) " have been run" }
                 dt { "Lasted" } dd {
-                    (duration(told.lasted_ns())) " of " (duration(told.asked_ns)) ", in "
+                    (long_duration(told.lasted_ns())) " of " (long_duration(told.asked_ns)) ", in "
                     (counted(told.sittings.len() as u64, "sitting", "sittings"))
                 }
                 dt { "Memory" } dd { (megabytes(now)) " now, " (megabytes(told.highest_bytes())) " at most" }
@@ -145,7 +145,7 @@ fn sittings(told: &SoakTold<'_>) -> Markup {
                         @for it in told.sittings {
                             tr {
                                 th scope="row" { (plain(&it.started_utc)) }
-                                td.number { (duration(it.lasted_ns)) }
+                                td.number { (long_duration(it.lasted_ns)) }
                                 td.number { (count(it.schedules)) }
                                 td.number { (megabytes(it.memory_bytes)) }
                                 td.number { (megabytes(it.highest_bytes)) }
