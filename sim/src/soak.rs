@@ -18,7 +18,7 @@ use history::verdict::Outcome;
 use reports::soak::SoakTold;
 use scenarios::format::count;
 use scenarios::recipe;
-use scenarios::soak::{Conviction, Soak};
+use scenarios::soak::{Soak, SoakConviction};
 
 use self::state::SoakFile;
 use super::args::{MatrixArgs, ServerArgs, ShardArgs, SoakArgs, World};
@@ -113,7 +113,7 @@ fn line(args: &SoakArgs) -> Line {
 }
 
 /// The line that goes on with the soak, or that runs the schedule again which ended it.
-fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&Conviction>) -> String {
+fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&SoakConviction>) -> String {
     match conviction {
         Some(it) => violation::line(asked, it).text(),
         None => line(args)

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use scenarios::soak::{Conviction, SoakedPair};
+use scenarios::soak::{SoakConviction, SoakedPair};
 
 use super::document::document;
 use super::sweep::{coverage, outcomes};
@@ -49,7 +49,7 @@ pub fn soak_page(told: &SoakTold<'_>) -> String {
     document(&title, &body)
 }
 
-fn convicted(it: &Conviction) -> Markup {
+fn convicted(it: &SoakConviction) -> Markup {
     html! {
         section.alert {
             strong { "Violated: " }
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn found(conviction: Option<Conviction>) -> Soak {
+    fn found(conviction: Option<SoakConviction>) -> Soak {
         let pair = |scenario: &str, lock: &str, schedules| SoakedPair {
             scenario: scenario.to_owned(),
             lock: lock.to_owned(),
@@ -238,7 +238,7 @@ mod tests {
         let text = page(&unfinished, false);
         assert!(text.contains("interrupted: 3 pairs") && text.contains("2 of 3 have been run"));
         assert!(text.contains("badge inconclusive"), "{text}");
-        let conviction = Conviction {
+        let conviction = SoakConviction {
             scenario: "a <scenario>".to_owned(),
             lock: "single".to_owned(),
             seed: 17,

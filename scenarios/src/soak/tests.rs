@@ -1,3 +1,5 @@
+//! Turns, what is counted, and what convicts.
+
 use std::collections::BTreeMap;
 
 use history::verdict::Level;
