@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use history::verdict::WitnessStep;
 
-pub(crate) use scenarios::format::{count, duration};
+pub(crate) use scenarios::format::{count, duration, long_duration};
 
 /// A time of the run in milliseconds, to the microsecond: `12.345 ms`; `fine`: to the nanosecond.
 pub(crate) fn moment(at_ns: u64, fine: bool) -> String {

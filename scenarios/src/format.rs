@@ -3,7 +3,7 @@
 const UNITS: [(&str, f64); 4] = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
 const MINUTE_NS: u64 = 60_000_000_000;
 
-/// A duration with three significant digits, in the unit that suits it: `1.25 ms`. From an hour on to the minute.
+/// A duration with three significant digits, in the unit that suits it: `1.25 ms`.
 pub fn duration(ns: u64) -> String {
     for (unit, per) in UNITS {
         let value = ns as f64 / per;
@@ -18,9 +18,14 @@ pub fn duration(ns: u64) -> String {
         }
     }
     let (minutes, rest_s) = (ns / MINUTE_NS, ns % MINUTE_NS / 1_000_000_000);
+    if rest_s == 0 { format!("{minutes} min") } else { format!("{minutes} min {rest_s} s") }
+}
+
+/// The same of what may take hours, from an hour on to the minute: `8 h 1 min`.
+pub fn long_duration(ns: u64) -> String {
+    let minutes = ns / MINUTE_NS;
     match (minutes / 60, minutes % 60) {
-        (0, _) if rest_s == 0 => format!("{minutes} min"),
-        (0, _) => format!("{minutes} min {rest_s} s"),
+        (0, _) => duration(ns),
         (hours, 0) => format!("{hours} h"),
         (hours, minutes) => format!("{hours} h {minutes} min"),
     }
@@ -59,12 +64,21 @@ mod tests {
             (59_900_000_000, "59.9 s"),
             (60_000_000_000, "1 min"),
             (605_000_000_000, "10 min 5 s"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+    }
+
+    #[test]
+    fn a_long_duration_is_told_in_hours() {
+        for (ns, text) in [
+            (1_250_000, "1.25 ms"),
             (3_599_000_000_000, "59 min 59 s"),
             (3_600_000_000_000, "1 h"),
             (28_859_000_000_000, "8 h"),
             (28_860_000_000_000, "8 h 1 min"),
         ] {
-            assert_eq!(duration(ns), text);
+            assert_eq!(long_duration(ns), text);
         }
     }
 

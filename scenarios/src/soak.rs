@@ -35,7 +35,7 @@ pub struct Soak {
     pub pairs: Vec<SoakedPair>,
     /// What ended it: the first violation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conviction: Option<Conviction>,
+    pub conviction: Option<SoakConviction>,
     /// The open turns that somebody is at.
     #[serde(skip)]
     running: BTreeSet<u64>,
@@ -58,7 +58,7 @@ pub struct SoakedPair {
 
 /// A schedule that violates what is claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conviction {
+pub struct SoakConviction {
     /// The scenario's name.
     pub scenario: String,
     /// The recipe's name.
@@ -136,7 +136,7 @@ impl Soak {
         pair.schedules += found.schedules;
         pair.met_hold += found.met_hold;
         pair.vacuous += found.vacuous.values().map(|it| it.schedules).sum::<u64>();
-        let conviction = convicted(scenario, &found).map(|(seed, level)| Conviction {
+        let conviction = convicted(scenario, &found).map(|(seed, level)| SoakConviction {
             scenario: pair.scenario.clone(),
             lock: pair.lock.clone(),
             seed,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use harness::sweep::BatchProgress;
 use harness::world::RunRequest;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use scenarios::format::duration;
+use scenarios::format::long_duration;
 use tokio::task::JoinHandle;
 
 use super::args::ProgressMode;
@@ -148,7 +148,7 @@ fn line((before, done, total): (u64, u64, u64), what: &str, elapsed: Duration) -
 pub(super) fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
-        _ => duration(seconds.saturating_mul(1_000_000_000)),
+        _ => long_duration(seconds.saturating_mul(1_000_000_000)),
     }
 }
 

@@ -18,7 +18,7 @@ use history::verdict::Outcome;
 use reports::soak::SoakTold;
 use scenarios::format::count;
 use scenarios::recipe;
-use scenarios::soak::{Conviction, Soak};
+use scenarios::soak::{Soak, SoakConviction};
 
 use self::state::SoakFile;
 use super::args::{MatrixArgs, ServerArgs, ShardArgs, SoakArgs, World};
@@ -54,10 +54,9 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
     if !terminal.options.quiet {
         print::note(&format!("page: {}; seeds are drawn from {}", file.page(), file.found.base));
     }
-    let interrupted = match file.found.conviction {
-        Some(_) => false,
-        None => sit(args, &asked, &mut file, terminal)?,
-    };
+    // What was ended, by a violation or by its time, is only told again.
+    let is_over = file.is_over(args.span.0);
+    let interrupted = !is_over && sit(args, &asked, &mut file, terminal)?;
     let conviction = file.found.conviction.clone();
     let again = again(args, &asked, conviction.as_ref());
     // Before the violation is shrunk, which takes a while.
@@ -66,8 +65,10 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
         Some(it) => violation::tell(args, &asked, it, terminal)?,
         None => Exit::Held,
     };
-    let lasts_on = conviction.is_none() && file.lasted() < args.span.0;
-    let next = if lasts_on { format!("go on: {again}\n") } else { String::new() };
+    let next = match file.is_over(args.span.0) {
+        true => String::new(),
+        false => format!("go on: {again}\n"),
+    };
     let summary = reports::terminal::soak(&file.told(&again, false), report::style(terminal));
     print::results(&format!("{summary}page: {}\n{next}", file.page()))?;
     Ok(match file.found.verdict() {
@@ -112,7 +113,7 @@ fn line(args: &SoakArgs) -> Line {
 }
 
 /// The line that goes on with the soak, or that runs the schedule again which ended it.
-fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&Conviction>) -> String {
+fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&SoakConviction>) -> String {
     match conviction {
         Some(it) => violation::line(asked, it).text(),
         None => line(args)

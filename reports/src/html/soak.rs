@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use scenarios::soak::{Conviction, SoakedPair};
+use scenarios::soak::{SoakConviction, SoakedPair};
 
 use super::document::document;
 use super::sweep::{coverage, outcomes};
 use super::verdicts::badge;
-use crate::format::{count, counted, duration, plain};
+use crate::format::{count, counted, long_duration, plain};
 use crate::soak::{SoakTold, megabytes};
 
 /// The page.
@@ -49,7 +49,7 @@ pub fn soak_page(told: &SoakTold<'_>) -> String {
     document(&title, &body)
 }
 
-fn convicted(it: &Conviction) -> Markup {
+fn convicted(it: &SoakConviction) -> Markup {
     html! {
         section.alert {
             strong { "Violated: " }
@@ -68,12 +68,12 @@ fn figures(told: &SoakTold<'_>) -> Markup {
             dl {
                 dt { "Schedules" } dd { (count(found.whole.schedules)) }
                 dt { "Schedules a second" } dd { (count(told.pace())) }
-                dt { "Virtual time" } dd { (duration(found.whole.virtual_ns)) }
+                dt { "Virtual time" } dd { (long_duration(found.whole.virtual_ns)) }
                 dt { "Operations" } dd { (count(found.whole.operations)) }
                 dt { "Strikes in holds" } dd { (count(found.strikes_in_holds())) }
                 dt { "Pairs" } dd { (count((all - missing) as u64)) " of " (count(all as u64)) " have been run" }
                 dt { "Lasted" } dd {
-                    (duration(told.lasted_ns())) " of " (duration(told.asked_ns)) ", in "
+                    (long_duration(told.lasted_ns())) " of " (long_duration(told.asked_ns)) ", in "
                     (counted(told.sittings.len() as u64, "sitting", "sittings"))
                 }
                 dt { "Memory" } dd { (megabytes(now)) " now, " (megabytes(told.highest_bytes())) " at most" }
@@ -145,7 +145,7 @@ fn sittings(told: &SoakTold<'_>) -> Markup {
                         @for it in told.sittings {
                             tr {
                                 th scope="row" { (plain(&it.started_utc)) }
-                                td.number { (duration(it.lasted_ns)) }
+                                td.number { (long_duration(it.lasted_ns)) }
                                 td.number { (count(it.schedules)) }
                                 td.number { (megabytes(it.memory_bytes)) }
                                 td.number { (megabytes(it.highest_bytes)) }
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn found(conviction: Option<Conviction>) -> Soak {
+    fn found(conviction: Option<SoakConviction>) -> Soak {
         let pair = |scenario: &str, lock: &str, schedules| SoakedPair {
             scenario: scenario.to_owned(),
             lock: lock.to_owned(),
@@ -238,7 +238,7 @@ mod tests {
         let text = page(&unfinished, false);
         assert!(text.contains("interrupted: 3 pairs") && text.contains("2 of 3 have been run"));
         assert!(text.contains("badge inconclusive"), "{text}");
-        let conviction = Conviction {
+        let conviction = SoakConviction {
             scenario: "a <scenario>".to_owned(),
             lock: "single".to_owned(),
             seed: 17,

@@ -115,7 +115,7 @@ mod tests {
             let says = |text: &str| parts.iter().any(|it| it.text.contains(text));
             for text in [
                 "client 1: stands still 110 ms, from 40.000 ms to 150.000 ms (110 ms)",
-                "client 1: writes 1, at ",
+                "client 1: writes 1: no longer has the lock, at ",
                 "lock's key: deleted by client 1, at ",
                 "client 1: DEL, sent at ",
             ] {

@@ -19,11 +19,11 @@ const FALLS: f64 = 2.5;
 /// How far the end of a notice stands to the right of its beginning.
 const NOTICE: f64 = 26.0;
 
-type Point = (f64, f64);
+type ArrowEnd = (f64, f64);
 
 impl IncidentPlaces {
     /// The way of a message: where it is sent, where it arrives, and where its answer does.
-    pub(super) fn way(&self, it: &IncidentMessage) -> Option<Vec<Point>> {
+    pub(super) fn way(&self, it: &IncidentMessage) -> Option<Vec<ArrowEnd>> {
         let (client, key) = (self.bars(LaneOwner::Client(it.client))?, self.bars(it.key)?);
         let (near, far) = (client.0, key.1);
         let from = (self.scale.x(it.sent_ns), near);
@@ -33,7 +33,7 @@ impl IncidentPlaces {
     }
 
     /// The way of what a client did not hear.
-    pub(super) fn notice(&self, it: &MissedNotice) -> Option<[Point; 2]> {
+    pub(super) fn notice(&self, it: &MissedNotice) -> Option<[ArrowEnd; 2]> {
         let (client, key) = (self.bars(LaneOwner::Client(it.client))?, self.bars(it.key)?);
         let x = self.scale.x(it.at_ns);
         Some([(x, key.1), (x + NOTICE, client.0)])
@@ -46,7 +46,7 @@ impl IncidentPlaces {
     /// Moves each label to where it hides least of any arrow, and not farther than it must.
     pub(super) fn move_labels_off_arrows(&mut self, layout: &IncidentLayout) {
         let ways = layout.messages.iter().filter_map(|it| self.way(it));
-        let mut arrows: Vec<[Point; 2]> = ways
+        let mut arrows: Vec<[ArrowEnd; 2]> = ways
             .flat_map(|way| way.windows(2).map(|it| [it[0], it[1]]).collect::<Vec<_>>())
             .collect();
         arrows.extend(layout.missed.iter().filter_map(|it| self.notice(it)));
@@ -80,7 +80,7 @@ impl IncidentPlaces {
 }
 
 /// How much of an arrow a label hides that begins here, in pixels.
-fn hidden(&[from, to]: &[Point; 2], label: &PlacedLabel, x: f64) -> f64 {
+fn hidden(&[from, to]: &[ArrowEnd; 2], label: &PlacedLabel, x: f64) -> f64 {
     let (top, bottom) = (label.baseline - RISES, label.baseline + FALLS);
     let length = (to.0 - from.0).hypot(to.1 - from.1);
     let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);

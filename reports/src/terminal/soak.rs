@@ -3,7 +3,7 @@
 use super::colour::Emphasis;
 use super::table;
 use super::{Style, Verbosity};
-use crate::format::{count, counted, duration};
+use crate::format::{count, counted, long_duration};
 use crate::soak::{SoakTold, megabytes};
 
 /// The summary: what struck, how much was run, in which time and memory, and the verdict.
@@ -35,8 +35,8 @@ pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
         count(all - missing),
         count(found.strikes_in_holds()),
         megabytes(told.highest_bytes()),
-        duration(told.lasted_ns()),
-        duration(told.asked_ns),
+        long_duration(told.lasted_ns()),
+        long_duration(told.asked_ns),
         counted(told.sittings.len() as u64, "sitting", "sittings"),
         found.base,
     );

@@ -79,7 +79,7 @@ impl SoakFile {
         let before = found.whole.schedules;
         let mut file = Self { directory, asked, asked_ns: args.span.ns(), sittings, found, before };
         // What is only told again is no sitting.
-        if file.found.conviction.is_none() && file.lasted() < args.span.0 {
+        if !file.is_over(args.span.0) {
             file.sittings.push(Sitting { started_utc: now(), ..Sitting::default() });
         }
         file.write_state()?;
@@ -89,6 +89,11 @@ impl SoakFile {
     /// How long all sittings have lasted.
     pub(super) fn lasted(&self) -> Duration {
         Duration::from_nanos(self.sittings.iter().map(|it| it.lasted_ns).sum())
+    }
+
+    /// Whether it has come to its end: to a violation, or to this time.
+    pub(super) fn is_over(&self, span: Duration) -> bool {
+        self.found.conviction.is_some() || self.lasted() >= span
     }
 
     /// Where the page is.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Parser as _;
-use scenarios::soak::Conviction;
+use scenarios::soak::SoakConviction;
 
 use super::super::args::{
     Cli, CliCommand, RegressionArgs, RegressionDirectory, ServerArgs, ShrinkArgs, SoakArgs,
@@ -17,7 +17,7 @@ use super::super::terminal::Terminal;
 use super::super::{load, run, shrink};
 
 /// The line that runs its schedule again.
-pub(super) fn line(asked: &Asked, it: &Conviction) -> Line {
+pub(super) fn line(asked: &Asked, it: &SoakConviction) -> Line {
     let scenario = asked.files.get(&it.scenario).unwrap_or(&it.scenario);
     Line::new()
         .option("--scenario", scenario)
@@ -30,7 +30,7 @@ pub(super) fn line(asked: &Asked, it: &Conviction) -> Line {
 pub(super) fn tell(
     args: &SoakArgs,
     asked: &Asked,
-    it: &Conviction,
+    it: &SoakConviction,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
     let line = line(asked, it).option("--out", &args.out.to_string_lossy());
