@@ -5,6 +5,7 @@
 //! cannot stage is not run and says so; a pair whose run was cut short is not counted as held.
 
 mod part;
+mod replay;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -192,37 +193,6 @@ impl Asked {
             line = if is_on { line.word(switch) } else { line };
         }
         Question::new(line.words(), self.pairs.iter().map(|it| &**it))
-    }
-
-    /// The line that runs a pair again: with the seed that violated what was expected to hold, where there
-    /// is one, and else with all of them.
-    fn replay(&self, args: &MatrixArgs, pair: &Pair) -> String {
-        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
-        let seed = surprising.filter_map(|it| it.runs.first_violated).min();
-        self.line(args, pair, seed)
-    }
-
-    /// The line that runs a pair again, with this seed alone if there is one.
-    fn line(&self, args: &MatrixArgs, pair: &Pair, seed: Option<u64>) -> String {
-        let scenario = self.files.get(&pair.scenario).unwrap_or(&pair.scenario);
-        let mut line = Line::new()
-            .word("matrix")
-            .option("--world", args.world.name())
-            .option("--scenario", scenario)
-            .option("--lock", &pair.lock)
-            .server(&args.server, args.server.redis.is_none());
-        let seeds = match (seed, &args.seeds) {
-            // The live worlds have one seed, and no option for it.
-            (Some(seed), _) if args.world == World::Virtual => {
-                Some(format!("{seed}..{}", u128::from(seed) + 1))
-            }
-            (_, Some(seeds)) => Some(seeds.to_string()),
-            (_, None) => None,
-        };
-        if let Some(seeds) = seeds {
-            line = line.option("--seeds", &seeds);
-        }
-        if args.searched { line.word("--searched") } else { line }.text()
     }
 }
 
@@ -474,7 +444,10 @@ fn text(
     terminal: &Terminal,
 ) -> Result<String, Failure> {
     Ok(match format {
-        OutputFormat::Human => reports::terminal::matrix(found, report::style(terminal)),
+        OutputFormat::Human => {
+            let replays = asked.replays(args, found).filter(|_| !terminal.options.quiet);
+            reports::terminal::matrix(found, report::style(terminal)) + &replays.collect::<String>()
+        }
         OutputFormat::Json => match found {
             [one] => output::json_text(one)?,
             several => output::json_text(&Several::new(several.to_vec()))?,

@@ -86,6 +86,7 @@ fn scenarios_of_ones_own_are_put_to_the_test_beside_those_of_the_catalogue() {
         "{replay}"
     );
     assert!(replay.ends_with(" --seeds 0..1"), "{replay}");
+    assert!(said.contains(&format!("verdict: not as expected\nreplay: {replay}\n")), "{said}");
     let failed = junit.matches("<failure ").count();
     assert!(failed > 0 && junit.matches("replay: ").count() == failed, "{junit}");
     assert!(junit.contains(" time=\"") && !junit.contains("time=\"0.000\""), "{junit}");

@@ -2,7 +2,7 @@
 //!
 //! Invariant: it stands as the same cells of a matrix would; what one schedule of many does not show is no
 //! surprise where faults are searched for. Deliberately absent: any effect on a verdict. What is expected
-//! says how a scenario is to turn out, and not whether the lock is safe; who asks for that, asks for `Comparison::standing`.
+//! says how a scenario is to turn out, and not whether the lock is safe; who asks for that, asks for `RunConformance::standing`.
 
 use history::verdict::{Level, Outcome};
 
@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 
 /// What was found beside what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Comparison {
+pub struct RunConformance {
     /// How they stand to each other, at all levels together.
     pub standing: Conformance,
     /// The same in a line, with the levels.
@@ -24,11 +24,11 @@ pub fn compare(
     scenario: &Scenario,
     is_sweep: bool,
     found: impl Fn(Level) -> Outcome,
-) -> Option<Comparison> {
+) -> Option<RunConformance> {
     if scenario.expect.is_empty() {
         return None;
     }
-    let compared = |standing, remark| Some(Comparison { standing, remark });
+    let compared = |standing, remark| Some(RunConformance { standing, remark });
     let lock = &scenario.lock.recipe;
     if scenario.expectation(lock).is_none() {
         let remark = format!("no [[expect]] of {} names {lock}", scenario.name);
@@ -74,7 +74,7 @@ mod tests {
         compared(scenario, is_sweep, key).remark
     }
 
-    fn compared(scenario: &Scenario, is_sweep: bool, key: Outcome) -> Comparison {
+    fn compared(scenario: &Scenario, is_sweep: bool, key: Outcome) -> RunConformance {
         let found = |level| match level {
             Level::Key => key,
             level => scenario.expected(&scenario.lock.recipe, level),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 
 use crate::report::{AttackReport, PlanOutcome, PlanReport};
+use crate::table::told;
 
 /// The report as JUnit. A bug is a failure, what could not be decided an error; `replay` is the command that runs one
 /// plan again. The time of a case is that of the run that counts, by the machine's clock.
@@ -46,9 +47,8 @@ fn status(plan: &PlanReport, replay: &str) -> TestCaseStatus {
     let message = first.map(|it| it.summary.as_str()).or(plan.why.as_deref()).unwrap_or_default();
     status.set_message(message);
     if matches!(plan.outcome, PlanOutcome::Bug | PlanOutcome::Inconclusive) {
-        let lines = first.iter().flat_map(|it| &it.story).map(|it| it.text.as_str());
-        let replay = format!("replay: {replay}");
-        let lines: Vec<&str> = lines.chain([replay.as_str()]).collect();
+        let lines = first.iter().flat_map(|it| &it.story).map(told);
+        let lines: Vec<String> = lines.chain([format!("replay: {replay}")]).collect();
         status.set_description(lines.join("\n"));
     }
     status

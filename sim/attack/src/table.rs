@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use history::verdict::WitnessStep;
+
 use crate::board::VICTIM;
 use crate::judgement::{AttackFinding, Severity};
 use crate::protocol::cut;
@@ -67,6 +69,11 @@ pub(crate) fn who(client: u32) -> String {
         0 => String::from("picklock"),
         client => format!("client {client}"),
     }
+}
+
+/// A step of a story, in a line.
+pub(crate) fn told(step: &WitnessStep) -> String {
+    format!("{:>5} ms  {:<8}  {}", step.at_ns / 1_000_000, who(step.client), cut(&step.text))
 }
 
 /// Plans that have shown the same, told once.
@@ -156,8 +163,7 @@ fn tell(text: &mut String, finding: &AttackFinding, with_story: bool) {
     let AttackFinding { level, summary, story, .. } = finding;
     let _ = writeln!(text, "  {}: {}", level.name(), cut(summary));
     for step in story.iter().filter(|_| with_story) {
-        let (at_ms, who) = (step.at_ns / 1_000_000, who(step.client));
-        let _ = writeln!(text, "    {at_ms:>5} ms  {who:<8}  {}", cut(&step.text));
+        let _ = writeln!(text, "    {}", told(step));
     }
 }
 
@@ -185,8 +191,7 @@ pub fn markdown(report: &AttackReport) -> String {
         if let Some(first) = plan.findings.first() {
             text += "\n```text\n";
             for step in &first.story {
-                let (at_ms, who) = (step.at_ns / 1_000_000, who(step.client));
-                let _ = writeln!(text, "{at_ms:>5} ms  {who:<8}  {}", cut(&step.text));
+                let _ = writeln!(text, "{}", told(step));
             }
             text += "```\n";
         }

@@ -1,0 +1,57 @@
+//! The lines that run pairs of a matrix again.
+//!
+//! Invariant: a line runs the pair as it was run: in its world, and with the seed that told where one did.
+
+use scenarios::matrix::{Conformance, Matrix, Pair};
+
+use super::super::args::{MatrixArgs, World};
+use super::super::line::Line;
+use super::Asked;
+
+/// So many pairs that are not as expected are told with the line that runs them again; the files have all.
+const REPLAYS_MOST: usize = 5;
+
+impl Asked {
+    /// The line that runs a pair again: with the seed that violated what was expected to hold, where there
+    /// is one, and else with all of them.
+    pub(super) fn replay(&self, args: &MatrixArgs, pair: &Pair) -> String {
+        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
+        let seed = surprising.filter_map(|it| it.runs.first_violated).min();
+        self.line(args, pair, seed)
+    }
+
+    /// These lines, of the first pairs that are not as expected.
+    pub(super) fn replays(
+        &self,
+        args: &MatrixArgs,
+        found: &[Matrix],
+    ) -> impl Iterator<Item = String> {
+        let surprises = [Some(Conformance::Different), Some(Conformance::Vacuous)];
+        let pairs = found.iter().flat_map(|it| &it.pairs);
+        let pairs = pairs.filter(move |it| surprises.contains(&it.standing())).take(REPLAYS_MOST);
+        pairs.map(|pair| format!("replay: {}\n", self.replay(args, pair)))
+    }
+
+    /// The line that runs a pair again, with this seed alone if there is one.
+    pub(super) fn line(&self, args: &MatrixArgs, pair: &Pair, seed: Option<u64>) -> String {
+        let scenario = self.files.get(&pair.scenario).unwrap_or(&pair.scenario);
+        let mut line = Line::new()
+            .word("matrix")
+            .option("--world", args.world.name())
+            .option("--scenario", scenario)
+            .option("--lock", &pair.lock)
+            .server(&args.server, args.server.redis.is_none());
+        let seeds = match (seed, &args.seeds) {
+            // The live worlds have one seed, and no option for it.
+            (Some(seed), _) if args.world == World::Virtual => {
+                Some(format!("{seed}..{}", u128::from(seed) + 1))
+            }
+            (_, Some(seeds)) => Some(seeds.to_string()),
+            (_, None) => None,
+        };
+        if let Some(seeds) = seeds {
+            line = line.option("--seeds", &seeds);
+        }
+        if args.searched { line.word("--searched") } else { line }.text()
+    }
+}
