@@ -52,7 +52,7 @@ struct Hold {
     moved_ns: u64,
     /// When it last sent something, or was answered.
     heard_ns: u64,
-    /// Tries since then.
+    /// Tries since it last sent a renewal, or was answered one.
     tries: u32,
     /// Its last renewal was refused, or had no answer.
     failed: bool,
@@ -67,9 +67,12 @@ struct Hold {
 }
 
 impl Hold {
-    /// It sends something, or is answered.
-    fn hears(&mut self, at_ns: u64) {
-        (self.moved_ns, self.heard_ns, self.tries) = (at_ns, at_ns, 0);
+    /// It sends something, or is answered. A try that is under way is none the less so for a clean-up that is answered.
+    fn hears(&mut self, at_ns: u64, renews: bool) {
+        (self.moved_ns, self.heard_ns) = (at_ns, at_ns);
+        if renews {
+            self.tries = 0;
+        }
     }
 
     fn refused(&mut self, node: u16) {
@@ -109,7 +112,7 @@ impl Checker for Renewals {
                 self.served(node, client);
             }
             return self.with(acquisition, |it| {
-                it.hears(at_ns);
+                it.hears(at_ns, renews);
                 match what {
                     What::Refused(_) | What::Unanswered(_) => it.failed |= renews,
                     What::Answered { .. } if renews => it.failed = false,
@@ -150,9 +153,9 @@ impl Checker for Renewals {
                 };
                 self.holds.insert(acquisition, it);
             }
-            What::Acquired => self.with(acquisition, |it| it.hears(at_ns)),
+            What::Acquired => self.with(acquisition, |it| it.hears(at_ns, true)),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| {
-                it.hears(at_ns);
+                it.hears(at_ns, true);
                 it.until_ns = it.until_ns.max(Some(until_ns));
             }),
             What::Phase(Phase::AcquireBeforeSend) => {
@@ -375,6 +378,16 @@ mod tests {
         assert_eq!(outcome(again.lost(1, 1_100)), Held, "it cannot send anything");
         let stalled = in_vain(700).struck_for(Fault::Stall, 0, 650..660);
         assert_eq!(outcome(stalled.lost(1, 1_100)), Held, "it may not reach the server");
+    }
+
+    /// A false alarm of `ghost-renewal` with `native-cas`: a try waited for its connection when a clean-up was answered.
+    #[test]
+    fn a_clean_up_that_is_answered_ends_no_try() {
+        let delete = Intent { touch: Touch::Delete, compares: true };
+        let answered = |tape: Tape| tape.command(1, 780..800, delete, Some(Touch::None));
+        let again = in_vain(700).phase(1, 740, Phase::RenewBeforeSend);
+        assert_eq!(outcome(answered(again).lost(1, 1_100)), Held);
+        assert_eq!(outcome(answered(in_vain(700)).lost(1, 1_100)), Violated, "no try at all");
     }
 
     #[test]
