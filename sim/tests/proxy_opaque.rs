@@ -104,6 +104,22 @@ async fn a_cut_withholds_and_the_heal_delivers_in_order() {
 }
 
 #[tokio::test]
+async fn what_is_sent_after_a_cut_waits_even_on_a_new_connection() {
+    let bed = Pipe::new(Latency::None, Latency::None).await;
+    for round in 0..500 {
+        // The proxy may be about to look at it for the first time.
+        let (mut client, mut server) = bed.connect().await;
+        bed.link.cut(Cut::Requests);
+        client.send("late").await;
+        server.send("back").await;
+        client.expect("back").await;
+        assert!(server.is_silent(), "round {round}");
+        bed.link.cut(Cut::None);
+        server.expect("late").await;
+    }
+}
+
+#[tokio::test]
 async fn a_reset_loses_what_is_under_way_and_new_connections_are_welcome() {
     let hour = Latency::Fixed(Duration::from_secs(3600));
     let bed = Pipe::new(hour.clone(), hour).await;

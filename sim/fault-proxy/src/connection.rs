@@ -134,6 +134,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             let mut moved = false;
             if let Poll::Ready(read) = self.requests.poll_read(cx, &mut self.client) {
                 moved = true;
+                // What was sent after a switch was set is struck by it.
+                if let Some(end) = self.must_end(cx) {
+                    return Poll::Ready(end);
+                }
                 match read {
                     Ok(true) => self.take_requests(cx),
                     // A client that reset its side is gone, but what it sent before still arrives.
@@ -150,6 +154,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             }
             if let Poll::Ready(read) = self.replies.poll_read(cx, &mut self.upstream) {
                 moved = true;
+                if let Some(end) = self.must_end(cx) {
+                    return Poll::Ready(end);
+                }
                 match read {
                     Ok(true) => self.take_replies(cx),
                     Ok(false) => self.finish_replies(false),

@@ -78,12 +78,18 @@ impl Pipe {
 }
 
 pub(crate) async fn connect(addr: SocketAddr) -> Raw {
-    Raw(TcpStream::connect(addr).await.unwrap())
+    raw(TcpStream::connect(addr).await.unwrap())
 }
 
 pub(crate) async fn accept(server: &TcpListener) -> Raw {
     let accepted = tokio::time::timeout(DEADLINE, server.accept()).await;
-    Raw(accepted.expect("a connection in time").unwrap().0)
+    raw(accepted.expect("a connection in time").unwrap().0)
+}
+
+/// What is sent leaves at once, as with the proxy.
+fn raw(stream: TcpStream) -> Raw {
+    stream.set_nodelay(true).unwrap();
+    Raw(stream)
 }
 
 /// A client that sees bytes.
