@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use explore::{Base, BaseError, Bounds, Counterexample, Explored, SearchPlan, SearchStage, search};
 use harness::sweep::BatchProgress;
-use reports::directory::Latest;
+use reports::directory::{Latest, RunDirectory};
 use scenarios::scenario::{Overrides, Scenario};
 
 pub(super) use self::part::merged;
@@ -43,23 +43,28 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     if args.shard.shards.is_some() {
         return part::main(args, &base, terminal);
     }
+    let directory = directory(args, &base)?;
     let kept = regressions::first(&args.regressions.directory, base.lock(), None, terminal)?;
     let began = Instant::now();
     let (explored, interrupted) = explored(args, &base, terminal)?;
     let ended = (began.elapsed(), interrupted);
-    Ok(kept.and(tell(args, &base, &explored, ended, terminal)?))
+    Ok(kept.and(tell((args, &base), &explored, ended, directory, terminal)?))
+}
+
+/// Where what is found is written. It is made before anything is searched, so that nobody searches for what cannot be kept.
+fn directory(args: &ExploreArgs, base: &Base) -> Result<RunDirectory, Failure> {
+    run::directory(&args.out.join("explore"), base.lock(), 1)
 }
 
 /// Makes what was found smaller, writes it, has a redis-server confirm it, and prints what is to be printed, such as how
 /// long the search took. Where a signal has ended that nothing is confirmed.
 fn tell(
-    args: &ExploreArgs,
-    base: &Base,
+    (args, base): (&ExploreArgs, &Base),
     explored: &Explored,
     (took, interrupted): (Duration, bool),
+    directory: RunDirectory,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let directory = run::directory(&args.out.join("explore"), base.lock(), 1)?;
     let examples = counterexamples(args, base, explored)?;
     let mut written = Vec::new();
     for example in &examples {

@@ -4,6 +4,7 @@ mod cli_support;
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cli_support::{Room, short};
 use history::verdict::{Level, Outcome};
@@ -24,19 +25,26 @@ const LOCKS: [&str; 4] = ["none", "polling", "single", "single-watchdog"];
 
 #[test]
 fn whatever_the_virtual_world_writes_is_a_history() {
-    for (name, _) in catalog::ALL {
-        for lock in recipe::ALL.map(|about| about.name) {
-            let mut runner = Runner::new(&scenario(name, lock)).unwrap();
-            for seed in 0..2 {
-                runner.run(seed, Choices::seeded(seed));
-                let written = runner.journal().history();
-                let mut bytes = Vec::new();
-                history::write(&written, &mut bytes).unwrap();
-                let back = history::read(&bytes[..])
-                    .unwrap_or_else(|error| panic!("{name}, {lock}, seed {seed}: {error}"));
-                assert!(back == written, "{name}, {lock}, seed {seed}: it reads back the same");
-            }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((name, _)) = catalog::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            recipe::ALL.iter().for_each(|about| reads_back(name, about.name));
         }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..cores).for_each(|_| _ = scope.spawn(work)));
+}
+
+fn reads_back(name: &str, lock: &str) {
+    let mut runner = Runner::new(&scenario(name, lock)).unwrap();
+    for seed in 0..5 {
+        runner.run(seed, Choices::seeded(seed));
+        let written = runner.journal().history();
+        let mut bytes = Vec::new();
+        history::write(&written, &mut bytes).unwrap();
+        let back = history::read(&bytes[..])
+            .unwrap_or_else(|error| panic!("{name}, {lock}, seed {seed}: {error}"));
+        assert!(back == written, "{name}, {lock}, seed {seed}: it reads back the same");
     }
 }
 

@@ -3,7 +3,7 @@
 //! Invariant: every part learns the worker's commands by itself, and what it learns must be the same plans: their places
 //! say which of them are whose.
 
-use attack::{AttackPlan, AttackReport, NO_FAULT, PlanReport};
+use attack::{AttackPlan, AttackReport, PlanReport};
 use harness::partition::Partition;
 
 use super::super::args::AttackArgs;
@@ -21,8 +21,6 @@ pub(super) struct AttackPart {
     file: ShardFile,
     /// How many plans are its own.
     mine: usize,
-    /// The places of those that are run now.
-    places: Vec<u64>,
 }
 
 impl AttackPart {
@@ -47,9 +45,8 @@ impl AttackPart {
         mine.retain(|(place, plan)| part.takes(*place, plan.to_string().as_bytes()));
         let count = mine.len();
         mine.retain(|(place, _)| !kept.contains_key(place));
-        let (places, left) = mine.into_iter().unzip();
-        *plans = left;
-        Ok(Self { file, mine: count, places })
+        plans.extend(mine.into_iter().map(|(_, plan)| plan));
+        Ok(Self { file, mine: count })
     }
 
     /// Keeps what was found. How it ends says whether all was done, and nothing of what was found.
@@ -58,16 +55,13 @@ impl AttackPart {
         let PartFound::Attack(all) = &mut self.file.shard.found else {
             return Err(self.file.of_another_kind());
         };
-        let mut names = self.places.iter().map(|place| (*place, all.plans[at(*place)].clone()));
-        let mut kept = Vec::new();
         for plan in found {
-            if plan.plan == NO_FAULT {
-                all.faultless = Some(kept_plan(plan)?);
-            } else if let Some((place, _)) = names.find(|(_, name)| *name == plan.plan) {
-                kept.push((place, kept_plan(plan)?));
+            let place = (0..).zip(&all.plans).find(|(_, name)| **name == plan.plan);
+            match place.map(|(place, _)| place) {
+                Some(place) => _ = all.kept.insert(place, kept_plan(plan)?),
+                None => all.faultless = Some(kept_plan(plan)?),
             }
         }
-        all.kept.extend(kept);
         all.report = Some(report);
         let (done, mine) = (all.kept.len(), self.mine);
         self.file.shard.complete = done == mine;
@@ -75,10 +69,6 @@ impl AttackPart {
         print::results(&self.file.summary(&format!("{done} of {mine} plans")))?;
         Ok(if self.file.shard.complete { Exit::Held } else { Exit::Interrupted })
     }
-}
-
-fn at(place: u64) -> usize {
-    usize::try_from(place).unwrap_or(usize::MAX)
 }
 
 /// A plan with its history as it is written where it shows something.
@@ -120,13 +110,16 @@ pub(in super::super) fn merged(
             whole = Some(theirs);
             continue;
         };
-        let served = |it: &AttackFound| it.report.as_ref().map(|it| it.server.clone());
-        if whole.plans != theirs.plans || served(whole) != served(&theirs) {
+        let servers = [&*whole, &theirs].map(|it| it.report.as_ref().map(|it| &it.server));
+        // One that was cut short before its first plan says of none.
+        let is_of_another = matches!(servers, [Some(one), Some(other)] if one != other);
+        if whole.plans != theirs.plans || is_of_another {
             return Err(Failure::usage_text(
                 "your worker sent other commands in one shard than in another, or to another server",
                 "merge shards of one worker and one server",
             ));
         }
+        whole.report = whole.report.take().or(theirs.report);
         whole.faultless = whole.faultless.take().or(theirs.faultless);
         whole.kept.extend(theirs.kept);
     }

@@ -18,7 +18,7 @@ use super::super::failure::Failure;
 use super::super::shard::{PartFound, Question, Shard, ShardFile, cpu_ns, refuse_changed};
 use super::super::terminal::Terminal;
 use super::super::{budget, print, run, world};
-use super::{base, line, plan, tell};
+use super::{base, directory, line, plan, tell};
 
 /// Tries one part, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of what was found.
 pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -115,6 +115,7 @@ pub(in super::super) fn merged(
 ) -> Result<Exit, Failure> {
     let base = base(args)?;
     refuse_changed(asked, &question(args, &base)?)?;
+    let directory = directory(args, &base)?;
     let (mut stages, mut found, mut cpu_ns) = (Vec::new(), BTreeSet::new(), 0);
     for shard in shards {
         let PartFound::Explore { stages: more, found: theirs, .. } = shard.found else {
@@ -127,7 +128,7 @@ pub(in super::super) fn merged(
     stages.iter_mut().for_each(|it| it.is_whole &= is_whole);
     let explored = explored(args, &base, (stages, &found))?;
     let took = Duration::from_nanos(cpu_ns);
-    tell(args, &base, &explored, (took, false), terminal)
+    tell((args, &base), &explored, (took, false), directory, terminal)
 }
 
 /// The schedules that violate something, run once more, among what was counted.
