@@ -5,6 +5,7 @@
 
 mod bands;
 mod build;
+mod cause;
 mod client_lane;
 mod exchange;
 mod facts;

@@ -46,7 +46,7 @@ fn overlaps(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Vec<Band> {
             _ => spans.push((pair[0], pair[1], many)),
         }
     }
-    let did = if facts.history.head.locks { "hold the lock" } else { "at work" };
+    let did = if facts.history.head.locks { "believe they hold the lock" } else { "at work" };
     let drawn = spans.into_iter().filter_map(|(from_ns, until_ns, many)| {
         let who = if many == 2 { "both".to_owned() } else { many.to_string() };
         let text = format!("{who} {did}: {}", rounded(until_ns - from_ns));

@@ -2,12 +2,15 @@
 //!
 //! Invariant: what others did to the key meanwhile is drawn in the key's lane, without lanes of their own.
 
+use std::collections::BTreeSet;
+
 use history::verdict::Level;
 use history::{History, What};
 use scenarios::recipe;
 use scenarios::result::RunResult;
 
 use super::bands::bands;
+use super::cause::{cause, harm};
 use super::client_lane;
 use super::facts::{IncidentFacts, text};
 use super::group::{FindingGroup, groups, most_telling};
@@ -68,14 +71,22 @@ impl IncidentLayout {
             let others = counted(others as u64, "other incident", "other incidents");
             notes.push(format!("{others} of this run not drawn."));
         }
-        let also = group.findings.iter().skip(1);
-        let also = also.filter(|(_, it)| it.summary != witness.summary);
-        let also = also.map(|(it, witness)| format!("{}: {}", it.level.name(), witness.summary));
+        let title = cause(&facts, first.level, &missed, &holds);
+        let title = title.unwrap_or_else(|| witness.summary.clone());
+        let (mut told, mut also) = (BTreeSet::from([title.as_str()]), Vec::new());
+        for (it, witness) in &group.findings {
+            if told.insert(&witness.summary) {
+                also.push(text(&format!("{}: {}", it.level.name(), witness.summary)));
+            }
+        }
+        if first.level == Level::Key && also.is_empty() {
+            also.extend(harm(&facts, &holds));
+        }
         let RunResult { scenario, lock, world, seed, .. } = result;
         let layout = Self {
-            title: text(&witness.summary),
-            also: also.map(|it| text(&it)).collect(),
-            why: why(&facts, lock),
+            title: text(&title),
+            also,
+            why: why(&facts, first.level, lock),
             run: text(&format!(
                 "{} violated in scenario {scenario}, lock {lock}, world {world}, seed {seed}",
                 first.level.name()
@@ -118,8 +129,9 @@ fn leave_out_the_aftermath(facts: &mut IncidentFacts<'_>, group: &FindingGroup<'
     }
 }
 
-/// What had struck the clients of the incident until its end, and the known flaw of the recipe.
-fn why(facts: &IncidentFacts<'_>, lock: &str) -> String {
+/// What had struck the clients of the incident until its end, and where safety is violated, the flaw for which the
+/// recipe is known: the first.
+fn why(facts: &IncidentFacts<'_>, level: Level, lock: &str) -> String {
     let mut struck = Vec::new();
     for event in facts.history.events.iter().rev().filter(|it| it.at_ns <= facts.until_ns) {
         if let What::Fault { fault, .. } = event.what {
@@ -137,6 +149,7 @@ fn why(facts: &IncidentFacts<'_>, lock: &str) -> String {
     struck.reverse();
     let faults = (!struck.is_empty()).then(|| format!("Struck by: {}.", struck.join(", ")));
     let flaw = recipe::about(lock).ok().and_then(|it| it.flaw);
+    let flaw = flaw.filter(|_| level != Level::Progress).and_then(|it| it.split("; ").next());
     let flaw = flaw.map(|it| format!("Known flaw of {lock}: {it}."));
     text(&[faults, flaw].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }

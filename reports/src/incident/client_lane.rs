@@ -93,7 +93,7 @@ impl ClientLane<'_> {
             What::NotAcquired(why) => {
                 it.ended_ns = Some(at_ns);
                 let why = text(self.facts.history.text(why));
-                self.says(at_ns, format!("no lock: {why}"));
+                self.says(at_ns, format!("gives up, told: {why}"));
             }
             What::AcquireUnknown(_) => {
                 it.ended_ns = Some(at_ns);
@@ -150,7 +150,15 @@ impl ClientLane<'_> {
 
     /// What a fault does to this client. What it does to messages shows at their arrows.
     fn struck(&mut self, fault: Fault, at_ns: u64, for_ns: u64) {
-        let next_ns = || self.facts.next_of_ns(self.client, at_ns).unwrap_or(u64::MAX);
+        let next_ns = || {
+            let stopped = self
+                .facts
+                .exchanges
+                .iter()
+                .find(|it| it.is_stopped && (it.client, it.sent_ns) == (self.client, at_ns));
+            let next_ns = || self.facts.next_of_ns(self.client, at_ns);
+            stopped.map(|it| it.left_ns).or_else(next_ns).unwrap_or(u64::MAX)
+        };
         let until_ns = if for_ns > 0 { at_ns.saturating_add(for_ns) } else { next_ns() };
         let lasts = |what: &str| {
             let lasts = format!("{what} {}", rounded(until_ns.saturating_sub(at_ns)));

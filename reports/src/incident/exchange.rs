@@ -3,6 +3,8 @@
 //! Invariant: when a command was sent and answered stands in the history. When the server carried it out does not: that
 //! is estimated between the two, and only pictures may depend on it.
 
+use std::collections::BTreeMap;
+
 use history::fault::Fault;
 use history::{Answer, Event, History, Intent, Text, Touch, What};
 
@@ -29,8 +31,12 @@ pub(crate) struct Exchange {
     pub(crate) reply: Delivery,
     /// Whether a fault held its request up for a time that nobody wrote down.
     pub(crate) is_held_up: bool,
+    /// Whether its client was stopped just before it could send it, and so sent it later than the history has it.
+    pub(crate) is_stopped: bool,
     /// The command that had written what this one found, or 0.
     pub(crate) found: u32,
+    /// When its request left its client: an estimate where that was stopped.
+    pub(crate) left_ns: u64,
     /// When the server carried it out, or would have: an estimate.
     pub(crate) done_ns: u64,
 }
@@ -127,9 +133,16 @@ impl Exchange {
 /// it was.
 pub(crate) fn exchanges(history: &History, until_ns: u64) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
+    let mut stopped: BTreeMap<u32, u64> = BTreeMap::new();
     for event in &history.events {
         match event.what {
-            What::Command { .. } if event.at_ns <= until_ns => all.extend(sent(event)),
+            What::Fault { fault: Fault::Pause, .. } => {
+                stopped.insert(event.client, event.at_ns);
+            }
+            What::Command { .. } if event.at_ns <= until_ns => {
+                let is_stopped = stopped.remove(&event.client) == Some(event.at_ns);
+                all.extend(sent(event).map(|it| Exchange { is_stopped, ..it }));
+            }
             What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
                 // Numbers of operations rise.
                 if let Ok(place) = all.binary_search_by_key(&event.op, |it| it.op) {
@@ -154,7 +167,18 @@ pub(crate) fn exchanges(history: &History, until_ns: u64) -> Vec<Exchange> {
             all[place].struck(fault, event.at_ns, for_ns, usual_ns);
         }
     }
+    for it in all.iter_mut().filter(|it| it.is_stopped) {
+        it.put_off();
+    }
     all
+}
+
+/// Settles when requests left whose clients were stopped: as long before they were carried out as a message takes.
+pub(crate) fn settle_leaving(all: &mut [Exchange]) {
+    let usual_ns = usual_ns(all);
+    for it in all.iter_mut().filter(|it| it.is_stopped) {
+        it.left_ns = it.done_ns.saturating_sub(usual_ns).max(it.sent_ns);
+    }
 }
 
 fn sent(event: &Event) -> Option<Exchange> {
@@ -174,7 +198,9 @@ fn sent(event: &Event) -> Option<Exchange> {
         request,
         reply,
         is_held_up: false,
+        is_stopped: false,
         found: 0,
+        left_ns: sent_ns,
         done_ns,
     })
 }

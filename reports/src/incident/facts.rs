@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use history::fault::Fault;
 use history::{Event, History, Touch, What};
 
-use super::exchange::{Exchange, exchanges};
+use super::exchange::{Exchange, exchanges, settle_leaving};
 use super::group::FindingGroup;
 use super::key::{KeyTenure, tenures};
 use super::layout::{BarKind, IncidentLane};
@@ -54,6 +54,7 @@ impl<'a> IncidentFacts<'a> {
         }
         let History { head, texts, events } = history;
         let tenures = tenures(head, texts, events, &mut exchanges, &accused);
+        settle_leaving(&mut exchanges);
         let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
         let mut facts =
             Self { history, exchanges, tenures, acquisitions, clients, accused, from_ns, until_ns };

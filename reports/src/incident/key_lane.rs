@@ -38,8 +38,12 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
     let is_here = |node: u16| owner == LaneOwner::Key(None) || owner == LaneOwner::Key(Some(node));
     let (mut bars, mut marks) = (Vec::new(), Vec::new());
     for tenure in facts.tenures.iter().filter(|it| is_here(it.node)) {
-        bars.extend(bar(facts, tenure));
-        bars.extend(left(facts, tenure));
+        let left = left(facts, tenure);
+        // What nobody ever held has no owner.
+        let owned = bar(facts, tenure)
+            .filter(|owned| left.as_ref().is_none_or(|left| left.from_ns > owned.from_ns));
+        bars.extend(owned);
+        bars.extend(left);
         marks.extend(end(facts, tenure));
     }
     let of_lock = facts.exchanges.iter().filter(|it| facts.is_of_lock(it) && is_here(it.node));
@@ -96,7 +100,9 @@ fn bar(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<Bar> {
     };
     let lives = match tenure.ttl_ns {
         Some(0) if facts.history.head.stamped => "stamped as over".to_owned(),
-        Some(ttl_ns) if facts.history.head.stamped => format!("stamped for {}", rounded(ttl_ns)),
+        Some(ttl_ns) if facts.history.head.stamped => {
+            format!("stamp valid {}", rounded(ttl_ns))
+        }
         Some(ttl_ns) => format!("TTL {}", rounded(ttl_ns)),
         None => "never expires".to_owned(),
     };
@@ -130,13 +136,23 @@ fn end(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<LaneMark> {
         TenureEnd::Deleted { by: who, .. } if who == tenure.client => "deleted".to_owned(),
         TenureEnd::Deleted { by: who, .. } => by(who, "deleted"),
         TenureEnd::Overwritten { by: who, .. } if who == tenure.client => "renewed".to_owned(),
+        TenureEnd::Overwritten { by: who, .. } if is_out_of_date(facts, tenure) => {
+            format!("client {}'s stamp was over: {}", tenure.client, by(who, "taken"))
+        }
         TenureEnd::Overwritten { by: who, .. } => by(who, "overwritten"),
         TenureEnd::Lost(Fault::ClockStep) => "gone: its server's clock jumped".to_owned(),
+        TenureEnd::Lost(Fault::Failover) => "lost: failover to a server without it".to_owned(),
         TenureEnd::Lost(fault) => format!("lost: {}", fault_name(fault).unwrap_or(fault.name())),
         TenureEnd::Gone => "gone".to_owned(),
         TenureEnd::Stays => return None,
     };
     Some(LaneMark { at_ns, kind: MarkKind::Ends, text: text(&said), harms: is_accused })
+}
+
+/// Whether the value of this key said that it counted no longer when it was overwritten.
+fn is_out_of_date(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> bool {
+    let counts_ns = tenure.ttl_ns.map(|ttl_ns| tenure.from_ns.saturating_add(ttl_ns));
+    facts.history.head.stamped && counts_ns.is_some_and(|until_ns| until_ns <= tenure.until_ns)
 }
 
 /// What a fault of a server is called in a picture.

@@ -17,9 +17,9 @@ pub(crate) const MARKS_MOST: usize = 16;
 /// An incident as it is drawn. Texts contain no control characters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct IncidentLayout {
-    /// The summary of the first finding.
+    /// What it came from, or the summary of the first finding.
     pub(crate) title: String,
-    /// The summaries of the others, with their levels.
+    /// The summaries of the findings that the title is not, with their levels.
     pub(crate) also: Vec<String>,
     /// What had struck its clients, and what the lock is known to do wrong; empty where nothing is.
     pub(crate) why: String,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use history::{Answer, Touch};
+use history::{Answer, Touch, What};
 
 use super::exchange::{Delivery, Exchange, ExchangeEnd};
 use super::facts::{IncidentFacts, text};
@@ -74,7 +74,10 @@ pub(super) fn messages(
     }
     if left_out > 0 {
         let commands = counted(left_out as u64, "command", "commands");
-        notes.push(format!("{commands} on the key left out: they changed nothing, or renewed it."));
+        let they = if left_out == 1 { "it" } else { "they" };
+        notes.push(format!(
+            "{commands} on the key left out: {they} changed nothing, or renewed it."
+        ));
     }
     let drawn = chosen.into_iter().map(|(_, it, owner)| message(facts, it, owner));
     let mut drawn: Vec<IncidentMessage> = drawn.collect();
@@ -114,6 +117,7 @@ fn rank(facts: &IncidentFacts<'_>, it: &Exchange, ends: &BTreeSet<u32>) -> Optio
             }
         }
         Some((_, ExchangeEnd::Answered(Touch::None, _))) => match it.intent.touch {
+            Touch::None if is_comparison(facts, it) => Some(1),
             Touch::None | Touch::Unknown => None,
             Touch::Create(_) => Some(TRY),
             _ => Some(NOTHING),
@@ -134,6 +138,20 @@ fn is_followed(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
             && facts.is_of_lock(other)
             && other.intent.touch != Touch::None
     })
+}
+
+/// Whether it found its own key, and what its client did upon that did the harm.
+fn is_comparison(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
+    let is_own = facts.tenures.iter().any(|tenure| {
+        (tenure.acquisition, tenure.node) == (it.acquisition, it.node)
+            && (tenure.from_ns..tenure.until_ns).contains(&it.done_ns)
+    });
+    let mut next = facts.exchanges.iter().filter(|other| {
+        (other.acquisition, other.node) == (it.acquisition, it.node)
+            && other.op > it.op
+            && facts.is_of_lock(other)
+    });
+    is_own && next.next().is_some_and(|other| facts.accused.contains(&other.op))
 }
 
 /// How often its acquisition has asked this server for the lock in vain.
@@ -176,6 +194,7 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Create(_)) => ": no",
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Delete) => ": nothing deleted",
         (Some((_, ExchangeEnd::Answered(Touch::None, _))), Touch::Extend(_)) => ": not extended",
+        (Some((_, ExchangeEnd::Answered(..))), Touch::None) => ": still its own",
         (Some((_, ExchangeEnd::Refused(why))), _) => {
             let why = text(facts.history.text(why));
             let code = why.split_whitespace().next().unwrap_or_default();
@@ -184,6 +203,9 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         }
         (_, Touch::Delete) if name != "DEL" => " deletes",
         (_, Touch::Extend(_)) => " extends",
+        (_, Touch::Overwrite(_)) if facts.accused.contains(&it.op) && !gets_it(facts, it) => {
+            " overwrites, in vain"
+        }
         (_, Touch::Overwrite(_)) if is_of_its_own(facts, it) => " renews",
         (_, Touch::Overwrite(_)) => " overwrites",
         (_, Touch::Create(_)) if !name.starts_with("SET") => " takes",
@@ -199,7 +221,7 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
     IncidentMessage {
         client: it.client,
         key,
-        sent_ns: it.sent_ns,
+        sent_ns: it.left_ns,
         done_ns: it.done_ns,
         answered_ns,
         request: it.request,
@@ -208,6 +230,13 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         answer,
         harms: harms(facts, it),
     }
+}
+
+/// Whether its acquisition has had the lock by the end of the picture.
+fn gets_it(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
+    let events = facts.history.events.iter().take_while(|event| event.at_ns <= facts.until_ns);
+    let mut acquired = events.filter(|event| event.what == What::Acquired);
+    acquired.any(|event| event.acquisition == it.acquisition)
 }
 
 /// Whether its acquisition had made the key before, and no other's was ended by it.

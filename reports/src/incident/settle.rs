@@ -12,7 +12,6 @@ const AROUND: usize = 16;
 /// Moves the estimates of these commands so that the key can have been as their answers say.
 pub(super) fn settle(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool + Copy) {
     settle_deletions(exchanges, is_of_lock);
-    settle_overwrites(exchanges, is_of_lock);
 }
 
 /// Puts deletions before the creations that need them, as far as answers allow.
@@ -74,7 +73,10 @@ fn stands(
 }
 
 /// Puts a command behind the one whose value it found.
-fn settle_overwrites(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool + Copy) {
+pub(super) fn settle_overwrites(
+    exchanges: &mut [Exchange],
+    is_of_lock: impl Fn(&Exchange) -> bool + Copy,
+) {
     for place in 0..exchanges.len() {
         let it = exchanges[place];
         if it.found == 0 || !is_of_lock(&it) {

@@ -54,7 +54,7 @@ fn a_pause_is_drawn_with_both_holds_their_overlap_and_who_deleted_the_key() {
     assert!(bars(two).contains(&(BarKind::Holds, 130, 175)), "{:?}", two.bars);
     let [band] = &layout.bands[..] else { panic!("{:?}", layout.bands) };
     assert_eq!((band.from_ns, band.until_ns, band.overlap), (130 * MS, 160 * MS, true));
-    assert_eq!(band.text, "both hold the lock: 30 ms");
+    assert_eq!(band.text, "both believe they hold the lock: 30 ms");
     let ends: Vec<(&str, bool)> = key.marks.iter().map(|it| (it.text.as_str(), it.harms)).collect();
     assert_eq!(ends, [("expires", false), ("deleted by client 1", true)]);
     let said =
@@ -398,7 +398,9 @@ fn pictures_are_the_same_each_time_and_say_what_they_show() {
     let narrow = svg(&IncidentChart::narrow(&layout).unwrap()).unwrap();
     for drawing in [&wide, &narrow] {
         assert!(drawing.contains("<title>Timeline: client 1 deleted it</title>"));
-        for text in ["client 1", "both hold the lock: 30 ms", "deleted by client 1", "reads 0"] {
+        for text in
+            ["client 1", "both believe they hold the lock: 30 ms", "deleted by client 1", "reads 0"]
+        {
             assert!(drawing.contains(text), "{text}");
         }
         assert!(!drawing.contains("NaN") && !drawing.contains("<script"));
@@ -412,7 +414,7 @@ fn pictures_are_the_same_each_time_and_say_what_they_show() {
         "  participant C1 as client 1",
         "  C1->>K: 160.0 ms: DEL",
         "  Note over C1: 40.0 ms: stands still 110 ms",
-        "  Note over K,C2: both hold the lock: 30 ms, from 130.0 to 160.0 ms",
+        "  Note over K,C2: both believe they hold the lock: 30 ms, from 130.0 to 160.0 ms",
     ];
     for line in lines {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");

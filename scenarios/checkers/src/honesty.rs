@@ -36,6 +36,8 @@ struct Statements {
     /// Requests to make the key that have no answer, and those that were answered with yes.
     unknown: u32,
     made: u32,
+    /// The servers that said yes.
+    granted: NodeSet,
     /// Places in line that it was told of.
     places: u32,
     /// Commands that may end its hold and have no answer; and whether one surely or perhaps has ended it.
@@ -78,10 +80,26 @@ struct ReleaseTries {
     /// Those that were not refused.
     sent: u32,
     answered: u32,
+    /// The servers that answered one.
+    nodes: NodeSet,
     /// One that is no script: it may not tell another's key from none.
     by_command: bool,
     /// Something was given back before, and may be anew: who sends what cannot be told.
     mixed: bool,
+}
+
+/// Servers, as bits: of the first 64, which is more than any recipe asks.
+#[derive(Clone, Copy, Debug, Default)]
+struct NodeSet(u64);
+
+impl NodeSet {
+    fn insert(&mut self, node: u16) {
+        self.0 |= 1 << (node % 64);
+    }
+
+    fn is_within(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
+    }
 }
 
 impl ReleaseTries {
@@ -238,6 +256,9 @@ impl Honesty {
         if makes(intent.touch) {
             it.unknown -= 1;
             it.made += u32::from(makes(touch));
+            if makes(touch) {
+                it.granted.insert(command.node);
+            }
         }
         if makes(intent.touch) && matches!(what, What::Answered { .. }) {
             it.got_last = Some(makes(touch));
@@ -256,7 +277,10 @@ impl Honesty {
         if frees(intent.touch) && it.release.first_ns.is_some_and(|it| it <= command.invoke_ns) {
             // What was refused did nothing: it is as good as not sent.
             match what {
-                What::Answered { .. } => it.release.answered += 1,
+                What::Answered { .. } => {
+                    it.release.answered += 1;
+                    it.release.nodes.insert(command.node);
+                }
                 _ => it.release.sent = it.release.sent.saturating_sub(1),
             }
         }
@@ -372,7 +396,7 @@ impl Honesty {
             RELEASED if now_ns.is_some() && it.was_gone() => {
                 "its key had gone by itself before anything was sent to delete it"
             }
-            PROTECTED if none_freed && it.release.all_answered() => {
+            PROTECTED if none_freed && it.had_nothing_left() => {
                 "nothing of its own was left for its release to end"
             }
             TAKEN
@@ -403,6 +427,12 @@ impl Statements {
     /// Whether what its release deleted was surely the key of its hold.
     fn has_deleted_its_own(&self) -> bool {
         self.deleted && self.has_one_key()
+    }
+
+    /// Whether its release has surely found nothing of its own: a server that had refused it may still have the key.
+    fn had_nothing_left(&self) -> bool {
+        let everywhere = self.unknown == 0 && self.granted.is_within(self.release.nodes);
+        self.release.all_answered() && (everywhere || !self.several)
     }
 
     /// Whether its key had surely gone before it sent anything to delete it.

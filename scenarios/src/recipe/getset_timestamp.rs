@@ -19,7 +19,9 @@ pub(super) static ABOUT: About = About {
     name: "getset-timestamp",
     how: "SETNX of the time at which it is over; if that has passed, GETSET and compare; DEL",
     from: "article 4",
-    flaw: Some("trusts the clocks of all clients; losers overwrite; anybody's DEL releases; polls"),
+    flaw: Some(
+        "losers overwrite the winner's value; trusts the clocks of all clients; anybody's DEL releases; polls",
+    ),
     assumes: &[
         "the wall clocks of all clients agree",
         "no work, pause or delay longer than the TTL",

@@ -394,4 +394,9 @@ fn protected_work_has_something_to_release() {
     assert_eq!(protected(granted().command(1, 210..290, DELETE, None)), Held, "nobody knows");
     assert_eq!(protected(granted().refused_command(1, 210..290, DELETE)), Held);
     assert_eq!(protected(granted()), Held, "it cannot send anything");
+    let of_two = || granted().to(1, "lock").did(1, 91..99, CREATE);
+    let here = |tape: Tape| tape.command(1, 210..290, DELETE, Some(Touch::None));
+    let refuses = |tape: Tape| tape.refused_command(1, 210..290, DELETE);
+    assert_eq!(protected(here(here(of_two()).to(0, "lock"))), Violated);
+    assert_eq!(protected(refuses(here(of_two()).to(0, "lock"))), Held, "one may still have it");
 }

@@ -1,0 +1,141 @@
+//! What an incident came from, in a sentence: the title of its picture.
+//!
+//! Invariant: it says what the history shows. Where that is not clear there is none, and the first finding is the title.
+
+use history::fault::Fault;
+use history::verdict::Level;
+use history::{What, words};
+use scenarios::span::rounded;
+
+use super::client_lane::DrawnHold;
+use super::exchange::{Delivery, Exchange, ExchangeEnd};
+use super::facts::{IncidentFacts, text};
+use super::key::{KeyTenure, TenureEnd};
+use super::layout::MissedNotice;
+
+/// What a finding of this level came from. `holds` are those of the drawn clients.
+pub(super) fn cause(
+    facts: &IncidentFacts<'_>,
+    level: Level,
+    missed: &[MissedNotice],
+    holds: &[DrawnHold],
+) -> Option<String> {
+    match level {
+        // It names the command that did it.
+        Level::Key => None,
+        Level::Belief | Level::Effect => taken_away(facts, holds),
+        Level::Progress => not_heard(missed).or_else(|| left_behind(facts)),
+    }
+}
+
+/// What it did to whoever held the lock that somebody took its key.
+pub(super) fn harm(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> {
+    let is_accused = |it: &&KeyTenure| it.end.op().is_some_and(|op| facts.accused.contains(&op));
+    let robbed = facts.tenures.iter().find(is_accused)?;
+    let hold = holds
+        .iter()
+        .find(|it| it.acquisition == robbed.acquisition && it.until_ns > robbed.until_ns)?;
+    let worked = rounded(hold.until_ns - robbed.until_ns.max(hold.from_ns));
+    let of_nobody = format!("client {} worked for {worked} under a lock", robbed.client);
+    Some(match robbed.end {
+        TenureEnd::Overwritten { by, .. } => {
+            format!("{of_nobody} whose key said that client {by} had it")
+        }
+        _ => format!("{of_nobody} that anybody could have taken"),
+    })
+}
+
+/// Whose key ended first while it held the lock, and how.
+fn taken_away(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> {
+    let ended = facts.tenures.iter().filter(|tenure| {
+        let is_held = |it: &DrawnHold| {
+            it.acquisition == tenure.acquisition
+                && it.from_ns < it.until_ns
+                && (tenure.from_ns..it.until_ns).contains(&tenure.until_ns)
+        };
+        tenure.is_certain && tenure.client > 0 && holds.iter().any(is_held)
+    });
+    let first = ended.min_by_key(|it| it.until_ns)?;
+    let owner = first.client;
+    let how = match first.end {
+        TenureEnd::Expired => "expired".to_owned(),
+        TenureEnd::Deleted { by, .. } if by == owner => return None,
+        TenureEnd::Deleted { by: 0, .. } => "was deleted by the run".to_owned(),
+        TenureEnd::Deleted { by, .. } => format!("was deleted by client {by}"),
+        TenureEnd::Overwritten { by, .. } if by == owner || by == 0 => return None,
+        TenureEnd::Overwritten { by, .. } => format!("was overwritten by client {by}"),
+        TenureEnd::Lost(Fault::Evict) => "was evicted by the server".to_owned(),
+        TenureEnd::Lost(Fault::ClockStep) => "ended early: its server's clock jumped".to_owned(),
+        TenureEnd::Lost(Fault::Failover) => "was lost in a failover".to_owned(),
+        TenureEnd::Lost(fault) => format!("was lost ({})", fault.name()),
+        TenureEnd::Gone | TenureEnd::Stays => return None,
+    };
+    Some(format!("client {owner}'s key {how} while client {owner} held the lock"))
+}
+
+/// Who was not told of a release.
+fn not_heard(missed: &[MissedNotice]) -> Option<String> {
+    let MissedNotice { client, .. } = missed.first()?;
+    Some(format!("client {client} listened only after the release, and did not look again"))
+}
+
+/// Why a key stood that nobody held.
+fn left_behind(facts: &IncidentFacts<'_>) -> Option<String> {
+    let left = facts.tenures.iter().filter_map(|it| Some((it, facts.left_ns(it)?)));
+    let (tenure, left_ns) = left.max_by_key(|(it, left_ns)| it.until_ns - left_ns)?;
+    let made = facts.exchanges.binary_search_by_key(&tenure.op, |it| it.op).ok()?;
+    let made = &facts.exchanges[made];
+    let why = why_left(facts, tenure, made)?;
+    let stands = match tenure.end {
+        TenureEnd::Stays => "its key never expires".to_owned(),
+        _ => format!("its key stood for {} more", rounded(tenure.until_ns - left_ns)),
+    };
+    Some(format!("client {} {why}: {stands}", tenure.client))
+}
+
+fn why_left(facts: &IncidentFacts<'_>, tenure: &KeyTenure, made: &Exchange) -> Option<String> {
+    let name = text(facts.history.text(made.name));
+    let events = || facts.history.events.iter();
+    let dies = events().any(|it| {
+        let is_crash = matches!(it.what, What::Fault { fault: Fault::Crash, .. });
+        is_crash && it.client == tenure.client && it.at_ns >= tenure.from_ns
+    });
+    let given_up = events().find(|it| {
+        let gives_up = match it.what {
+            What::Released(outcome) => facts.history.text(outcome) == words::RELEASED,
+            What::NotAcquired(_) | What::AcquireUnknown(_) => true,
+            _ => false,
+        };
+        gives_up && it.acquisition == tenure.acquisition
+    });
+    let refused = facts.exchanges.iter().rev().find_map(|it| match it.end {
+        Some((_, ExchangeEnd::Refused(why)))
+            if (it.acquisition, it.node) == (tenure.acquisition, tenure.node)
+                && it.intent.touch == history::Touch::Delete =>
+        {
+            Some(text(facts.history.text(why)))
+        }
+        _ => None,
+    });
+    match (dies, given_up, refused) {
+        (true, ..) => Some("died with the lock".to_owned()),
+        (_, Some(event), _) if event.at_ns <= tenure.from_ns => {
+            let did = match event.what {
+                What::Released(_) => "released the lock",
+                _ => "gave up",
+            };
+            Some(format!("{did}, and its {name} arrived after that"))
+        }
+        (_, Some(_), _) if made.reply == Delivery::Lost => {
+            Some(format!("took the lock with {name}, but the reply was lost"))
+        }
+        (_, _, Some(why)) => {
+            let code = why.split_whitespace().next().unwrap_or_default();
+            Some(format!("could not release the lock ({code})"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
