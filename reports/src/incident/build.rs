@@ -10,7 +10,7 @@ use scenarios::recipe;
 use scenarios::result::RunResult;
 
 use super::bands::bands;
-use super::cause::{cause, harm};
+use super::cause::{cause, risk};
 use super::client_lane;
 use super::facts::{IncidentFacts, text};
 use super::group::{FindingGroup, groups, most_telling};
@@ -80,7 +80,7 @@ impl IncidentLayout {
             }
         }
         if first.level == Level::Key && also.is_empty() {
-            also.extend(harm(&facts, &holds));
+            also.extend(risk(&facts, &holds));
         }
         let RunResult { scenario, lock, world, seed, .. } = result;
         let layout = Self {

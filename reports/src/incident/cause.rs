@@ -28,21 +28,24 @@ pub(super) fn cause(
     }
 }
 
-/// What it did to whoever held the lock that somebody took its key.
-pub(super) fn harm(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> {
+/// What could have come of it that somebody took the key of whoever held the lock, where nothing more came of it.
+pub(super) fn risk(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> {
     let is_accused = |it: &&KeyTenure| it.end.op().is_some_and(|op| facts.accused.contains(&op));
     let robbed = facts.tenures.iter().find(is_accused)?;
     let hold = holds
         .iter()
         .find(|it| it.acquisition == robbed.acquisition && it.until_ns > robbed.until_ns)?;
     let worked = rounded(hold.until_ns - robbed.until_ns.max(hold.from_ns));
-    let of_nobody = format!("client {} worked for {worked} under a lock", robbed.client);
-    Some(match robbed.end {
+    let owner = robbed.client;
+    let under = match robbed.end {
         TenureEnd::Overwritten { by, .. } => {
-            format!("{of_nobody} whose key said that client {by} had it")
+            format!("a key of client {by}: when that ends was not up to client {owner}")
         }
-        _ => format!("{of_nobody} that anybody could have taken"),
-    })
+        _ => "a lock that anybody could have taken".to_owned(),
+    };
+    Some(format!(
+        "Risk, without damage in this incident: client {owner} worked for {worked} under {under}."
+    ))
 }
 
 /// Whose key ended first while it held the lock, and how.

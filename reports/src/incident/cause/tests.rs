@@ -122,6 +122,6 @@ fn who_is_stopped_before_it_sends_sends_when_it_goes_on() {
 fn whoever_lost_the_key_and_nothing_else_has_its_harm_named() {
     let script = Script::new().hold((0, 10, 90), 1).set((1, 3), 1).del((30, 32), 2);
     let drawn = layout(script, Level::Key, &[1, 2], 95);
-    let harm = "client 1 worked for 59 ms under a lock that anybody could have taken";
+    let harm = "Risk, without damage in this incident: client 1 worked for 59 ms under a lock that anybody could have taken.";
     assert_eq!((drawn.title.as_str(), &drawn.also[..]), ("it went wrong", &[harm.to_owned()][..]));
 }
