@@ -39,7 +39,7 @@ pub(super) fn risk(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<Str
     let owner = robbed.client;
     let under = match robbed.end {
         TenureEnd::Overwritten { by, .. } => {
-            format!("a key of client {by}: when that ends was not up to client {owner}")
+            format!("client {by}'s key, and how long that lives was not up to client {owner}")
         }
         _ => "a lock that anybody could have taken".to_owned(),
     };

@@ -81,13 +81,22 @@ fn is_zero(value: &u32) -> bool {
 /// # Errors
 /// What the writer says.
 pub fn write(history: &History, mut out: impl Write) -> io::Result<()> {
-    serde_json::to_writer(&mut out, &history.head)?;
-    out.write_all(b"\n")?;
+    let mut text = serde_json::to_vec(&history.head)?;
+    text.push(b'\n');
     for event in &history.events {
-        serde_json::to_writer(&mut out, &line(event, &history.texts))?;
-        out.write_all(b"\n")?;
+        out.write_all(&text)?;
+        text.clear();
+        add_line(&mut text, event, &history.texts)?;
     }
+    out.write_all(&text)?;
     out.flush()
+}
+
+/// Not generic, so that it is compiled once, and as this package is, whoever writes.
+fn add_line(text: &mut Vec<u8>, event: &Event, texts: &Texts) -> io::Result<()> {
+    serde_json::to_writer(&mut *text, &line(event, texts))?;
+    text.push(b'\n');
+    Ok(())
 }
 
 /// Reads a line. Texts that it names are added to these.
