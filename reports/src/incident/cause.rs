@@ -12,6 +12,7 @@ use super::exchange::{Delivery, Exchange, ExchangeEnd};
 use super::facts::{IncidentFacts, text};
 use super::key::{KeyTenure, TenureEnd};
 use super::layout::MissedNotice;
+use super::message::error_code;
 
 /// What a finding of this level came from. `holds` are those of the drawn clients.
 pub(super) fn cause(
@@ -56,7 +57,8 @@ fn taken_away(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> 
                 && it.from_ns < it.until_ns
                 && (tenure.from_ns..it.until_ns).contains(&tenure.until_ns)
         };
-        tenure.is_certain && tenure.client > 0 && holds.iter().any(is_held)
+        let is_all = tenure.is_certain && is_on_one_server(facts, tenure);
+        is_all && tenure.client > 0 && holds.iter().any(is_held)
     });
     let first = ended.min_by_key(|it| it.until_ns)?;
     let owner = first.client;
@@ -76,6 +78,12 @@ fn taken_away(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> 
     Some(format!("client {owner}'s key {how} while client {owner} held the lock"))
 }
 
+/// Whether its acquisition had keys on no other server, so that this one is its lock.
+fn is_on_one_server(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> bool {
+    let mut theirs = facts.tenures.iter().filter(|it| it.acquisition == tenure.acquisition);
+    theirs.all(|it| it.node == tenure.node)
+}
+
 /// Who was not told of a release.
 fn not_heard(missed: &[MissedNotice]) -> Option<String> {
     let MissedNotice { client, .. } = missed.first()?;
@@ -85,10 +93,11 @@ fn not_heard(missed: &[MissedNotice]) -> Option<String> {
 /// Why a key stood that nobody held.
 fn left_behind(facts: &IncidentFacts<'_>) -> Option<String> {
     let left = facts.tenures.iter().filter_map(|it| Some((it, facts.left_ns(it)?)));
+    let left = left.filter(|(it, _)| is_on_one_server(facts, it));
     let (tenure, left_ns) = left.max_by_key(|(it, left_ns)| it.until_ns - left_ns)?;
     let made = facts.exchanges.binary_search_by_key(&tenure.op, |it| it.op).ok()?;
     let made = &facts.exchanges[made];
-    let why = why_left(facts, tenure, made)?;
+    let why = why_left(facts, (tenure, left_ns), made)?;
     let stands = match tenure.end {
         TenureEnd::Stays => "its key never expires".to_owned(),
         _ => format!("its key stood for {} more", rounded(tenure.until_ns - left_ns)),
@@ -96,12 +105,16 @@ fn left_behind(facts: &IncidentFacts<'_>) -> Option<String> {
     Some(format!("client {} {why}: {stands}", tenure.client))
 }
 
-fn why_left(facts: &IncidentFacts<'_>, tenure: &KeyTenure, made: &Exchange) -> Option<String> {
+fn why_left(
+    facts: &IncidentFacts<'_>,
+    (tenure, left_ns): (&KeyTenure, u64),
+    made: &Exchange,
+) -> Option<String> {
     let name = text(facts.history.text(made.name));
     let events = || facts.history.events.iter();
     let dies = events().any(|it| {
         let is_crash = matches!(it.what, What::Fault { fault: Fault::Crash, .. });
-        is_crash && it.client == tenure.client && it.at_ns >= tenure.from_ns
+        is_crash && it.client == tenure.client && it.at_ns == left_ns
     });
     let given_up = events().find(|it| {
         let gives_up = match it.what {
@@ -133,8 +146,8 @@ fn why_left(facts: &IncidentFacts<'_>, tenure: &KeyTenure, made: &Exchange) -> O
             Some(format!("took the lock with {name}, but the reply was lost"))
         }
         (_, _, Some(why)) => {
-            let code = why.split_whitespace().next().unwrap_or_default();
-            Some(format!("could not release the lock ({code})"))
+            let code = error_code(&why).map(|code| format!(" ({code})")).unwrap_or_default();
+            Some(format!("could not release the lock{code}"))
         }
         _ => None,
     }

@@ -10,7 +10,7 @@ use history::fault::Fault;
 use history::{Event, Head, Texts, Touch, What};
 
 use super::exchange::{Delivery, Exchange};
-use super::settle::{release_held_up, settle, settle_overwrites};
+use super::settle::{release_held_up, settle_deletions, settle_overwrites};
 
 /// A time in which one acquisition had the key on one server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,7 +87,7 @@ pub(crate) fn tenures(
             && texts.get(it.key) == head.lock_key
             && it.touch() != Touch::None
     };
-    settle(exchanges, |it| is_of_lock(it) && !accused.contains(&it.op));
+    settle_deletions(exchanges, |it| is_of_lock(it) && !accused.contains(&it.op));
     settle_overwrites(exchanges, is_of_lock);
     release_held_up(exchanges, is_of_lock);
     let commands = exchanges.iter().filter(|it| is_of_lock(it));

@@ -197,9 +197,7 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         (Some((_, ExchangeEnd::Answered(..))), Touch::None) => ": still its own",
         (Some((_, ExchangeEnd::Refused(why))), _) => {
             let why = text(facts.history.text(why));
-            let code = why.split_whitespace().next().unwrap_or_default();
-            let is_code = !code.is_empty() && code.chars().all(|it| it.is_ascii_uppercase());
-            &if is_code { format!(" fails: {code}") } else { " fails".to_owned() }
+            &error_code(&why).map_or(" fails".to_owned(), |code| format!(" fails: {code}"))
         }
         (_, Touch::Delete) if name != "DEL" => " deletes",
         (_, Touch::Extend(_)) => " extends",
@@ -230,6 +228,12 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         answer,
         harms: harms(facts, it),
     }
+}
+
+/// The code with which an error of a server begins.
+pub(super) fn error_code(why: &str) -> Option<&str> {
+    let code = why.split_whitespace().next()?;
+    code.chars().all(|it| it.is_ascii_uppercase()).then_some(code)
 }
 
 /// Whether its acquisition has had the lock by the end of the picture.

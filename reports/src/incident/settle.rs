@@ -9,13 +9,11 @@ use super::exchange::Exchange;
 /// So many commands around one can overlap with it.
 const AROUND: usize = 16;
 
-/// Moves the estimates of these commands so that the key can have been as their answers say.
-pub(super) fn settle(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool + Copy) {
-    settle_deletions(exchanges, is_of_lock);
-}
-
 /// Puts deletions before the creations that need them, as far as answers allow.
-fn settle_deletions(exchanges: &mut [Exchange], is_of_lock: impl Fn(&Exchange) -> bool + Copy) {
+pub(super) fn settle_deletions(
+    exchanges: &mut [Exchange],
+    is_of_lock: impl Fn(&Exchange) -> bool + Copy,
+) {
     let places: Vec<usize> =
         (0..exchanges.len()).filter(|it| is_of_lock(&exchanges[*it])).collect();
     let is = |it: &Exchange, deletes: bool| match it.touch() {

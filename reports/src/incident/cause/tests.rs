@@ -10,7 +10,8 @@ use crate::support;
 
 const MS: u64 = 1_000_000;
 
-/// What is drawn of this, if the first command on the key is to blame for a stall, and the first deletion for a key that was taken.
+/// What is drawn of this, if the first command on the key is to blame for a stall, and the first deletion for a key that
+/// was taken.
 fn layout(script: Script, level: Level, clients: &[u32], until_ms: u64) -> IncidentLayout {
     let history = script.finish();
     let mut wrong = violated(("wrong", level), "it went wrong", clients, (0, until_ms));
@@ -53,6 +54,12 @@ fn of_two_holders_the_key_that_ended_first_is_named_and_how() {
         deleted.title,
         "client 1's key was deleted by client 2 while client 1 held the lock"
     );
+    let of_two = both(|it| {
+        let create = Touch::Create(Some(TTL_MS * MS));
+        let other = it.command_at(1, (4, 6), 1, ("SET", create, Some(create)));
+        other.note(20, 0, fault(Fault::Evict, Some(0)))
+    });
+    assert_eq!(of_two.title, "it went wrong", "one key of two is not the lock");
     let own = both(|it| it.del((30, 32), 1));
     assert_eq!((own.title.as_str(), own.also.len()), ("it went wrong", 0), "nothing says why");
 }
