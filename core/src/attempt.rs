@@ -5,6 +5,7 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::cleanup::Cleanup;
@@ -22,7 +23,6 @@ use crate::queue_scripts::TAKE;
 use crate::reply::Reply;
 use crate::scripts::{TRY, TRY_FENCED};
 use crate::shared_hold::SharedHold;
-use crate::sync::lock;
 use crate::target::{LockTarget, WaitMode};
 use crate::time::{Instant, span_ms};
 use crate::token::OwnerToken;
@@ -156,7 +156,7 @@ pub(crate) async fn check_key_type<E: Env>(
     target: &LockTarget<E>,
     error: NotAcquired,
 ) -> NotAcquired {
-    if error != NotAcquired::Held || *lock(&target.is_string) {
+    if error != NotAcquired::Held || target.is_string.load(Ordering::Relaxed) {
         return error;
     }
     let get = async {
@@ -169,7 +169,7 @@ pub(crate) async fn check_key_type<E: Env>(
             NotAcquired::Refused(refusal)
         }
         Ok(Reply::Bulk(_)) => {
-            *lock(&target.is_string) = true;
+            target.is_string.store(true, Ordering::Relaxed);
             error
         }
         _ => error,

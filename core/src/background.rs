@@ -5,25 +5,18 @@
 //! last as long as their guards.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
+use pin_project_lite::pin_project;
+
+use crate::counters::Counters;
 use crate::env::Env;
-use crate::watch_cell::WatchCell;
 
-/// How many tasks are running. Cloning gives another handle to the same count.
-#[derive(Clone)]
-pub(crate) struct Background(Arc<WatchCell<usize>>);
-
-impl Default for Background {
-    fn default() -> Self {
-        Self(Arc::new(WatchCell::new(0)))
-    }
-}
-
-impl Background {
+impl Counters {
     /// Waits until no task is running.
     pub(crate) async fn drained(&self) {
-        self.0.until(|count| (*count == 0).then_some(())).await;
+        self.running().until(|count| (*count == 0).then_some(())).await;
     }
 
     /// Runs `work` as a task; `lock` and `what` name it in the log.
@@ -34,50 +27,66 @@ impl Background {
         what: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.0.with(|count| *count += 1);
-        let task = CountedTask { background: self.clone(), lock, what, finished: false };
-        env.spawn(async move {
-            work.await;
-            task.finish();
-        });
+        self.running().with(|count| *count += 1);
+        env.spawn(CountedTask { counters: self.clone(), lock, what, work: Some(work) });
     }
-}
 
-/// Counts a task down when it ends or is dropped.
-struct CountedTask<D: Display> {
-    background: Background,
-    lock: D,
-    what: &'static str,
-    finished: bool,
-}
-
-impl<D: Display> CountedTask<D> {
-    fn finish(mut self) {
-        self.finished = true;
-    }
-}
-
-impl<D: Display> Drop for CountedTask<D> {
-    fn drop(&mut self) {
-        if !self.finished {
-            tracing::warn!(
-                key = %self.lock,
-                "{} was dropped before it ended, as by a runtime that shuts down; the key may stay until its ttl \
-                 is over: await `release` or `drain` before the runtime ends",
-                self.what
-            );
-        }
-        self.background.0.change(|count| {
+    fn count_down(&self) {
+        self.running().change(|count| {
             *count -= 1;
             ((), *count == 0)
         });
     }
 }
 
+// No `async` block, which would have room for the work twice: where it comes from and where it is awaited.
+pin_project! {
+    /// Work that counts as running until it ends or is dropped.
+    struct CountedTask<D: Display, W> {
+        counters: Counters,
+        lock: D,
+        what: &'static str,
+        // None once it has ended.
+        #[pin]
+        work: Option<W>,
+    }
+
+    impl<D: Display, W> PinnedDrop for CountedTask<D, W> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.work.is_none() {
+                return;
+            }
+            this.work.set(None);
+            tracing::warn!(
+                key = %this.lock,
+                "{} was dropped before it ended, as by a runtime that shuts down; the key may stay until its ttl \
+                 is over: await `release` or `drain` before the runtime ends",
+                this.what
+            );
+            this.counters.count_down();
+        }
+    }
+}
+
+impl<D: Display, W: Future<Output = ()>> Future for CountedTask<D, W> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let Some(work) = this.work.as_mut().as_pin_mut() else { return Poll::Ready(()) };
+        if work.poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        this.work.set(None);
+        this.counters.count_down();
+        Poll::Ready(())
+    }
+}
+
 #[cfg(all(test, not(picklock_loom)))]
 mod tests {
     use std::future::{pending, poll_fn, ready};
-    use std::task::Poll;
 
     use super::*;
     use crate::testing::{MS, World};
@@ -85,7 +94,7 @@ mod tests {
     #[test]
     fn it_is_drained_when_all_have_ended_and_not_before() {
         let world = World::new();
-        let (env, background) = (world.env(), Background::default());
+        let (env, background) = (world.env(), Counters::default());
         let drained = || world.poll_and_drop(background.drained());
         assert_eq!(drained(), Some(()));
         background.spawn(&env, "k", "one", ready(()));
@@ -101,7 +110,7 @@ mod tests {
     #[test]
     fn a_task_that_is_dropped_unfinished_no_longer_counts() {
         let world = World::new();
-        let (env, background) = (world.env(), Background::default());
+        let (env, background) = (world.env(), Counters::default());
         background.spawn(&env, "k", "begun", poll_fn(|_| Poll::Pending));
         world.advance(MS);
         background.spawn(&env, "k", "never polled", pending());

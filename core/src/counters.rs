@@ -9,10 +9,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lock::{NotAcquired, Released};
+use crate::watch_cell::WatchCell;
 
 /// The counters of a lock, or of several. Cloning gives another handle to the same.
 #[derive(Clone, Default)]
-pub struct Counters(Arc<[AtomicU64; Count::ALL.len()]>);
+pub struct Counters(Arc<CountState>);
+
+#[derive(Default)]
+struct CountState {
+    counts: [AtomicU64; Count::ALL.len()],
+    /// How many tasks are running in the background: kept here, since every lock has both.
+    running: WatchCell<usize>,
+}
 
 /// A kind of event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,12 +147,17 @@ impl Count {
 impl Counters {
     /// Adds one.
     pub(crate) fn count(&self, what: Count) {
-        self.0[what as usize].fetch_add(1, Ordering::Relaxed);
+        self.0.counts[what as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many background tasks are running, of which [`background`](crate::background) keeps the count.
+    pub(crate) fn running(&self) -> &WatchCell<usize> {
+        &self.0.running
     }
 
     /// The current value of one count.
     pub fn get(&self, what: Count) -> u64 {
-        self.0[what as usize].load(Ordering::Relaxed)
+        self.0.counts[what as usize].load(Ordering::Relaxed)
     }
 
     /// All counts by name, each read when the iterator reaches it; for an exporter.

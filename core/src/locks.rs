@@ -4,6 +4,7 @@
 //! [`Single`] or a [`Queue`] like any other.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, IntoConnectionInfo, RedisError};
@@ -69,8 +70,8 @@ impl Locks {
 
     /// Locks with these options on this service. Nothing is sent yet.
     pub fn new(service: impl Into<Service>, options: Options) -> Self {
-        let (poll, context) = (Poll::default(), LockContext::default());
-        Self { service: service.into(), options, poll, context }
+        let context = LockContext { native: Some(Arc::default()), ..LockContext::default() };
+        Self { service: service.into(), options, poll: Poll::default(), context }
     }
 
     /// The same locks, with these pauses between attempts.
@@ -138,7 +139,7 @@ impl Locks {
     /// Waits for the background tasks of dropped guards and acquisitions of all locks made here, so that they
     /// run before the runtime ends; see [`Single::drain`].
     pub async fn drain(&self) {
-        self.context.background.drained().await;
+        self.context.counters.drained().await;
     }
 
     /// What all locks made here have done.

@@ -108,7 +108,7 @@ impl<E: Env> Queue<E> {
     /// Waits for the background tasks of dropped guards and acquisitions; see
     /// [`Single::drain`](crate::Single::drain).
     pub async fn drain(&self) {
-        self.target.background.drained().await;
+        self.target.counters.drained().await;
     }
 
     /// Tries once: takes the lock if it is free and nobody waits for it.

@@ -84,9 +84,8 @@ impl<E: Env> Redlock<E> {
         let key: Box<[u8]> = key.into();
         let shared = LockContext::default();
         let node = |node| {
-            // The nodes may be servers of different versions, with different commands.
-            let context = LockContext { native: Arc::default(), ..shared.clone() };
-            let (env, options) = (env.clone(), options.clone());
+            // What commands a server has is not shared: the nodes may be of different versions.
+            let (env, options, context) = (env.clone(), options.clone(), shared.clone());
             let target = LockTarget::new(env, node, key.clone(), WaitMode::Poll, options, context)?;
             Ok(LockNode { target: Arc::new(target), cleanup: Mutex::new(None) })
         };
@@ -102,7 +101,7 @@ impl<E: Env> Redlock<E> {
     /// Waits for the background tasks of dropped guards and acquisitions; see
     /// [`Single::drain`](crate::Single::drain).
     pub async fn drain(&self) {
-        self.first().background.drained().await;
+        self.first().counters.drained().await;
     }
 
     /// Tries once: asks all nodes, and waits until a quorum has granted the lock or none can any more. Takes at

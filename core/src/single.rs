@@ -73,7 +73,7 @@ impl<E: Env> Single<E> {
     /// that they have not deleted by then stays for the rest of its TTL. A release takes at most three call
     /// timeouts, a clean-up at most [`linger`](crate::options::OptionsBuilder::linger).
     pub async fn drain(&self) {
-        self.target.background.drained().await;
+        self.target.counters.drained().await;
     }
 
     /// Tries once. Takes at most one call timeout for a connection and one for the answer.

@@ -6,9 +6,9 @@
 use std::fmt::{self, Write};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::background::Background;
 use crate::command::Decimal;
 use crate::counters::Counters;
 use crate::env::{CallError, Conn, Env, Node};
@@ -20,7 +20,6 @@ use crate::reply::Reply;
 use crate::script::Script;
 use crate::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, DELETE_AND_TELL};
 use crate::slot_keys::{check_slot_key, slot_key};
-use crate::sync::Mutex;
 use crate::time::{Instant, span_ms};
 use crate::timeout::within;
 use crate::token::OwnerToken;
@@ -38,10 +37,11 @@ pub(crate) struct LockTarget<E: Env> {
     pub(crate) fence_counter: Option<Box<[u8]>>,
     /// The server's compare-and-set commands, if they are used in place of scripts.
     native: Option<Arc<Native>>,
+    /// Of what it and locks like it have done, and of their tasks that are running in the background.
     pub(crate) counters: Counters,
-    pub(crate) background: Background,
-    /// Whether the key has been seen to hold a string, as a lock's does.
-    pub(crate) is_string: Mutex<bool>,
+    /// Whether the key has been seen to hold a string, as a lock's does. It is set once and saves a question, so it needs
+    /// neither a mutex nor an order.
+    pub(crate) is_string: AtomicBool,
 }
 
 /// How clients wait for the key, which decides how it is released.
@@ -58,9 +58,8 @@ pub(crate) enum WaitMode {
 #[derive(Clone, Default)]
 pub(crate) struct LockContext {
     pub(crate) counters: Counters,
-    /// Tasks of guards and acquisitions that have been dropped.
-    pub(crate) background: Background,
-    pub(crate) native: Arc<Native>,
+    /// What is known of the server's compare-and-set commands; of a lock by itself nothing yet.
+    pub(crate) native: Option<Arc<Native>>,
 }
 
 /// Whose token a command found under the key.
@@ -96,8 +95,8 @@ impl<E: Env> LockTarget<E> {
                 Some(counter.clone())
             }
         };
-        let LockContext { counters, background, native } = context;
-        let native = options.is_native().then_some(native);
+        let LockContext { counters, native } = context;
+        let native = options.is_native().then(|| native.unwrap_or_default());
         Ok(Self {
             env,
             node,
@@ -107,8 +106,7 @@ impl<E: Env> LockTarget<E> {
             fence_counter,
             native,
             counters,
-            background,
-            is_string: Mutex::new(false),
+            is_string: AtomicBool::new(false),
         })
     }
 
@@ -118,7 +116,7 @@ impl<E: Env> LockTarget<E> {
         what: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
-        self.background.spawn(&self.env, Arc::clone(self), what, work);
+        self.counters.spawn(&self.env, Arc::clone(self), what, work);
     }
 
     /// The end of validity of a request sent at `sent`.

@@ -25,6 +25,12 @@ struct WatchState<T> {
     next_id: u64,
 }
 
+impl<T: Default> Default for WatchCell<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T> WatchCell<T> {
     /// Holds `value`; nobody waits yet.
     pub(crate) fn new(value: T) -> Self {

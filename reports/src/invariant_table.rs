@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use history::verdict::{Outcome, Witness};
+use scenarios::matrix::expected::RunConformance;
 use scenarios::result::{Invariant, RunResult};
 use scenarios::sweep::{InvariantCounts, Sweep};
 
@@ -26,6 +27,8 @@ pub struct InvariantTable {
     pub(crate) lasted: Duration,
     /// What went wrong, as Mermaid text; none if nothing did, or nobody drew it.
     pub(crate) diagram: Option<String>,
+    /// What it is judged by, where that is what was expected of it.
+    pub(crate) expected: Option<RunConformance>,
 }
 
 /// An invariant.
@@ -56,7 +59,14 @@ impl InvariantTable {
             replay: result.replay.clone(),
             lasted: Duration::from_nanos(result.stats.duration_ns),
             diagram: None,
+            expected: None,
         }
+    }
+
+    /// The same, judged by what was expected of it.
+    #[must_use]
+    pub fn beside(self, expected: Option<RunConformance>) -> Self {
+        Self { expected, ..self }
     }
 
     /// A sweep. `first` is the run of the seed that its report shows, and `headline` says what was swept.
@@ -126,6 +136,8 @@ fn story(witness: &Witness) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use history::verdict::Level;
+    use scenarios::matrix::{Pair, expected};
     use scenarios::sweep::Facts;
 
     use super::*;
@@ -148,6 +160,26 @@ mod tests {
         let page = table().markdown();
         assert!(page.contains("Verdict: **violated**"), "{page}");
         assert!(page.contains("\n1. "), "{page}");
+    }
+
+    #[test]
+    fn what_was_expected_fails_nobody() {
+        let pair = Pair::scenario("gc-pause", "del-release").unwrap();
+        let judged = |key| {
+            let found = |level| match level {
+                Level::Key => key,
+                level => pair.expected("del-release", level),
+            };
+            let junit = table().beside(expected::compare(&pair, false, found)).junit().unwrap();
+            (junit.matches("<failure").count(), junit)
+        };
+        let (failures, junit) = judged(Outcome::Violated);
+        assert_eq!(failures, 0, "{junit}");
+        assert!(junit.contains("<system-out>violated, as expected: "), "{junit}");
+        assert!(junit.contains("as expected of del-release at key"), "{junit}");
+        let (failures, junit) = judged(Outcome::Held);
+        assert_eq!(failures, 2, "what was found, and the judgement: {junit}");
+        assert!(junit.contains("key is held, and violated is expected"), "{junit}");
     }
 
     #[test]

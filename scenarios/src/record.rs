@@ -133,7 +133,7 @@ impl<W: Observed> Recorded<W> {
     /// Does this work for the acquisition: what it does through handles that serve many belongs to this one, and so
     /// does what it spawns.
     pub(crate) fn during<F: Future>(&self, work: F) -> InAcquisition<F> {
-        InAcquisition::new(self.acquisition(), Box::pin(work))
+        InAcquisition::new(self.acquisition(), work)
     }
 
     fn acquisition(&self) -> u32 {
@@ -252,7 +252,7 @@ impl<W: Observed> Env for Recorded<W> {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.world.spawn(InAcquisition::new(self.acquisition(), Box::pin(task)));
+        self.world.spawn(InAcquisition::new(self.acquisition(), task));
     }
 
     async fn connect(&self, node: Node) -> Result<RecordedConn<W>, CallError> {

@@ -37,7 +37,7 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
         print::note("note: the history has a head but no events");
     }
     let footer = format!("history: {name}, {lines} lines\n");
-    report::print_with(&args.format, &result, &footer, terminal)?;
+    report::print_with(&args.format, &result, None, &footer, terminal)?;
     Ok(Exit::of_incomplete(&result))
 }
 

@@ -353,7 +353,11 @@ fn a_run_ends_by_what_is_expected_where_that_is_asked_for() {
         room.run(&words(&line)).ended(exit)
     };
     for seeds in ["--seed 1", "--seeds 0..3"] {
-        let said = run(&mine, seeds, 0);
+        let junit = room.path().join("r.xml");
+        let said =
+            run(&mine, &format!("{seeds} --format human --format junit={}", junit.display()), 0);
+        let junit = std::fs::read_to_string(junit).unwrap();
+        assert!(junit.contains("violated, as expected") && !junit.contains("<failure"), "{junit}");
         // The verdict is of the lock: this one is violated, as is expected of it.
         assert!(said.results().contains("as expected of single at key"), "{}", said.stdout);
         assert!(said.stdout.contains("verdict: violated"), "{}", said.stdout);

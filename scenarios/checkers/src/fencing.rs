@@ -102,8 +102,8 @@ impl Fencing {
     /// A command is sent that may make the lock's key, or has ended.
     fn asked(&mut self, event: &Event, command: &CommandOp) {
         let may_have_made = match event.what {
-            What::Answered { touch, .. } => touch != Touch::None,
-            What::Unanswered(_) => true,
+            // One that did nothing is not shown.
+            What::Answered { .. } | What::Unanswered(_) => true,
             What::Refused(_) => false,
             _ => {
                 self.sent.extend(self.greatest.map(|greatest| (event.op, greatest)));

@@ -11,15 +11,21 @@ use picklock::env::Phase;
 
 /// Kinds of events, a bit each.
 pub(super) type Kinds = u32;
+/// The sending of a command that may do something to the lock's key.
+pub(super) const KEY_SENT: Kinds = 1;
+/// Its end, unless it is answered that it did nothing.
+pub(super) const KEY_ENDED: Kinds = 2;
+/// It is answered that it did nothing. Of crowds that ask for the lock, most events are this one.
+const KEY_IDLE: Kinds = 4;
 /// The sending and the end of a command that may do something to the lock's key.
-pub(super) const LOCK_COMMANDS: Kinds = 1;
+pub(super) const LOCK_COMMANDS: Kinds = KEY_SENT | KEY_ENDED | KEY_IDLE;
 /// The sending of another command.
-pub(super) const OTHERS_SENT: Kinds = 2;
+pub(super) const OTHERS_SENT: Kinds = 8;
 /// The end of another command.
-pub(super) const OTHERS_ENDED: Kinds = 4;
+pub(super) const OTHERS_ENDED: Kinds = 16;
 /// Whatever is neither a command nor a phase.
-pub(super) const OTHERS: Kinds = 8;
-const FIRST_PHASE: u32 = 4;
+pub(super) const OTHERS: Kinds = 32;
+const FIRST_PHASE: u32 = 6;
 /// How many kinds there are.
 pub(super) const KINDS: usize = FIRST_PHASE as usize + Phase::ALL.len();
 /// Every phase.
@@ -82,7 +88,11 @@ impl EventView<'_> {
     /// Which kind of event it is.
     pub(super) fn kind(&self) -> Kinds {
         match self.event.what {
-            _ if self.command.is_some() => LOCK_COMMANDS,
+            _ if self.command.is_some() => match self.event.what {
+                What::Command { .. } => KEY_SENT,
+                What::Answered { touch: Touch::None, .. } => KEY_IDLE,
+                _ => KEY_ENDED,
+            },
             What::Phase(phase) => at(phase),
             What::Command { .. } => OTHERS_SENT,
             What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => OTHERS_ENDED,
@@ -95,6 +105,8 @@ impl EventView<'_> {
 pub(super) struct HistoryEnd<'a> {
     pub(super) head: &'a Head,
     pub(super) texts: &'a Texts,
+    /// A command was sent that may have done something to the lock's key.
+    pub(super) touched: bool,
     /// The commands that never ended, by operation, if they may do something to the lock's key.
     pub(super) unended: Vec<(u32, CommandOp)>,
 }
@@ -103,12 +115,13 @@ pub(super) struct HistoryEnd<'a> {
 pub(super) struct LockCommands<'a> {
     head: &'a Head,
     key: Option<Text>,
+    touched: bool,
     open: Recent<CommandOp>,
 }
 
 impl<'a> LockCommands<'a> {
     pub(super) fn new(head: &'a Head) -> Self {
-        Self { head, key: None, open: Recent::default() }
+        Self { head, key: None, touched: false, open: Recent::default() }
     }
 
     /// The next event with its command.
@@ -121,6 +134,7 @@ impl<'a> LockCommands<'a> {
             What::Command { key, intent, .. } => {
                 sends_on_key = self.is_lock_key(key, texts);
                 let touches = sends_on_key && intent.touch != Touch::None;
+                self.touched |= touches;
                 let command = if touches { CommandOp::sent(event) } else { None };
                 command.inspect(|it| self.open.insert(event.op, *it))
             }
@@ -133,7 +147,8 @@ impl<'a> LockCommands<'a> {
     }
 
     pub(super) fn end(self, texts: &'a Texts) -> HistoryEnd<'a> {
-        HistoryEnd { head: self.head, texts, unended: self.open.into_sorted() }
+        let Self { head, touched, .. } = self;
+        HistoryEnd { head, texts, touched, unended: self.open.into_sorted() }
     }
 
     /// Texts are compared until the key has come up; from then on, numbers.

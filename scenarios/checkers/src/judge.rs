@@ -10,8 +10,8 @@ use picklock::env::Phase::{
 
 use super::contention::Contention;
 use super::interface::{
-    Checker, KINDS, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES,
-    at,
+    Checker, KEY_ENDED, KEY_SENT, KINDS, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED,
+    OTHERS_SENT, PHASES, at,
 };
 use super::story::StoryWriter;
 use super::vacuity::Vacuity;
@@ -31,7 +31,7 @@ const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap.
 static ALL: [(MakeChecker, Kinds); 25] = [
-    (ownership::checker, LOCK_COMMANDS | OTHERS),
+    (ownership::checker, KEY_ENDED | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | at(RenewBeforeSend) | OTHERS),
     (honesty::checker, LOCK_COMMANDS | at(Wait) | OTHERS),
@@ -40,9 +40,9 @@ static ALL: [(MakeChecker, Kinds); 25] = [
     (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),
     (register::checker, at(HoldBeforeWrite) | OTHERS),
     (fence_gate::checker, OTHERS),
-    (fencing::checker, LOCK_COMMANDS | OTHERS),
+    (fencing::checker, KEY_SENT | KEY_ENDED | OTHERS),
     (foreign_key::checker, LOCK_COMMANDS | OTHERS),
-    (deadlock_freedom::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
+    (deadlock_freedom::checker, KEY_ENDED | OTHERS_SENT | OTHERS_ENDED | OTHERS),
     (given_back::checker, LOCK_COMMANDS | OTHERS),
     (deletion_tries::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (availability::checker, OTHERS),

@@ -14,6 +14,7 @@ use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
 use history::words::LOST;
 use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
+use smallvec::SmallVec;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees};
 use super::story;
@@ -53,7 +54,7 @@ struct LastAnswer {
 #[derive(Default)]
 struct LeaseValidity {
     leases: Recent<LeaseEnd>,
-    answers: Recent<Vec<LastAnswer>>,
+    answers: Recent<SmallVec<[LastAnswer; 1]>>,
     drifting: bool,
     acted: bool,
     first: Option<Witness>,

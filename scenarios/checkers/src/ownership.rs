@@ -104,8 +104,6 @@ impl Harm {
 /// What is known of the lock's key.
 #[derive(Default)]
 struct Ownership {
-    /// A command was sent that may have done something to it.
-    touched: bool,
     margin_ns: u64,
     stamped: bool,
     exact: bool,
@@ -124,7 +122,6 @@ impl Checker for Ownership {
     fn see(&mut self, seen: &EventView<'_>) {
         let at_ns = seen.event.at_ns;
         match (seen.event.what, &seen.command) {
-            (What::Command { .. }, Some(_)) => self.touched = true,
             (What::Answered { touch, answer, found }, Some(command)) => {
                 let answer = Some((at_ns, touch, answer));
                 self.ended(seen.event.op, &CommandOp { answer, ..*command }, found);
@@ -153,7 +150,7 @@ impl Checker for Ownership {
         for (op, command) in &end.unended {
             self.ended(*op, command, 0);
         }
-        vec![Finding::new("ownership", Level::Key, self.verdict(end.head, end.texts))]
+        vec![Finding::new("ownership", Level::Key, self.verdict(end))]
     }
 
     fn explain(&self, findings: &mut [Finding]) {
@@ -194,11 +191,11 @@ impl Ownership {
         });
     }
 
-    fn verdict(&self, head: &Head, texts: &Texts) -> Verdict {
-        if !head.locks {
+    fn verdict(&self, end: &HistoryEnd<'_>) -> Verdict {
+        if !end.head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
-        if !self.touched {
+        if !end.touched {
             return Verdict::Vacuous(Vacuous::KeyUntouched);
         }
         let (mut first, mut occurrences, mut failed) = (None::<Harm>, 0, false);
@@ -215,7 +212,7 @@ impl Ownership {
             }
         }
         match first {
-            Some(harm) => Verdict::Violated(witness(texts, &Harm { occurrences, ..harm })),
+            Some(harm) => Verdict::Violated(witness(end.texts, &Harm { occurrences, ..harm })),
             None if failed => Verdict::Inconclusive(
                 "too many commands on the lock's key were under way at once: more readings of what \
                  happened than can be tried"

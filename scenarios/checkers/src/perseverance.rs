@@ -12,6 +12,7 @@ use history::verdict::{Finding, Level, Witness};
 use history::words::DROPPED;
 use history::{Event, Head, Recent, What};
 use picklock::env::Phase;
+use smallvec::SmallVec;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
@@ -32,7 +33,7 @@ struct Tries {
     /// When its last round began.
     round_ns: u64,
     /// The servers that have granted it the lock in this round, and that it has sent nothing to give it back.
-    granted: Vec<u16>,
+    granted: SmallVec<[u16; 4]>,
     /// It needs more than a grant.
     needs_more: bool,
     /// What became of its last request, where that passes.
@@ -64,7 +65,7 @@ impl Checker for Perseverance {
                 let it = Tries {
                     began_ns: at_ns,
                     round_ns: at_ns,
-                    granted: Vec::new(),
+                    granted: SmallVec::new(),
                     needs_more: false,
                     failure: None,
                 };

@@ -16,6 +16,8 @@ pub struct RunConformance {
     pub standing: Conformance,
     /// The same in a line, with the levels.
     pub remark: String,
+    /// Level by level; nothing where no expectation names the lock.
+    pub cells: Vec<Cell>,
 }
 
 /// What was expected beside what was found; nothing where the scenario expects nothing of
@@ -28,11 +30,11 @@ pub fn compare(
     if scenario.expect.is_empty() {
         return None;
     }
-    let compared = |standing, remark| Some(RunConformance { standing, remark });
     let lock = &scenario.lock.recipe;
     if scenario.expectation(lock).is_none() {
         let remark = format!("no [[expect]] of {} names {lock}", scenario.name);
-        return compared(Conformance::Unclaimed, remark);
+        let standing = Conformance::Unclaimed;
+        return Some(RunConformance { standing, remark, cells: Vec::new() });
     }
     let runs = Level::ALL.map(|level| {
         let mut tally = VerdictCounts::default();
@@ -50,20 +52,19 @@ pub fn compare(
         let (level, found, expected) = (it.level.name(), it.found.name(), it.expected.name());
         format!("{level} is {found}, and {expected} is expected")
     };
-    let claims = || cells.iter().filter(|it| it.standing == Conformance::AsExpected);
-    if !differs.is_empty() {
+    let claims = cells.iter().filter(|it| it.standing == Conformance::AsExpected);
+    let claims: Vec<&str> = claims.map(|it| it.level.name()).collect();
+    let (standing, remark) = if !differs.is_empty() {
         let is_vacuous = differs.iter().all(|it| it.standing == Conformance::Vacuous);
         let standing = if is_vacuous { Conformance::Vacuous } else { Conformance::Different };
         let differs: Vec<String> = differs.iter().map(says).collect();
-        return compared(standing, format!("not as expected of {lock}: {}", differs.join("; ")));
-    }
-    if claims().next().is_some() {
-        let names: Vec<&str> = claims().map(|it| it.level.name()).collect();
-        let remark = format!("as expected of {lock} at {}", names.join(", "));
-        return compared(Conformance::AsExpected, remark);
-    }
-    let remark = format!("what is expected of {lock} was not put to the test");
-    compared(Conformance::Unclaimed, remark)
+        (standing, format!("not as expected of {lock}: {}", differs.join("; ")))
+    } else if claims.is_empty() {
+        (Conformance::Unclaimed, format!("what is expected of {lock} was not put to the test"))
+    } else {
+        (Conformance::AsExpected, format!("as expected of {lock} at {}", claims.join(", ")))
+    };
+    Some(RunConformance { standing, remark, cells })
 }
 
 #[cfg(test)]

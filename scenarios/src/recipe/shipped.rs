@@ -116,8 +116,9 @@ impl Shipped {
             ShippedLock::Redlock(lock) => {
                 self.again_and_again(env, span, |span| lock.acquire(span, poll)).await
             }
+            // Boxed: it is the largest by far, and all of them would have room for it.
             ShippedLock::Queue(lock) => {
-                self.again_and_again(env, as_long, |span| lock.acquire(span)).await
+                self.again_and_again(env, as_long, |span| Box::pin(lock.acquire(span))).await
             }
         }
     }

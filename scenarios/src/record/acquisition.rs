@@ -8,6 +8,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use pin_project_lite::pin_project;
+
 thread_local! {
     /// The acquisition for which this thread is at work; 0 for none.
     static CURRENT: Cell<u32> = const { Cell::new(0) };
@@ -18,15 +20,26 @@ pub(super) fn current() -> u32 {
     CURRENT.get()
 }
 
-/// Work for an acquisition. It is dropped as it was polled, since what it holds may still act.
-pub(crate) struct InAcquisition<F> {
-    acquisition: u32,
-    /// None once it is being dropped.
-    work: Option<Pin<Box<F>>>,
+pin_project! {
+    /// Work for an acquisition. It is dropped as it was polled, since what it holds may still act.
+    pub(crate) struct InAcquisition<F> {
+        acquisition: u32,
+        // None once it is being dropped.
+        #[pin]
+        work: Option<F>,
+    }
+
+    impl<F> PinnedDrop for InAcquisition<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            let _at_work = AtWork::begin(*this.acquisition);
+            this.work.set(None);
+        }
+    }
 }
 
 impl<F> InAcquisition<F> {
-    pub(super) fn new(acquisition: u32, work: Pin<Box<F>>) -> Self {
+    pub(super) fn new(acquisition: u32, work: F) -> Self {
         Self { acquisition, work: Some(work) }
     }
 }
@@ -34,16 +47,10 @@ impl<F> InAcquisition<F> {
 impl<F: Future> Future for InAcquisition<F> {
     type Output = F::Output;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let _at_work = AtWork::begin(self.acquisition);
-        self.work.as_mut().map_or(Poll::Pending, |work| work.as_mut().poll(cx))
-    }
-}
-
-impl<F> Drop for InAcquisition<F> {
-    fn drop(&mut self) {
-        let _at_work = AtWork::begin(self.acquisition);
-        self.work = None;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let _at_work = AtWork::begin(*this.acquisition);
+        this.work.as_pin_mut().map_or(Poll::Pending, |work| work.poll(cx))
     }
 }
 
@@ -84,9 +91,9 @@ mod tests {
     #[test]
     fn work_is_polled_and_dropped_for_its_acquisition() {
         let cx = &mut Context::from_waker(Waker::noop());
-        let inner = InAcquisition::new(2, Box::pin(async { current() }));
+        let inner = InAcquisition::new(2, async { current() });
         let outer = async { (current(), inner.await, current()) };
-        let outer = pin!(InAcquisition::new(1, Box::pin(outer)));
+        let outer = pin!(InAcquisition::new(1, outer));
         assert_eq!((outer.poll(cx), current()), (Poll::Ready((1, 2, 1)), 0));
         let seen = Cell::new(0);
         let held = Dropped(&seen);
@@ -95,8 +102,8 @@ mod tests {
             let _held = held;
             pending::<()>().await;
         };
-        let mut waits = InAcquisition::new(3, Box::pin(waits));
-        assert!(Pin::new(&mut waits).poll(cx).is_pending());
+        let mut waits = Box::pin(InAcquisition::new(3, waits));
+        assert!(waits.as_mut().poll(cx).is_pending());
         drop(waits);
         assert_eq!((seen.get(), current()), (3, 0));
     }

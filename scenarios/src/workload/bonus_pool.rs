@@ -75,14 +75,15 @@ impl<W: Observed> Workload<W> for BonusPool {
     fn task(&self, process: Process<W>) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let env = process.env.begin_acquisition();
-            let round = async {
+            // Handed over at once, it is not stored twice.
+            env.during(async {
                 if let Some(held) = acquire(&env, &*process.handle).await {
                     env.mark(Mark::Phase(Phase::Hold));
                     self.take(&env, &*held).await;
                     release(&env, held).await;
                 }
-            };
-            env.during(round).await;
+            })
+            .await;
         })
     }
 

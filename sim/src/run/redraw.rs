@@ -54,7 +54,7 @@ pub(crate) fn main(args: &ReportArgs, terminal: &Terminal) -> Result<Exit, Failu
         write_all(&directory, result, history, &latencies, &manifest, &logs)
             .map_err(Failure::unavailable)?;
         finish(directory);
-        report::print(&super::super::output::HUMAN, result, Some(&path), terminal)?;
+        report::print(&super::super::output::HUMAN, result, None, Some(&path), terminal)?;
         return Ok(Exit::Held);
     }
     let compared: Vec<ComparedRun> =

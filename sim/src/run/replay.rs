@@ -27,7 +27,7 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
     let again = Run { server: stored.manifest.server, remarks: Vec::new(), ..again };
     let circumstances = again.circumstances(&scenario, stored.manifest.replay, latencies);
     let result = judge(&again.history, circumstances);
-    report::print(&super::super::output::HUMAN, &result, Some(run), terminal)?;
+    report::print(&super::super::output::HUMAN, &result, None, Some(run), terminal)?;
     print::results(&format!(
         "replayed: the same {} events, byte for byte\n",
         again.history.events.len()

@@ -18,7 +18,7 @@ use reports::manifest::{self, Manifest, Platform};
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::judge;
-use scenarios::matrix::expected;
+use scenarios::matrix::expected::{self, RunConformance};
 use scenarios::result::RunResult;
 use scenarios::scenario::Scenario;
 use serde_json::{Value, json};
@@ -74,7 +74,8 @@ impl<'a> Report<'a> {
         let (args, cut_short) = (self.args, run.cut_short.clone());
         let scenario = Arc::clone(&self.scenario);
         let (result, path) = self.files(run, terminal)?;
-        print(&args.format, &result, Some(&path), terminal)?;
+        let expected = judged_by(args, &scenario, false, |level| result.level(level));
+        print(&args.format, &result, expected, Some(&path), terminal)?;
         Ok(match exit(&result, cut_short.as_ref()) {
             Exit::Interrupted => Exit::Interrupted,
             exit => asked_exit(args, &scenario, exit, false, |level| result.level(level)),
@@ -124,7 +125,8 @@ impl<'a> Report<'a> {
             write_all(&directory, &result, &run.history, &latencies, &manifest, &run.logs)
         {
             // What was found is not lost with the place it should have gone to.
-            print(&args.format, &result, None, terminal)?;
+            let expected = judged_by(args, &scenario, false, |level| result.level(level));
+            print(&args.format, &result, expected, None, terminal)?;
             return Err(Failure::unavailable(error));
         }
         finish(directory);
@@ -152,8 +154,18 @@ pub(in super::super) fn asked_exit(
     is_sweep: bool,
     found: impl Fn(Level) -> Outcome,
 ) -> Exit {
-    let compared = expected::compare(scenario, is_sweep, found).filter(|_| args.expected);
+    let compared = judged_by(args, scenario, is_sweep, found);
     compared.map_or(exit, |it| Exit::of_conformance(it.standing))
+}
+
+/// What was expected beside what was found, where that is what a run is judged by.
+pub(super) fn judged_by(
+    args: &RunArgs,
+    scenario: &Scenario,
+    is_sweep: bool,
+    found: impl Fn(Level) -> Outcome,
+) -> Option<RunConformance> {
+    expected::compare(scenario, is_sweep, found).filter(|_| args.expected)
 }
 
 /// Refuses to compare with what nobody expects.
@@ -210,24 +222,26 @@ pub(super) fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
 pub(super) fn print(
     formats: &[Output],
     result: &RunResult,
+    expected: Option<RunConformance>,
     path: Option<&Path>,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let footer = path.map(|path| reports::terminal::footer(result, path, style(terminal)));
-    print_with(formats, result, &footer.unwrap_or_default(), terminal)
+    print_with(formats, result, expected, &footer.unwrap_or_default(), terminal)
 }
 
 /// Writes the result where it is asked for; for people, with these lines below.
 pub(crate) fn print_with(
     formats: &[Output],
     result: &RunResult,
+    expected: Option<RunConformance>,
     footer: &str,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     output::write(formats, |format| match format {
         OutputFormat::Human => Ok(reports::terminal::summary(result, style(terminal)) + footer),
         OutputFormat::Json => output::json_text(result),
-        OutputFormat::Junit => junit(&InvariantTable::run(result)),
+        OutputFormat::Junit => junit(&InvariantTable::run(result).beside(expected.clone())),
         OutputFormat::Markdown => Ok(InvariantTable::run(result).markdown()),
         OutputFormat::Html => Err(output::no_page()),
     })

@@ -126,7 +126,9 @@ fn tell(
     written.map_err(Failure::unavailable)?;
     let run = world.run(&request(scenario, reported)).map_err(failed)?;
     let (first, path) = report.of_seed(reported).files(run, terminal)?;
-    let table = || InvariantTable::sweep(sweep, &first, headline, remarks, again);
+    let expected = report::judged_by(args, scenario, true, |level| sweep.level(level));
+    let table =
+        || InvariantTable::sweep(sweep, &first, headline, remarks, again).beside(expected.clone());
     output::write(&args.format, |format| match format {
         OutputFormat::Json => output::json_text(sweep),
         OutputFormat::Junit => report::junit(&table()),

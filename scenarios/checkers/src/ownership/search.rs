@@ -16,9 +16,10 @@ mod transitions;
 
 use history::Touch;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{SmallVec, smallvec};
 
 use super::{Blame, Harm, KeyLog, Op};
-use reading::{Harmed, Reading, ReadingKey, ValueWriter};
+use reading::{Harmed, Reading, ReadingKey, Readings, ValueWriter};
 
 /// More readings at once than this are not followed.
 const READINGS_MOST: usize = 2_000;
@@ -43,7 +44,7 @@ struct Search<'a> {
     /// Commands that are under way and will be answered.
     in_flight: Vec<u32>,
     /// Commands without an answer that have been sent, by acquisition.
-    open: FxHashMap<u32, Vec<u32>>,
+    open: FxHashMap<u32, SmallVec<[u32; 2]>>,
     /// Those of them that would delete whatever is there.
     deletes: Vec<u32>,
     /// Those that would make the key.
@@ -81,7 +82,7 @@ impl<'a> Search<'a> {
         let answered = |it: &u32| !self.op(*it).is_open() && self.op(*it).done_ns <= until_ns;
         let mut answers: Vec<u32> = (0..count).filter(answered).collect();
         answers.sort_by_key(|&it| (self.op(it).done_ns, it));
-        let mut readings = vec![Reading::unknown()];
+        let mut readings: Readings = smallvec![Reading::unknown()];
         let mut found: Option<Harm> = None;
         let mut sent = 0;
         for answered in answers {
@@ -143,11 +144,11 @@ impl<'a> Search<'a> {
     /// The readings in which this command has been carried out by now.
     fn after(
         &mut self,
-        readings: Vec<Reading>,
+        readings: Readings,
         answered: u32,
         now_ns: u64,
-    ) -> Result<Vec<Reading>, TooMany> {
-        let mut done = Vec::new();
+    ) -> Result<Readings, TooMany> {
+        let mut done = Readings::new();
         let mut unfinished = readings;
         let mut seen = FxHashSet::default();
         while let Some(mut reading) = unfinished.pop() {
@@ -180,9 +181,9 @@ impl<'a> Search<'a> {
     }
 
     /// Without readings that are no better than another one that comes to the same.
-    fn best(&mut self, mut readings: Vec<Reading>) -> Vec<Reading> {
+    fn best(&mut self, mut readings: Readings) -> Readings {
         readings.sort_by(Reading::compare);
-        let mut kept: Vec<Reading> = Vec::new();
+        let mut kept = Readings::new();
         for reading in readings {
             match kept.iter_mut().find(|it| it.makes_superfluous(&reading)) {
                 Some(better) => better.may_have(&reading),

@@ -21,8 +21,8 @@ macro_rules! error_answers {
 
             /// The one of this answer, by its first word.
             pub fn of(answer: &str) -> Option<Self> {
-                let code = |text: &str| text.split(' ').next().map(str::to_owned);
-                Self::ALL.into_iter().find(|it| code(it.text()) == code(answer))
+                let (code, _) = answer.split_once(' ').unwrap_or((answer, ""));
+                Self::ALL.into_iter().find(|it| it.text().split(' ').next() == Some(code))
             }
 
             /// Whether time does not change it: the client may not do what it asks for.

@@ -93,6 +93,9 @@ pub(super) struct Reading {
     pub(super) harm: SmallVec<[Harmed; 1]>,
 }
 
+/// Mostly there is just one, and following it allocates nothing.
+pub(super) type Readings = SmallVec<[Reading; 2]>;
+
 /// So many who may have been harmed first are told apart.
 const HARMS_MOST: usize = 8;
 

@@ -4,15 +4,15 @@
 //! nobody first; an effect that nobody knows leaves the key nobody's, which can only excuse.
 
 use history::Touch;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::Search;
-use super::reading::{Harmed, Reading, ReadingKey, ValueWriter};
+use super::reading::{Harmed, Reading, ReadingKey, Readings, ValueWriter};
 use crate::ownership::Op;
 
 impl Search<'_> {
     /// What may come of carrying this command out.
-    pub(super) fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
+    pub(super) fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> Readings {
         let op = self.op(place);
         let reading = reading.not_before(op.sent_ns);
         let Some(writer) = self.found(op) else {
@@ -31,20 +31,20 @@ impl Search<'_> {
     }
 
     /// The readings in which the key has the value that this command has written.
-    fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> Vec<Reading> {
+    fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> Readings {
         let since_ns = match reading.state {
-            ReadingKey::Nobodys => return vec![reading.clone()],
+            ReadingKey::Nobodys => return smallvec![reading.clone()],
             ReadingKey::Held { by, .. }
                 if [ValueWriter::Command(writer), ValueWriter::Unknown].contains(&by) =>
             {
-                return vec![reading.clone()];
+                return smallvec![reading.clone()];
             }
             ReadingKey::Held { since_ns, .. } => since_ns,
             ReadingKey::Free => 0,
         };
         if self.is_lost(since_ns, now_ns) {
             // A server has come back with it.
-            return vec![reading.is(ReadingKey::Nobodys)];
+            return smallvec![reading.is(ReadingKey::Nobodys)];
         }
         if self.op(writer).is_open() && self.is_unused(writer, reading) {
             return self.carry_out(&self.using(reading, writer), writer, now_ns);
@@ -53,7 +53,7 @@ impl Search<'_> {
         unknown.into_iter().map(|it| self.using(reading, it).is(ReadingKey::Nobodys)).collect()
     }
 
-    fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
+    fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> Readings {
         let op = self.op(place);
         // What is carried out later lives longer: the earliest moment leaves the most to the others.
         let held = |before: &Reading, ttl_ns: Option<u64>| {
@@ -66,7 +66,7 @@ impl Search<'_> {
             before.is(ReadingKey::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
         };
         match op.touch {
-            Touch::None => vec![reading.clone()],
+            Touch::None => smallvec![reading.clone()],
             Touch::Create(ttl_ns) => {
                 self.vacated(reading, now_ns).iter().map(|it| held(it, ttl_ns)).collect()
             }
@@ -93,7 +93,7 @@ impl Search<'_> {
                         before.push(harmed);
                         before
                     }
-                    _ => vec![reading.clone()],
+                    _ => smallvec![reading.clone()],
                 };
                 before.iter().map(|it| held(it, ttl_ns)).collect()
             }
@@ -111,7 +111,7 @@ impl Search<'_> {
             }
             // It may have left the key as it was, or free, or to anybody: where it is nobody's, whatever
             // can follow each of these can follow, and harms nobody.
-            Touch::Unknown => vec![reading.is(ReadingKey::Nobodys)],
+            Touch::Unknown => smallvec![reading.is(ReadingKey::Nobodys)],
         }
     }
 
@@ -131,15 +131,15 @@ impl Search<'_> {
 
     /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
     /// has not expired; but where it says itself when the hold is over, that time may have passed.
-    fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> Vec<Reading> {
+    fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> Readings {
         let ReadingKey::Held { since_ns, may_end_ns, .. } = reading.state else {
-            return Vec::new();
+            return Readings::new();
         };
         if self.found(op).is_none() {
             return self.gone(reading, now_ns);
         }
         if self.is_lost(since_ns, now_ns) {
-            return vec![reading.is(ReadingKey::Nobodys)];
+            return smallvec![reading.is(ReadingKey::Nobodys)];
         }
         let passed = self.known.stamped && now_ns >= may_end_ns;
         let passed = passed.then(|| reading.not_before(may_end_ns).is(ReadingKey::Nobodys));
@@ -152,17 +152,17 @@ impl Search<'_> {
 
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
-    fn gone(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
+    fn gone(&self, reading: &Reading, now_ns: u64) -> Readings {
         let ReadingKey::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
-            return vec![reading.is(ReadingKey::Free)];
+            return smallvec![reading.is(ReadingKey::Free)];
         };
         let jumped = || self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
         if self.is_lost(since_ns, now_ns) || jumped() {
-            return vec![reading.is(ReadingKey::Free)];
+            return smallvec![reading.is(ReadingKey::Free)];
         }
         let expired = (now_ns >= may_end_ns).then(|| reading.not_before(may_end_ns));
         if expired.as_ref().is_some_and(|it| it.at_ns == reading.at_ns) {
-            return vec![reading.is(ReadingKey::Free)];
+            return smallvec![reading.is(ReadingKey::Free)];
         }
         let mut own = self.open_of(owner.0, reading);
         let ends = own.find(|&it| matches!(self.op(it).touch, Touch::Delete | Touch::Unknown));
@@ -178,7 +178,7 @@ impl Search<'_> {
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
-    fn vacated(&self, reading: &Reading, now_ns: u64) -> Vec<Reading> {
+    fn vacated(&self, reading: &Reading, now_ns: u64) -> Readings {
         let mut all = self.gone(reading, now_ns);
         let ReadingKey::Held { owner, since_ns, .. } = reading.state else { return all };
         let harm = |culprit| self.harm(owner, since_ns, culprit);
@@ -225,9 +225,9 @@ impl Search<'_> {
     }
 
     /// A command has found a key and changed it: the readings before the change.
-    fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> Vec<Reading> {
+    fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> Readings {
         let op = self.op(place);
-        let own = |reading: &Reading| -> Vec<Reading> {
+        let own = |reading: &Reading| -> Readings {
             let makes = |it: &u32| {
                 let touch = self.op(*it).touch;
                 matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
@@ -244,12 +244,14 @@ impl Search<'_> {
             own.iter().map(held).collect()
         };
         match reading.state {
-            ReadingKey::Nobodys => vec![reading.clone()],
-            ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => vec![reading.clone()],
+            ReadingKey::Nobodys => smallvec![reading.clone()],
+            ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
+                smallvec![reading.clone()]
+            }
             ReadingKey::Held { owner, since_ns, .. } => {
                 if self.is_lost(since_ns, now_ns) {
                     // What has come back in its place is nobody's rightful hold.
-                    return vec![reading.is(ReadingKey::Nobodys)];
+                    return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
                 let over = self.over(reading, op, now_ns);
                 if self.known.stamped && !over.is_empty() {
@@ -278,7 +280,7 @@ impl Search<'_> {
                     return own;
                 }
                 if self.is_lost(0, now_ns) {
-                    return vec![reading.is(ReadingKey::Nobodys)];
+                    return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
                 self.anothers(reading, place)
             }
@@ -286,7 +288,7 @@ impl Search<'_> {
     }
 
     /// The same, the key that this command has found having been made by another's without an answer.
-    fn anothers(&self, reading: &Reading, place: u32) -> Vec<Reading> {
+    fn anothers(&self, reading: &Reading, place: u32) -> Readings {
         let whose = |it: u32| self.op(it).acquisition;
         let foreign = |&&it: &&u32| {
             ![0, self.op(place).acquisition].contains(&whose(it)) && self.is_unused(it, reading)
