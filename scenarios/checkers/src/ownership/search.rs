@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Blame, Harm, KeyLog, Op};
-use reading::{Harmed, Reading, ReadingKey, Readings, ValueWriter};
+use reading::{Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
 
 /// More readings at once than this are not followed.
 const READINGS_MOST: usize = 2_000;
@@ -82,7 +82,7 @@ impl<'a> Search<'a> {
         let answered = |it: &u32| !self.op(*it).is_open() && self.op(*it).done_ns <= until_ns;
         let mut answers: Vec<u32> = (0..count).filter(answered).collect();
         answers.sort_by_key(|&it| (self.op(it).done_ns, it));
-        let mut readings: Readings = smallvec![Reading::unknown()];
+        let mut readings: ReadingList = smallvec![Reading::unknown()];
         let mut found: Option<Harm> = None;
         let mut sent = 0;
         for answered in answers {
@@ -144,11 +144,11 @@ impl<'a> Search<'a> {
     /// The readings in which this command has been carried out by now.
     fn after(
         &mut self,
-        readings: Readings,
+        readings: ReadingList,
         answered: u32,
         now_ns: u64,
-    ) -> Result<Readings, TooMany> {
-        let mut done = Readings::new();
+    ) -> Result<ReadingList, TooMany> {
+        let mut done = ReadingList::new();
         let mut unfinished = readings;
         let mut seen = FxHashSet::default();
         while let Some(mut reading) = unfinished.pop() {
@@ -181,9 +181,9 @@ impl<'a> Search<'a> {
     }
 
     /// Without readings that are no better than another one that comes to the same.
-    fn best(&mut self, mut readings: Readings) -> Readings {
+    fn best(&mut self, mut readings: ReadingList) -> ReadingList {
         readings.sort_by(Reading::compare);
-        let mut kept = Readings::new();
+        let mut kept = ReadingList::new();
         for reading in readings {
             match kept.iter_mut().find(|it| it.makes_superfluous(&reading)) {
                 Some(better) => better.may_have(&reading),

@@ -94,7 +94,7 @@ pub(super) struct Reading {
 }
 
 /// Mostly there is just one, and following it allocates nothing.
-pub(super) type Readings = SmallVec<[Reading; 2]>;
+pub(super) type ReadingList = SmallVec<[Reading; 2]>;
 
 /// So many who may have been harmed first are told apart.
 const HARMS_MOST: usize = 8;

@@ -7,12 +7,12 @@ use history::Touch;
 use smallvec::{SmallVec, smallvec};
 
 use super::Search;
-use super::reading::{Harmed, Reading, ReadingKey, Readings, ValueWriter};
+use super::reading::{Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
 use crate::ownership::Op;
 
 impl Search<'_> {
     /// What may come of carrying this command out.
-    pub(super) fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> Readings {
+    pub(super) fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
         let reading = reading.not_before(op.sent_ns);
         let Some(writer) = self.found(op) else {
@@ -31,7 +31,7 @@ impl Search<'_> {
     }
 
     /// The readings in which the key has the value that this command has written.
-    fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> Readings {
+    fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> ReadingList {
         let since_ns = match reading.state {
             ReadingKey::Nobodys => return smallvec![reading.clone()],
             ReadingKey::Held { by, .. }
@@ -53,7 +53,7 @@ impl Search<'_> {
         unknown.into_iter().map(|it| self.using(reading, it).is(ReadingKey::Nobodys)).collect()
     }
 
-    fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> Readings {
+    fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
         // What is carried out later lives longer: the earliest moment leaves the most to the others.
         let held = |before: &Reading, ttl_ns: Option<u64>| {
@@ -131,9 +131,9 @@ impl Search<'_> {
 
     /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
     /// has not expired; but where it says itself when the hold is over, that time may have passed.
-    fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> Readings {
+    fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> ReadingList {
         let ReadingKey::Held { since_ns, may_end_ns, .. } = reading.state else {
-            return Readings::new();
+            return ReadingList::new();
         };
         if self.found(op).is_none() {
             return self.gone(reading, now_ns);
@@ -152,7 +152,7 @@ impl Search<'_> {
 
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
-    fn gone(&self, reading: &Reading, now_ns: u64) -> Readings {
+    fn gone(&self, reading: &Reading, now_ns: u64) -> ReadingList {
         let ReadingKey::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
             return smallvec![reading.is(ReadingKey::Free)];
         };
@@ -178,7 +178,7 @@ impl Search<'_> {
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
-    fn vacated(&self, reading: &Reading, now_ns: u64) -> Readings {
+    fn vacated(&self, reading: &Reading, now_ns: u64) -> ReadingList {
         let mut all = self.gone(reading, now_ns);
         let ReadingKey::Held { owner, since_ns, .. } = reading.state else { return all };
         let harm = |culprit| self.harm(owner, since_ns, culprit);
@@ -225,9 +225,9 @@ impl Search<'_> {
     }
 
     /// A command has found a key and changed it: the readings before the change.
-    fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> Readings {
+    fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
-        let own = |reading: &Reading| -> Readings {
+        let own = |reading: &Reading| -> ReadingList {
             let makes = |it: &u32| {
                 let touch = self.op(*it).touch;
                 matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
@@ -288,7 +288,7 @@ impl Search<'_> {
     }
 
     /// The same, the key that this command has found having been made by another's without an answer.
-    fn anothers(&self, reading: &Reading, place: u32) -> Readings {
+    fn anothers(&self, reading: &Reading, place: u32) -> ReadingList {
         let whose = |it: u32| self.op(it).acquisition;
         let foreign = |&&it: &&u32| {
             ![0, self.op(place).acquisition].contains(&whose(it)) && self.is_unused(it, reading)
