@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn what_was_expected_fails_nobody() {
         let pair = Pair::scenario("gc-pause", "del-release").unwrap();
-        let judged = |key| {
+        let judged = |belief| {
             let found = |level| match level {
-                Level::Key => key,
+                Level::Belief => belief,
                 level => pair.expected("del-release", level),
             };
             let junit = table().beside(expected::compare(&pair, false, found)).junit().unwrap();
@@ -176,10 +176,10 @@ mod tests {
         let (failures, junit) = judged(Outcome::Violated);
         assert_eq!(failures, 0, "{junit}");
         assert!(junit.contains("<system-out>violated, as expected: "), "{junit}");
-        assert!(junit.contains("as expected of del-release at key"), "{junit}");
+        assert!(junit.contains("<testcase name=\"as expected\""), "{junit}");
         let (failures, junit) = judged(Outcome::Held);
-        assert_eq!(failures, 2, "what was found, and the judgement: {junit}");
-        assert!(junit.contains("key is held, and violated is expected"), "{junit}");
+        assert_eq!(failures, 2, "what was found, and how it stands to what was expected: {junit}");
+        assert!(junit.contains("belief is held, and violated is expected"), "{junit}");
     }
 
     #[test]
