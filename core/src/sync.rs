@@ -1,8 +1,8 @@
 //! The mutex under everything that tasks share: the standard library's, or loom's.
 //!
 //! Invariant: the shared state of a lock is accessed through this module only, so that loom sees every
-//! access. There are no atomics: with one mutex, held for a few instructions and never across an await, no
-//! memory ordering has to be reasoned about.
+//! access. Atomics are only the counts and one hint that is set once: with one mutex, held for a few instructions
+//! and never across an await, no memory ordering has to be reasoned about.
 
 #[cfg(picklock_loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};

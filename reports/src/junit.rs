@@ -37,8 +37,8 @@ impl InvariantTable {
 
     fn case(&self, row: &Row) -> TestCase {
         let name = format!("{} {}", row.level, row.name);
-        let cells = self.expected.iter().flat_map(|it| &it.cells);
-        let standing = cells.into_iter().find(|it| it.level.name() == row.level);
+        let mut cells = self.expected.iter().flat_map(|it| &it.cells);
+        let standing = cells.find(|it| it.level.name() == row.level);
         match (standing.map(|it| it.standing), row.found) {
             (Some(Conformance::AsExpected), Outcome::Violated) => {
                 let mut case = TestCase::new(name, TestCaseStatus::success());

@@ -74,7 +74,8 @@ impl<'a> Report<'a> {
         let (args, cut_short) = (self.args, run.cut_short.clone());
         let scenario = Arc::clone(&self.scenario);
         let (result, path) = self.files(run, terminal)?;
-        let expected = judged_by(args, &scenario, false, |level| result.level(level));
+        let expected = judged_by(args, &scenario, false, |level| result.level(level))
+            .filter(|_| cut_short != Some(CutShort::Interrupted));
         print(&args.format, &result, expected, Some(&path), terminal)?;
         Ok(match exit(&result, cut_short.as_ref()) {
             Exit::Interrupted => Exit::Interrupted,

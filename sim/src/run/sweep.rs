@@ -126,7 +126,9 @@ fn tell(
     written.map_err(Failure::unavailable)?;
     let run = world.run(&request(scenario, reported)).map_err(failed)?;
     let (first, path) = report.of_seed(reported).files(run, terminal)?;
-    let expected = report::judged_by(args, scenario, true, |level| sweep.level(level));
+    // What was interrupted is judged by nothing.
+    let expected = report::judged_by(args, scenario, true, |level| sweep.level(level))
+        .filter(|_| !sweep.interrupted);
     let table =
         || InvariantTable::sweep(sweep, &first, headline, remarks, again).beside(expected.clone());
     output::write(&args.format, |format| match format {
