@@ -8,7 +8,7 @@ mod source;
 
 use checkers::Checkers;
 use checkers::story::StoryWriter;
-use history::{ReadError, Reader};
+use history::{ReadError, Reader, open};
 use scenarios::judge::{Circumstances, HistoryCounts, sum_up};
 use scenarios::result::RunResult;
 
@@ -19,6 +19,7 @@ use super::line::quoted;
 use super::run::report;
 use super::terminal::Terminal;
 use super::{output, print};
+use ahead::ParsedAhead;
 use source::HistorySource;
 
 pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -47,8 +48,8 @@ fn judge(
     thresholds: &Thresholds,
     mut circumstances: Circumstances,
 ) -> Result<(RunResult, u64), ReadError> {
-    let mut reader = Reader::new(source.first()?)?;
-    let mut head = reader.head().clone();
+    let (mut head, blocks) = open(source.first()?)?;
+    let mut reader = Reader::new(head.clone(), ParsedAhead::of(blocks)?);
     thresholds.apply(&mut head);
     circumstances.remarks = without_threshold(&head);
     let (mut checkers, mut counts) = (Checkers::new(&head), HistoryCounts::new(&head));
@@ -61,7 +62,8 @@ fn judge(
     drop(reader);
     let mut stories = StoryWriter::new(&head, &findings);
     if !stories.is_idle() {
-        let mut again = Reader::new(source.again()?)?;
+        let (read, blocks) = open(source.again()?)?;
+        let mut again = Reader::new(read, ParsedAhead::of(blocks)?);
         while let Some(event) = again.read_event()? {
             stories.see(&event, again.texts());
         }

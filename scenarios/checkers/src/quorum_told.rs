@@ -6,15 +6,14 @@
 //! where a quorum had granted the last round of it. A release is told too late that a quorum has carried out before,
 //! by times that are exact. Only those keys count of which it is certain which round of the acquisition has made them.
 
-use std::collections::BTreeMap;
-
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness};
 use history::words::DROPPED;
 use history::words::RELEASED;
-use history::{CommandOp, Event, Head, Touch, What};
+use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
+use smallvec::SmallVec;
 
 use super::honesty::NOT_ITS_OWN;
 use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
@@ -60,7 +59,8 @@ enum Told {
 #[derive(Clone, Debug, Default)]
 struct QuorumOp {
     client: u32,
-    nodes: BTreeMap<u16, NodeKeys>,
+    /// By server.
+    nodes: SmallVec<[(u16, NodeKeys); 1]>,
     /// A round before this one may have made keys of which nothing is known.
     obscure: bool,
     /// When its release began, and when a quorum had carried it out.
@@ -75,7 +75,7 @@ struct QuorumTold {
     quorum: usize,
     nodes: usize,
     /// By acquisition.
-    open: BTreeMap<u32, QuorumOp>,
+    open: Recent<QuorumOp>,
     /// A fault may have taken a key away, or clocks run apart.
     taken: bool,
     judged: bool,
@@ -90,7 +90,7 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     Some(Box::new(QuorumTold {
         quorum: nodes / 2 + 1,
         nodes,
-        open: BTreeMap::new(),
+        open: Recent::default(),
         taken: false,
         judged: false,
         released: false,
@@ -114,7 +114,7 @@ impl Checker for QuorumTold {
             }
             What::Phase(Phase::AcquireBeforeSend) => self.with(acquisition, QuorumOp::next_round),
             What::NotAcquired(_) => self.not_acquired(acquisition),
-            What::AcquireUnknown(_) => _ = self.open.remove(&acquisition),
+            What::AcquireUnknown(_) => _ = self.open.remove(acquisition),
             What::Release => self.with(acquisition, |it| it.begin_release(at_ns)),
             What::Released(told) => self.ended(acquisition, at_ns, seen.texts.get(told), seen.head),
             What::ReleaseUnknown(why) => self.unknown(acquisition, at_ns, seen.texts.get(why)),
@@ -122,9 +122,9 @@ impl Checker for QuorumTold {
                 self.taken |=
                     fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
                 if matches!(fault, Fault::Pause | Fault::Crash) {
-                    let theirs = self.open.values_mut();
-                    let struck = theirs.filter(|it| client == 0 || it.client == client);
-                    struck.for_each(|it| it.stood_still = true);
+                    let theirs = self.open.iter_mut();
+                    let struck = theirs.filter(|(_, it)| client == 0 || it.client == client);
+                    struck.for_each(|(_, it)| it.stood_still = true);
                 }
             }
             _ => {}
@@ -146,7 +146,7 @@ impl Checker for QuorumTold {
 
 impl QuorumTold {
     fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut QuorumOp)) {
-        if let Some(it) = self.open.get_mut(&acquisition) {
+        if let Some(it) = self.open.get_mut(acquisition) {
             change(it);
         }
     }
@@ -154,7 +154,7 @@ impl QuorumTold {
     fn sends(&mut self, command: &CommandOp) {
         self.with(command.acquisition, |it| {
             let of_release = it.release_ns.is_some() && frees(command.intent.touch);
-            let node = it.nodes.entry(command.node).or_default();
+            let node = it.node(command.node);
             node.unknown += u32::from(makes(command.intent.touch));
             node.deleting += u32::from(frees(command.intent.touch));
             node.other_tries += u32::from(of_release);
@@ -169,9 +169,9 @@ impl QuorumTold {
             _ => return,
         };
         let quorum = self.quorum;
-        let Some(it) = self.open.get_mut(&command.acquisition) else { return };
+        let Some(it) = self.open.get_mut(command.acquisition) else { return };
         let release_ns = it.release_ns;
-        let Some(node) = it.nodes.get_mut(&command.node) else { return };
+        let node = it.node(command.node);
         // What was sent in the instant of its begin may have been sent just before it.
         let of_release = release_ns.is_some_and(|begun_ns| match node.was_deleting {
             true => begun_ns < command.invoke_ns,
@@ -210,10 +210,10 @@ impl QuorumTold {
     fn not_acquired(&mut self, acquisition: u32) {
         self.judged = true;
         let quorum = self.quorum;
-        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        let Some(it) = self.open.get_mut(acquisition) else { return };
         // What was granted and came too late, it has not got.
         if it.obscure || it.granted() >= quorum {
-            self.open.remove(&acquisition);
+            self.open.remove(acquisition);
         } else {
             it.told = Some(Told::NotAcquired);
         }
@@ -224,7 +224,7 @@ impl QuorumTold {
         self.judged = true;
         self.told_late(acquisition, at_ns);
         let (nodes, quorum) = (self.nodes, self.quorum);
-        let Some(it) = self.open.get_mut(&acquisition) else { return };
+        let Some(it) = self.open.get_mut(acquisition) else { return };
         if NOT_ITS_OWN.contains(&told) {
             it.told = Some(Told::NotItsOwn);
             if it.freed_ns.is_some() {
@@ -232,9 +232,9 @@ impl QuorumTold {
             }
             return;
         }
-        let without = it.nodes.values().filter(|node| node.has_none()).count();
+        let without = it.nodes.iter().filter(|(_, node)| node.has_none()).count();
         let client = it.client;
-        self.open.remove(&acquisition);
+        self.open.remove(acquisition);
         if told == RELEASED && head.exact && !self.taken && nodes.saturating_sub(without) < quorum {
             let summary = format!(
                 "client {client} was told \"{told}\" of its release, though {without} of {nodes} servers had answered that \
@@ -247,7 +247,7 @@ impl QuorumTold {
     /// It was told that nobody knows what has become of its release.
     fn unknown(&mut self, acquisition: u32, at_ns: u64, why: &str) {
         self.told_late(acquisition, at_ns);
-        let Some(it) = self.open.remove(&acquisition) else { return };
+        let Some(it) = self.open.remove(acquisition) else { return };
         // Its caller did not wait for what it would have been told.
         if it.freed_ns.is_none() || why.starts_with(DROPPED) {
             return;
@@ -264,7 +264,7 @@ impl QuorumTold {
 
     /// It is told of its release only now.
     fn told_late(&mut self, acquisition: u32, at_ns: u64) {
-        let Some(it) = self.open.get(&acquisition).filter(|it| !it.stood_still) else { return };
+        let Some(it) = self.open.get(acquisition).filter(|it| !it.stood_still) else { return };
         let Some(freed_ns) = it.freed_ns else { return };
         let late_ns = at_ns.saturating_sub(freed_ns);
         if late_ns <= GRAIN_NS {
@@ -280,7 +280,7 @@ impl QuorumTold {
 
     /// What it was told was not true.
     fn lied(&mut self, acquisition: u32) {
-        let Some(it) = self.open.remove(&acquisition) else { return };
+        let Some(it) = self.open.remove(acquisition) else { return };
         let (client, nodes) = (it.client, self.nodes);
         let summary = match it.told {
             Some(Told::NotAcquired) => format!(
@@ -299,14 +299,24 @@ impl QuorumTold {
 }
 
 impl QuorumOp {
+    /// Its keys on this server.
+    fn node(&mut self, node: u16) -> &mut NodeKeys {
+        let place = self.nodes.iter().position(|(it, _)| *it == node);
+        let place = place.unwrap_or_else(|| {
+            self.nodes.push((node, NodeKeys::default()));
+            self.nodes.len() - 1
+        });
+        &mut self.nodes[place].1
+    }
+
     fn next_round(&mut self) {
-        self.obscure |= self.nodes.values().any(|it| it.unknown > 0);
-        self.nodes.values_mut().for_each(|it| it.made_before = it.made);
+        self.obscure |= self.nodes.iter().any(|(_, it)| it.unknown > 0);
+        self.nodes.iter_mut().for_each(|(_, it)| it.made_before = it.made);
     }
 
     fn begin_release(&mut self, at_ns: u64) {
         self.release_ns = Some(at_ns);
-        for it in self.nodes.values_mut() {
+        for (_, it) in &mut self.nodes {
             it.was_deleting = it.deleting > 0;
             let known = it.unknown == 0 && !it.was_deleting;
             it.has_one = known && it.made > it.made_before && it.made == it.deleted + 1;
@@ -316,13 +326,13 @@ impl QuorumOp {
     /// How many servers have surely granted its last round: they have said so, or have deleted more than all
     /// others had made.
     fn granted(&self) -> usize {
-        let granted = |it: &&NodeKeys| it.made.max(it.deleted) > it.made_before;
-        self.nodes.values().filter(granted).count()
+        let granted = |(_, it): &&(u16, NodeKeys)| it.made.max(it.deleted) > it.made_before;
+        self.nodes.iter().filter(granted).count()
     }
 
     /// On how many servers its release has deleted its key.
     fn freed(&self) -> usize {
-        self.nodes.values().filter(|it| it.freed).count()
+        self.nodes.iter().filter(|(_, it)| it.freed).count()
     }
 }
 

@@ -8,12 +8,10 @@
 //! set to. A client that stood still or whose clock ran off may not have known that it was time. That can be said only
 //! where nothing comes between what a client does and its stamp.
 
-use std::collections::BTreeMap;
-
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
-use history::{Event, Head, Touch, What};
+use history::{Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd};
@@ -86,7 +84,9 @@ impl Hold {
 #[derive(Default)]
 struct Renewals {
     /// By acquisition.
-    holds: BTreeMap<u32, Hold>,
+    holds: Recent<Hold>,
+    /// A renewal was refused. Until then nobody has to be told who is served.
+    refused: bool,
     /// Every clock may have run off.
     drifting: bool,
     /// Clients whose own clock may have.
@@ -108,7 +108,8 @@ impl Checker for Renewals {
         if let Some(command) = command {
             let renews = matches!(command.intent.touch, Touch::Extend(_));
             let node = command.node;
-            if matches!(what, What::Answered { .. }) {
+            self.refused |= renews && matches!(what, What::Refused(_));
+            if self.refused && matches!(what, What::Answered { .. }) {
                 self.served(node, client);
             }
             return self.with(acquisition, |it| {
@@ -170,7 +171,7 @@ impl Checker for Renewals {
             }
             What::Lost => self.lost(acquisition, at_ns, head),
             What::Release | What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.holds.remove(&acquisition);
+                self.holds.remove(acquisition);
             }
             What::Fault { fault, for_ns, .. } => {
                 if hinders(fault) {
@@ -198,14 +199,14 @@ impl Checker for Renewals {
 
 impl Renewals {
     fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Hold)) {
-        if let Some(it) = self.holds.get_mut(&acquisition) {
+        if let Some(it) = self.holds.get_mut(acquisition) {
             change(it);
         }
     }
 
     /// A server has carried out a command of this client.
     fn served(&mut self, node: u16, client: u32) {
-        for it in self.holds.values_mut().filter(|it| it.client != client) {
+        for (_, it) in self.holds.iter_mut().filter(|(_, it)| it.client != client) {
             if let Some(refusals) = it.refusals.as_mut().filter(|it| it.node == node) {
                 refusals.others_served = true;
             }
@@ -214,15 +215,15 @@ impl Renewals {
 
     fn hinders(&mut self, client: u32, at_ns: u64, until_ns: u64) {
         self.hindered.push((client, until_ns));
-        let theirs = self.holds.values_mut().filter(|it| client == 0 || it.client == client);
-        theirs.for_each(|it| it.hindered_ns = it.hindered_ns.or(Some(at_ns)));
+        let theirs = self.holds.iter_mut().filter(|(_, it)| client == 0 || it.client == client);
+        theirs.for_each(|(_, it)| it.hindered_ns = it.hindered_ns.or(Some(at_ns)));
     }
 
     fn strikes(&mut self, fault: Fault, client: u32) {
         if fault.is_of_message() {
             // An error that was injected, or an answer that was lost: none of the server's own.
-            let theirs = self.holds.values_mut().filter(|it| it.client == client);
-            theirs.for_each(|it| it.refusals = None);
+            let theirs = self.holds.iter_mut().filter(|(_, it)| it.client == client);
+            theirs.for_each(|(_, it)| it.refusals = None);
         }
         let drifts = fault == Fault::Drift;
         if !drifts && !matches!(fault, Fault::Pause | Fault::Crash) {
@@ -233,13 +234,13 @@ impl Renewals {
             _ if drifts => self.struck.push(client),
             _ => {}
         }
-        let theirs = self.holds.values_mut().filter(|it| client == 0 || it.client == client);
-        theirs.for_each(|it| it.excused = true);
+        let theirs = self.holds.iter_mut().filter(|(_, it)| client == 0 || it.client == client);
+        theirs.for_each(|(_, it)| it.excused = true);
     }
 
     /// A client has learnt that its hold is over.
     fn lost(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
-        let Some(it) = self.holds.remove(&acquisition) else { return };
+        let Some(it) = self.holds.remove(acquisition) else { return };
         let Hold { client, moved_ns, refusals, .. } = it;
         let Some(until_ns) = it.until_ns.filter(|until_ns| *until_ns <= at_ns) else { return };
         let idle_ns = until_ns.saturating_sub(moved_ns);

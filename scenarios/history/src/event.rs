@@ -156,6 +156,46 @@ pub enum What {
 }
 
 impl What {
+    /// The same with other numbers of its texts, which are asked for in the order in which a line has them.
+    #[must_use]
+    pub(super) fn renumbered(self, mut number: impl FnMut(Text) -> Text) -> Self {
+        match self {
+            Self::NotAcquired(why) => Self::NotAcquired(number(why)),
+            Self::AcquireUnknown(why) => Self::AcquireUnknown(number(why)),
+            Self::Released(told) => Self::Released(number(told)),
+            Self::ReleaseUnknown(why) => Self::ReleaseUnknown(number(why)),
+            Self::Refused(why) => Self::Refused(number(why)),
+            Self::Unanswered(why) => Self::Unanswered(number(why)),
+            Self::NotTaken(why) => Self::NotTaken(number(why)),
+            Self::NotUpdated(why) => Self::NotUpdated(number(why)),
+            Self::Command { node, name, key, intent } => {
+                let (name, key) = (number(name), number(key));
+                Self::Command { node, name, key, intent }
+            }
+            Self::Answered { touch, answer: Answer::Text(it), found } => {
+                Self::Answered { touch, answer: Answer::Text(number(it)), found }
+            }
+            Self::TakeUnknown { prize, why } => Self::TakeUnknown { prize, why: number(why) },
+            Self::UpdateUnknown { update, why } => Self::UpdateUnknown { update, why: number(why) },
+            Self::Answered { .. }
+            | Self::Acquire
+            | Self::Acquired
+            | Self::Release
+            | Self::Take
+            | Self::Taken { .. }
+            | Self::PoolLeft(_)
+            | Self::Update
+            | Self::Updated(_)
+            | Self::RegisterLeft(_)
+            | Self::Probe(_)
+            | Self::ValidUntil(_)
+            | Self::Fence(_)
+            | Self::Lost
+            | Self::Phase(_)
+            | Self::Fault { .. } => self,
+        }
+    }
+
     /// Where its operation has come to.
     pub fn stage(self) -> Stage {
         match self {

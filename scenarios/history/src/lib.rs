@@ -27,7 +27,7 @@ pub use head::{Declared, FORMAT, Head, Promise};
 pub use history::History;
 pub use journal::Journal;
 pub use jsonl::write;
-pub use read::{Reader, read};
+pub use read::{Block, Blocks, Reader, Stretch, open, read};
 pub use recent::Recent;
 pub use text::{Text, Texts};
 pub use timeline::{AcquireEnd, Acquisition, CommandOp, ReleaseEnd, Timeline, UpdateEnd, UpdateOp};

@@ -3,22 +3,25 @@
 //! Invariant: an event that is handed out could have happened where it stands, by all that
 //! docs/history.md says, and memory is bounded by what is under way and not by the length of the
 //! file (see `read/order.rs` and [`Texts::bounded`]). After the first line that is wrong nothing is
-//! read. Deliberately absent: repairs; nothing is guessed.
+//! handed out. What a line says by itself is found block by block, which can be done on many threads;
+//! what lines have to do with each other is then looked at in their order. Deliberately absent:
+//! repairs; nothing is guessed.
 
-mod lines;
+mod blocks;
 mod order;
 
-use std::io::BufRead;
+use std::io::{self, Read};
+use std::vec;
 
 use serde_json::{Map, Value};
 
 use super::History;
 use super::event::Event;
-use super::flaw::{Flaw, HeadFlaw, Quoted, ReadError};
+use super::flaw::{Flaw, HeadFlaw, LINE_MOST, Quoted, ReadError};
 use super::head::{FORMAT, Head};
-use super::jsonl;
-use super::text::Texts;
-use lines::{LineRead, LineReader};
+use super::text::{Renumbering, Texts};
+use blocks::BLOCK_BYTES;
+pub use blocks::{Block, Blocks, Stretch};
 use order::EventOrder;
 
 /// What the texts of a history that is read as a stream may take, in bytes.
@@ -28,8 +31,10 @@ const TEXTS_BYTES: usize = 16 * 1024 * 1024;
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read(input: impl BufRead) -> Result<History, ReadError> {
-    let mut reader = Reader::open(input, |_| Texts::default())?;
+pub fn read(input: impl Read) -> Result<History, ReadError> {
+    let (head, blocks) = open(input)?;
+    let stretches = blocks.map(|block| block.map(|block| block.parse()));
+    let mut reader = Reader { texts: Texts::default(), ..Reader::new(head, stretches) };
     let mut events = Vec::new();
     while let Some(event) = reader.read_event()? {
         events.push(event);
@@ -37,33 +42,56 @@ pub fn read(input: impl BufRead) -> Result<History, ReadError> {
     Ok(History { head: reader.head, texts: reader.texts, events })
 }
 
-/// A history that is read event by event.
+/// Reads the head of a history; what follows it, for a [`Reader`] once its blocks are parsed.
+///
+/// # Errors
+/// What is wrong with the file or its head.
+pub fn open<R: Read>(input: R) -> Result<(Head, Blocks<R>), ReadError> {
+    open_by(input, BLOCK_BYTES)
+}
+
+/// The same, in blocks of so many bytes.
+fn open_by<R: Read>(input: R, size: usize) -> Result<(Head, Blocks<R>), ReadError> {
+    let mut blocks = Blocks::new(input, size);
+    match blocks.first_line()? {
+        None => Err(ReadError::Empty),
+        Some((line, _)) if line.len() > LINE_MOST => Err(ReadError::Head(Flaw::TooLong.into())),
+        Some((line, ended)) => Ok((head(&line, ended)?, blocks)),
+    }
+}
+
+/// A history that is read event by event, from stretches in their order.
 #[derive(Debug)]
-pub struct Reader<R> {
-    lines: LineReader<R>,
+pub struct Reader<S> {
+    stretches: S,
     head: Head,
     texts: Texts,
     order: EventOrder,
+    line: u64,
+    /// What has not been handed out of the stretch that was taken last.
+    events: vec::IntoIter<Event>,
+    flaw: Option<Flaw>,
+    /// The texts of that stretch, and their numbers here.
+    theirs: Texts,
+    numbers: Renumbering,
 }
 
-impl<R: BufRead> Reader<R> {
-    /// Reads the head.
-    ///
-    /// # Errors
-    /// What is wrong with the file or its head.
-    pub fn new(input: R) -> Result<Self, ReadError> {
-        Self::open(input, |head| Texts::bounded(TEXTS_BYTES, &head.lock_key))
-    }
-
-    fn open(input: R, texts: impl FnOnce(&Head) -> Texts) -> Result<Self, ReadError> {
-        let mut lines = LineReader::new(input);
-        let head = match lines.take()? {
-            LineRead::End => return Err(ReadError::Empty),
-            LineRead::TooLong => return Err(ReadError::Head(Flaw::TooLong.into())),
-            LineRead::Line(line, ended) => head(line, ended)?,
-        };
-        let (texts, order) = (texts(&head), EventOrder::new(&head));
-        Ok(Self { lines, head, texts, order })
+impl<S: Iterator<Item = io::Result<Stretch>>> Reader<S> {
+    /// Reads the stretches that follow this head.
+    pub fn new(head: Head, stretches: S) -> Self {
+        let texts = Texts::bounded(TEXTS_BYTES, &head.lock_key);
+        let order = EventOrder::new(&head);
+        Self {
+            stretches,
+            head,
+            texts,
+            order,
+            line: 1,
+            events: Vec::new().into_iter(),
+            flaw: None,
+            theirs: Texts::default(),
+            numbers: Renumbering::default(),
+        }
     }
 
     /// What kind of run it was.
@@ -80,7 +108,7 @@ impl<R: BufRead> Reader<R> {
 
     /// The number of the line read last; the head's is 1.
     pub fn line(&self) -> u64 {
-        self.lines.number()
+        self.line
     }
 
     /// Reads the next event; `None` at the end of the history.
@@ -88,15 +116,25 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// What is wrong with the file or the line.
     pub fn read_event(&mut self) -> Result<Option<Event>, ReadError> {
-        let event = match self.lines.take()? {
-            LineRead::End => return Ok(None),
-            LineRead::TooLong => Err(Flaw::TooLong),
-            LineRead::Line(line, ended) => text(line, ended)
-                .and_then(|text| jsonl::event(text, &mut self.texts))
-                .map_err(|flaw| if ended { flaw } else { cut_off(flaw) }),
-        };
-        let event = event.and_then(|event| self.order.see(&event).map(|()| event));
-        event.map(Some).map_err(|flaw| ReadError::Line { line: self.lines.number(), flaw })
+        loop {
+            if let Some(event) = self.events.next() {
+                self.line += 1;
+                let what = event
+                    .what
+                    .renumbered(|text| self.numbers.of(text, &self.theirs, &mut self.texts));
+                let event = Event { what, ..event };
+                let seen = self.order.see(&event).map(|()| event);
+                return seen.map(Some).map_err(|flaw| ReadError::Line { line: self.line, flaw });
+            }
+            if let Some(flaw) = self.flaw.take() {
+                self.line += 1;
+                return Err(ReadError::Line { line: self.line, flaw });
+            }
+            let Some(stretch) = self.stretches.next() else { return Ok(None) };
+            let Stretch { events, texts, flaw } = stretch?;
+            (self.events, self.theirs, self.flaw) = (events.into_iter(), texts, flaw);
+            self.numbers = Renumbering::default();
+        }
     }
 }
 

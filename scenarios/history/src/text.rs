@@ -141,6 +141,26 @@ impl TextBound {
     }
 }
 
+/// The numbers that texts of one history have in another.
+#[derive(Debug, Default)]
+pub(super) struct Renumbering(Vec<Option<Text>>);
+
+impl Renumbering {
+    /// The number in `into` of a text of `from`; a new one where it has none yet.
+    pub(super) fn of(&mut self, text: Text, from: &Texts, into: &mut Texts) -> Text {
+        let place = text.0 as usize;
+        if let Some(Some(known)) = self.0.get(place) {
+            return *known;
+        }
+        let number = into.intern(from.get(text));
+        if number.0 & Text::PASSING == 0 {
+            self.0.resize(self.0.len().max(place + 1), None);
+            self.0[place] = Some(number);
+        }
+        number
+    }
+}
+
 /// Where a text is remembered.
 fn looks(text: &[u8]) -> usize {
     let ends = text.first().zip(text.last()).map_or(0, |(first, last)| first ^ last.rotate_left(2));

@@ -1,143 +1,168 @@
-//! Read-ahead: one thread reads while another parses.
+//! Parsing ahead: one thread reads, several parse, and what they have parsed is taken in order.
 //!
-//! Invariant: bytes and errors arrive in order, and only a few buffers are in flight. A blocked read is not
-//! cancelled: the thread ends after it, or with the process.
+//! Invariant: stretches and errors arrive in order, and only a few are in flight. A blocked read is not
+//! cancelled: its thread ends after it, or with the process.
 
-use std::io::{self, BufRead, ErrorKind, Read};
+use std::io::{self, Read};
+use std::num::NonZero;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
 
-/// Size of a buffer, in bytes.
-pub(super) const AT_A_TIME: usize = 256 * 1024;
-const BUFFERS: usize = 4;
+use history::{Block, Blocks, Stretch};
 
-pub(super) struct Ahead {
-    full: Receiver<io::Result<Vec<u8>>>,
-    empty: SyncSender<Vec<u8>>,
-    /// The current buffer, and how much of it is consumed.
-    buffer: Vec<u8>,
-    taken: usize,
+/// More parse no faster than one thread judges.
+const PARSERS_MOST: usize = 4;
+
+/// A block to be parsed, and where to put what it says.
+type ParseJob = (Block, SyncSender<Stretch>);
+
+pub(super) struct ParsedAhead {
+    /// In the order of the blocks: where each will be found once it is parsed.
+    next: Receiver<io::Result<Receiver<Stretch>>>,
 }
 
-impl Ahead {
-    pub(super) fn of(mut input: impl Read + Send + 'static) -> io::Result<Self> {
-        let (give, full) = sync_channel(BUFFERS);
-        let (empty, take) = sync_channel(BUFFERS);
-        for _ in 1..BUFFERS {
-            // The channel holds them all.
-            let _ = empty.send(Vec::new());
+impl ParsedAhead {
+    pub(super) fn of(blocks: Blocks<impl Read + Send + 'static>) -> io::Result<Self> {
+        let parsers = available_parallelism().map_or(1, NonZero::get).min(PARSERS_MOST);
+        let (order, next) = sync_channel(2 * parsers);
+        let (give, jobs) = sync_channel(parsers);
+        let jobs = Arc::new(Mutex::new(jobs));
+        for _ in 0..parsers {
+            let jobs = Arc::clone(&jobs);
+            spawn("parse", move || parse(&jobs))?;
         }
-        let read_on = move || {
-            while let Ok(mut buffer) = take.recv() {
-                let read = fill(&mut input, &mut buffer);
-                let is_last = !matches!(read, Ok(1..));
-                if give.send(read.map(|_| buffer)).is_err() || is_last {
-                    break;
-                }
-            }
+        spawn("read-ahead", move || read_ahead(blocks, &order, &give))?;
+        Ok(Self { next })
+    }
+}
+
+impl Iterator for ParsedAhead {
+    type Item = io::Result<Stretch>;
+
+    fn next(&mut self) -> Option<io::Result<Stretch>> {
+        // The sender is gone after the last block.
+        let stretch = self.next.recv().ok()?;
+        Some(stretch.map(|stretch| stretch.recv().expect("a block that is read is parsed")))
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+}
+
+/// Hands every block to a parser, until the file ends or nobody takes what is parsed.
+fn read_ahead(
+    blocks: Blocks<impl Read>,
+    order: &SyncSender<io::Result<Receiver<Stretch>>>,
+    give: &SyncSender<ParseJob>,
+) {
+    for block in blocks {
+        let (parsed, stretch) = sync_channel(1);
+        let sent = match block {
+            Ok(block) => order.send(Ok(stretch)).is_ok() && give.send((block, parsed)).is_ok(),
+            Err(error) => order.send(Err(error)).is_ok(),
         };
-        thread::Builder::new().name("read-ahead".to_owned()).spawn(read_on)?;
-        Ok(Self { full, empty, buffer: Vec::new(), taken: 0 })
+        if !sent {
+            break;
+        }
     }
 }
 
-fn fill(input: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<usize> {
-    buffer.resize(AT_A_TIME, 0);
+fn parse(jobs: &Mutex<Receiver<ParseJob>>) {
     loop {
-        match input.read(buffer) {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            read => {
-                buffer.truncate(*read.as_ref().unwrap_or(&0));
-                return read;
-            }
-        }
-    }
-}
-
-impl Read for Ahead {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.fill_buf()?.read(buffer)?;
-        self.consume(length);
-        Ok(length)
-    }
-}
-
-impl BufRead for Ahead {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.taken == self.buffer.len()
-            // After the last buffer the sender is gone, and the input has ended.
-            && let Ok(next) = self.full.recv()
-        {
-            let used = std::mem::replace(&mut self.buffer, next?);
-            self.taken = 0;
-            // Fails only if the thread has ended, which needs no more buffers.
-            let _ = self.empty.send(used);
-        }
-        Ok(&self.buffer[self.taken..])
-    }
-
-    fn consume(&mut self, amount: usize) {
-        self.taken = (self.taken + amount).min(self.buffer.len());
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((block, parsed)) = job else { break };
+        // Fails where nobody takes it any more.
+        let _ = parsed.send(block.parse());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use history::{Event, FORMAT, Head, History, Reader, What, open};
+
     use super::*;
 
-    /// Gives as many bytes at a time as its steps say, then fails or ends.
-    struct Steps(Vec<usize>, bool);
-
-    impl Read for Steps {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let Some(step) = self.0.pop() else {
-                return if self.1 { Err(io::Error::other("broken")) } else { Ok(0) };
-            };
-            if step == 0 {
-                return Err(ErrorKind::Interrupted.into());
+    /// A history of some megabytes, and its file.
+    fn long() -> (History, Vec<u8>) {
+        let (format, lock_key) = (FORMAT.into(), "k".into());
+        let (clients, ttl_ns, locks) = (1, 1, true);
+        let head = Head { format, clients, ttl_ns, locks, lock_key, ..Head::default() };
+        let mut history = History::new(head);
+        for op in 1..20_000 {
+            let (client, acquisition) = (1, op);
+            let why = history.texts.intern(&format!("for the reason {}", op % 1000));
+            for what in [What::Acquire, What::NotAcquired(why)] {
+                history.events.push(Event { at_ns: op.into(), client, acquisition, op, what });
             }
-            buffer[..step].fill(u8::try_from(step % 251).unwrap());
-            Ok(step)
+        }
+        let mut bytes = Vec::new();
+        history::write(&history, &mut bytes).unwrap();
+        (history, bytes)
+    }
+
+    /// What it is read as, and why no further.
+    fn found(bytes: impl Read + Send + 'static) -> (Vec<Event>, Option<String>) {
+        let (head, blocks) = open(bytes).unwrap();
+        let mut reader = Reader::new(head, ParsedAhead::of(blocks).unwrap());
+        let mut events = Vec::new();
+        loop {
+            match reader.read_event() {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => return (events, None),
+                Err(error) => return (events, Some(error.to_string())),
+            }
         }
     }
 
     #[test]
     fn everything_comes_in_order() {
-        let steps = vec![AT_A_TIME, 1, 7, 0, 3, AT_A_TIME, AT_A_TIME - 1, 0, 0, 5, 6, 2];
-        let mut expected = Vec::new();
-        for step in steps.iter().rev() {
-            expected.extend(vec![u8::try_from(step % 251).unwrap(); *step]);
-        }
-        let mut ahead = Ahead::of(Steps(steps.clone(), false)).unwrap();
-        let mut found = Vec::new();
-        ahead.read_to_end(&mut found).unwrap();
-        assert!(found == expected);
-        assert!(ahead.fill_buf().unwrap().is_empty(), "and again it is the end");
-
-        let mut broken = Ahead::of(Steps(steps, true)).unwrap();
-        found.clear();
-        assert_eq!(broken.read_to_end(&mut found).unwrap_err().to_string(), "broken");
-        assert!(found == expected, "what came before the failure came");
+        let (history, bytes) = long();
+        let (events, error) = found(io::Cursor::new(bytes.clone()));
+        assert_eq!(error, None);
+        assert!(events == history.events, "with the same numbers of texts");
+        let wrong = [&bytes[..], b"{}\n", &bytes[..]].concat();
+        let (events, error) = found(io::Cursor::new(wrong));
+        let line = history.events.len() + 2;
+        assert!(error.unwrap().starts_with(&format!("line {line} of the history")));
+        assert!(events == history.events, "what stands before it comes");
     }
 
     #[test]
-    fn no_more_than_a_few_buffers_are_read_ahead() {
-        use std::sync::Arc;
-        use std::sync::atomic::{AtomicUsize, Ordering};
+    fn what_was_read_before_a_failure_comes_before_it() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("broken"))
+            }
+        }
+        let (history, bytes) = long();
+        let (events, error) = found(io::Cursor::new(bytes).chain(Broken));
+        assert!(error.unwrap().contains("broken"));
+        assert!(events == history.events);
+    }
+
+    #[test]
+    fn no_more_than_a_few_blocks_are_read_ahead() {
+        /// Empty lines, and how many bytes of them were read.
         struct Endless(Arc<AtomicUsize>);
         impl Read for Endless {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                self.0.fetch_add(1, Ordering::SeqCst);
+                buffer.fill(b'\n');
+                self.0.fetch_add(buffer.len(), Ordering::SeqCst);
                 Ok(buffer.len())
             }
         }
-        let reads = Arc::new(AtomicUsize::new(0));
-        let mut ahead = Ahead::of(Endless(reads.clone())).unwrap();
-        for _ in 0..10 {
-            let length = ahead.fill_buf().unwrap().len();
-            ahead.consume(length);
-        }
+        let (_, bytes) = long();
+        let read = Arc::new(AtomicUsize::new(0));
+        let (_, blocks) = open(io::Cursor::new(bytes).chain(Endless(Arc::clone(&read)))).unwrap();
+        let mut ahead = ParsedAhead::of(blocks).unwrap();
+        (0..20).for_each(|_| drop(ahead.next().unwrap().unwrap()));
         drop(ahead);
-        assert!(reads.load(Ordering::SeqCst) <= 10 + BUFFERS);
+        // 20 blocks of a quarter of a megabyte, and those in flight.
+        assert!(read.load(Ordering::SeqCst) <= (20 + 2 * PARSERS_MOST + 2) << 18);
     }
 }

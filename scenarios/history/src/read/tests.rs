@@ -1,8 +1,6 @@
 //! Whatever a history cannot be is refused, by its line and in its own words; and what it can be is
 //! taken, just beside.
 
-use std::io::{BufReader, Read};
-
 use super::*;
 use crate::{What, write};
 
@@ -54,10 +52,23 @@ fn good() -> Vec<String> {
     ]
 }
 
-/// What is found in these lines, read with a small and with a large buffer.
+fn parsed(blocks: Blocks<impl Read>) -> impl Iterator<Item = io::Result<Stretch>> {
+    blocks.map(|block| block.map(|block| block.parse()))
+}
+
+/// A reader of this, block after block.
+fn reader(
+    input: impl Read,
+) -> Result<Reader<impl Iterator<Item = io::Result<Stretch>>>, ReadError> {
+    let (head, blocks) = open(input)?;
+    Ok(Reader::new(head, parsed(blocks)))
+}
+
+/// What is found in these lines, read in small and in large blocks.
 fn found(bytes: &[u8]) -> Result<Vec<Event>, ReadError> {
-    let all = |capacity| -> Result<Vec<Event>, ReadError> {
-        let mut reader = Reader::new(BufReader::with_capacity(capacity, bytes))?;
+    let all = |size| -> Result<Vec<Event>, ReadError> {
+        let (head, blocks) = open_by(bytes, size)?;
+        let mut reader = Reader::new(head, parsed(blocks));
         let mut events = Vec::new();
         while let Some(event) = reader.read_event()? {
             events.push(event);
@@ -116,7 +127,7 @@ fn a_good_history_is_taken() {
     let other = format!("\u{feff}{}\r\n", good().join("\r\n"));
     assert_eq!(found(other.as_bytes()).unwrap(), events, "line ends of other systems");
     assert_eq!(found(HEAD.as_bytes()).unwrap(), []);
-    assert_eq!(Reader::new(HEAD.as_bytes()).unwrap().head().clients, 3);
+    assert_eq!(reader(HEAD.as_bytes()).unwrap().head().clients, 3);
 }
 
 #[test]
@@ -352,7 +363,7 @@ impl Read for Long<'_> {
 fn a_line_of_a_hundred_megabytes_is_refused_without_reading_it() {
     for (begin, expected) in [(format!("{HEAD}\n"), 2), (String::new(), 1)] {
         let mut long = Long(begin.as_bytes(), 0);
-        let refused = Reader::new(BufReader::new(&mut long)).and_then(|mut it| it.read_event());
+        let refused = reader(&mut long).and_then(|mut it| it.read_event());
         match refused {
             Err(ReadError::Line { line: 2, flaw: Flaw::TooLong }) => assert_eq!(expected, 2),
             Err(ReadError::Head(HeadFlaw::Line(Flaw::TooLong))) => assert_eq!(expected, 1),
@@ -426,8 +437,8 @@ fn nothing_is_read_after_a_failure_to_read() {
             Err(std::io::Error::other("the disk is gone"))
         }
     }
-    let input = BufReader::new(HEAD.as_bytes().chain(&b"\n"[..]).chain(Failing));
-    let error = Reader::new(input).unwrap().read_event().unwrap_err();
+    let input = HEAD.as_bytes().chain(&b"\n"[..]).chain(Failing);
+    let error = reader(input).unwrap().read_event().unwrap_err();
     assert_eq!(error.to_string(), "the history cannot be read: the disk is gone");
 }
 
@@ -441,7 +452,7 @@ fn texts_that_are_not_many_are_known_to_the_end() {
         lines.push(line(1, [1, op, op], "acquire", "fail", &reason));
     }
     let bytes = bytes(&lines);
-    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut reader = reader(&bytes[..]).unwrap();
     let mut told = Vec::new();
     while let Some(event) = reader.read_event().unwrap() {
         if let What::NotAcquired(why) = event.what {
@@ -464,7 +475,7 @@ fn texts_of_a_stream_are_known_at_their_event_and_the_locks_key_always() {
     }
     lines.push(invoke(1, [1, 1, 300], "command").replace(r#""k""#, r#""the lock""#));
     let bytes = bytes(&lines);
-    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut reader = reader(&bytes[..]).unwrap();
     let mut seen = 0;
     while let Some(event) = reader.read_event().unwrap() {
         if let What::NotAcquired(why) = event.what {
