@@ -32,6 +32,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Learns the worker's commands, strikes at each, and reports.
 pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
+    output::refuse_of_part(&args.shard, &args.format)?;
     if args.world == World::Virtual || args.server.redis.is_some() {
         return Err(Failure::usage_text(
             "an attack needs a server of its own, in real time",

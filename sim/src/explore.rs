@@ -29,6 +29,7 @@ use super::{budget, confirm, load, output, print, regressions, run, world};
 pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::refuse_tables("explore", &args.format)?;
     output::check(&args.format)?;
+    output::refuse_of_part(&args.shard, &args.format)?;
     world::refuse_several(&args.server)?;
     let base = base(args)?;
     if args.beyond && base.is_sound() {
@@ -47,8 +48,17 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     let kept = regressions::first(&args.regressions.directory, base.lock(), None, terminal)?;
     let began = Instant::now();
     let (explored, interrupted) = explored(args, &base, terminal)?;
-    let ended = (began.elapsed(), interrupted);
-    Ok(kept.and(tell((args, &base), &explored, ended, directory, terminal)?))
+    let spent = SearchSpent { took: began.elapsed(), interrupted, lacking: None };
+    Ok(kept.and(tell((args, &base), &explored, spent, directory, terminal)?))
+}
+
+/// What a search took, and what may have ended it early.
+struct SearchSpent {
+    took: Duration,
+    /// A signal has ended it.
+    interrupted: bool,
+    /// What other machines were to try and have not.
+    lacking: Option<String>,
 }
 
 /// Where what is found is written. It is made before anything is searched, so that nobody searches for what cannot be kept.
@@ -61,7 +71,7 @@ fn directory(args: &ExploreArgs, base: &Base) -> Result<RunDirectory, Failure> {
 fn tell(
     (args, base): (&ExploreArgs, &Base),
     explored: &Explored,
-    (took, interrupted): (Duration, bool),
+    spent: SearchSpent,
     directory: RunDirectory,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
@@ -77,13 +87,13 @@ fn tell(
     }
     // What was found is not lost with the server that should have confirmed it.
     let mut failure = None;
-    if !args.no_confirm && !interrupted {
+    if !args.no_confirm && !spent.interrupted {
         let (confirmed, failed) = confirm::each(&examples, &args.server, terminal);
         written.iter_mut().zip(confirmed).for_each(|(it, confirmed)| it.confirmed(confirmed));
         failure = failed;
     }
-    let report =
-        ExploreReport::new(base, bounds(args), explored, written, took).interrupted(interrupted);
+    let interrupted = spent.interrupted;
+    let report = ExploreReport::new(base, bounds(args), explored, written, spent);
     if !examples.is_empty()
         && let Ok(Latest::Taken(place)) = directory.finish()
     {

@@ -23,7 +23,8 @@ pub(super) fn page(of: Option<&str>) -> Result<String, Failure> {
                     did_you_mean(nearest(name, names), "`picklock --help` lists the commands");
                 return Err(Failure::usage_text(format!("no command is called {name:?}"), help));
             };
-            Man::new(command.clone())
+            // A command has no version of its own.
+            Man::new(command.clone()).source(concat!("picklock ", env!("CARGO_PKG_VERSION")))
         }
     };
     let mut roff = Vec::new();

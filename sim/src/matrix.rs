@@ -56,6 +56,7 @@ const SEED: u64 = 1;
 /// Runs, writes, and says how picklock ends.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check_places(&args.format)?;
+    output::refuse_of_part(&args.shard, &args.format)?;
     world::refuse_lua(args.world, args.lua)?;
     let asked = Asked::read(args)?;
     if args.world == World::Virtual {

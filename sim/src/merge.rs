@@ -19,7 +19,10 @@ use super::failure::Failure;
 use super::run::{report, sweep};
 use super::shard::{PartFound, Question, Shard, refuse_changed};
 use super::terminal::Terminal;
-use super::{attack, explore, load, matrix, output};
+use super::{attack, explore, load, matrix, output, print};
+
+/// So many parts are named at most.
+const NAMED: usize = 8;
 
 /// Merges, and says how picklock ends.
 pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -37,6 +40,10 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
     }
     let asked = shards[0].1.asked.clone();
     let command = command(&asked)?;
+    // A sweep says it on its own page.
+    if let Some(lacking) = lacking.as_ref().filter(|_| !matches!(command, CliCommand::Run(_))) {
+        print::note(&format!("note: {lacking}; what was not run counts as inconclusive"));
+    }
     let found = shards.into_iter().map(|(_, shard)| shard);
     let exit = match command {
         CliCommand::Run(run) => {
@@ -64,7 +71,7 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
                 server = server.or(of);
                 pairs.extend(theirs);
             }
-            matrix::merged(&matrix, &asked, server, pairs, terminal)?
+            matrix::merged(&matrix, &asked, server, (pairs, lacking.is_none()), terminal)?
         }
         CliCommand::Attack(mut attack) => {
             output::check(&args.format)?;
@@ -77,7 +84,7 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
             output::check(&args.format)?;
             explore.format.clone_from(&args.format);
             explore.out.clone_from(&args.out);
-            explore::merged(&explore, &asked, found, lacking.is_none(), terminal)?
+            explore::merged(&explore, &asked, found, lacking.clone(), terminal)?
         }
         _ => return Err(Failure::internal("shards of a command that has none")),
     };
@@ -181,28 +188,44 @@ fn together(shards: &[(PathBuf, Shard)]) -> Result<Option<String>, Failure> {
     }
     let there: Vec<u64> = shards.iter().map(|(_, shard)| shard.partition().nth).collect();
     let named = |all: &[String]| match all {
-        [] => String::new(),
-        [.., last] if all.len() > 8 => {
-            format!("{} and {} more, to {last}", all[..7].join(", "), all.len() - 8)
+        [.., last] if all.len() > NAMED => {
+            format!("{} and {} more, to {last}", all[..NAMED - 1].join(", "), all.len() - NAMED)
         }
         all => all.join(", "),
     };
-    let missing: Vec<String> = (1..=of)
-        .filter(|nth| there.binary_search(nth).is_err())
-        .map(|nth| Partition { scheme, nth, of }.to_string())
-        .collect();
+    let missing = missing(&there, of, |nth| Partition { scheme, nth, of }.to_string());
     let short: Vec<String> = shards
         .iter()
         .filter(|(_, shard)| !shard.complete)
         .map(|(path, _)| path.display().to_string())
         .collect();
-    let lacks = [("missing", named(&missing)), ("cut short", named(&short))];
+    let lacks = [("missing", missing), ("cut short", named(&short))];
     let lacks: Vec<String> = lacks
         .into_iter()
         .filter(|(_, which)| !which.is_empty())
         .map(|(how, which)| format!("{how}: {which}"))
         .collect();
     Ok((!lacks.is_empty()).then(|| format!("not all shards are there whole; {}", lacks.join("; "))))
+}
+
+/// The parts of so many that are not there, of which those that are come in order. There may be a billion of them.
+fn missing(there: &[u64], of: u64, name: impl Fn(u64) -> String) -> String {
+    let ends = there.iter().copied().chain([of.saturating_add(1)]);
+    let gaps = [0].into_iter().chain(there.iter().copied()).zip(ends);
+    let gaps: Vec<(u64, u64)> = gaps.map(|(before, end)| (before + 1, end)).collect();
+    let (count, last) = gaps.iter().fold((0, 0), |(count, last), (from, to)| match to - from {
+        0 => (count, last),
+        more => (count + more, to - 1),
+    });
+    let first = gaps.iter().flat_map(|(from, to)| *from..*to).map(&name);
+    match count {
+        0 => String::new(),
+        _ if count <= NAMED as u64 => first.collect::<Vec<_>>().join(", "),
+        _ => {
+            let first: Vec<String> = first.take(NAMED - 1).collect();
+            format!("{} and {} more, to {}", first.join(", "), count - NAMED as u64, name(last))
+        }
+    }
 }
 
 fn apart_twice((one, shard): &(PathBuf, Shard), other: &Path) -> Failure {
@@ -223,4 +246,22 @@ fn command(asked: &Question) -> Result<CliCommand, Failure> {
     };
     let cli = Cli::try_parse_from(words).map_err(|error| unread(error.to_string()))?;
     cli.command.ok_or_else(|| unread("it has no command".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_of_many_missing_parts_are_named() {
+        let missing = |there: &[u64], of| missing(there, of, |nth| nth.to_string());
+        assert_eq!(missing(&[1, 2, 3], 3), "");
+        assert_eq!(missing(&[2], 3), "1, 3");
+        assert_eq!(missing(&[1, 2], 10), "3, 4, 5, 6, 7, 8, 9, 10");
+        assert_eq!(missing(&[4], 10), "1, 2, 3, 5, 6, 7, 8 and 1 more, to 10");
+        assert_eq!(
+            missing(&[1, u64::MAX - 1], u64::MAX - 1),
+            "2, 3, 4, 5, 6, 7, 8 and 18446744073709551604 more, to 18446744073709551613"
+        );
+    }
 }

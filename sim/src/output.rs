@@ -10,7 +10,7 @@ use reports::file;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::args::{Output, OutputFormat};
+use super::args::{Output, OutputFormat, ShardArgs};
 use super::failure::Failure;
 use super::{print, signal};
 
@@ -36,6 +36,17 @@ pub(super) fn refuse_tables(command: &str, outputs: &[Output]) -> Result<(), Fai
     Ok(())
 }
 
+/// Refuses reports of one part: they are of the whole.
+pub(super) fn refuse_of_part(shard: &ShardArgs, outputs: &[Output]) -> Result<(), Failure> {
+    if shard.shards.is_some() && outputs != HUMAN {
+        return Err(Failure::usage_text(
+            "a part of the work has no report, and --format is for reports",
+            "omit --format here, and give it to `picklock merge`",
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses what cannot be written, before anything runs.
 pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
     if outputs.iter().any(|it| it.format == OutputFormat::Html) {
@@ -52,7 +63,16 @@ pub(super) fn check_places(outputs: &[Output]) -> Result<(), Failure> {
             "write the others to files, as in --format human --format junit=report.xml",
         ));
     }
-    let mut files = outputs.iter().filter_map(|it| it.file.as_deref());
+    let files: Vec<&Path> = outputs.iter().filter_map(|it| it.file.as_deref()).collect();
+    let is_twice = |(nth, file): &(usize, &&Path)| files[..*nth].contains(file);
+    let is_plain = |file: &Path| fs::metadata(file).map_or(true, |it| it.is_file());
+    if let Some((_, file)) = files.iter().enumerate().find(|it| is_twice(it) && is_plain(it.1)) {
+        return Err(Failure::usage_text(
+            format!("two formats are to be written to {}", file.display()),
+            "give each a file of its own",
+        ));
+    }
+    let mut files = files.into_iter();
     files.try_for_each(file::check).map_err(Failure::usage_error)
 }
 

@@ -39,6 +39,7 @@ pub(super) const SEARCHED_LIVE: &str =
 /// Runs, reports, and says how picklock ends: a scenario in a world, judged and written.
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
+    output::refuse_of_part(&args.shard, &args.format)?;
     let scenario = Arc::new(load::scenario(args)?);
     report::refuse_unexpected(args, &scenario)?;
     world::refuse_several(&args.server)?;

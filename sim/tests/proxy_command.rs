@@ -141,6 +141,7 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
         (&["--listen", "nowhere", "--upstream", "127.0.0.1:1"], "not an address to listen on"),
         (&["--listen", "b=0", "--upstream", "x"], "not a server address"),
         (&["--listen", "redis-1=0", "--upstream", "127.0.0.1:1"], "already"),
+        (&["--listen", "b=127.0.0.1:1", "--upstream", "127.0.0.1:1"], "would lead to itself"),
     ] {
         let said = run(args).ended(2);
         assert!(said.message().contains(says), "{args:?}: {}", said.stderr);

@@ -151,6 +151,8 @@ fn merged_shards_of_an_attack_have_every_plan_once_and_in_order() {
     let two = room.run(&words("merge s --allow-missing --format json=two.json"));
     let text = fs::read_to_string(room.path().join("two.json")).unwrap();
     assert_eq!(text.matches("\"plan\": ").count(), 2, "{}", two.stderr);
+    assert!(matches!(two.code, Some(1 | 3)), "nothing has interrupted it: {:?}", two.code);
+    assert!(two.message().contains("cut short: s/slice-1-of-3.json"), "{}", two.stderr);
     fs::write(&file, whole).unwrap();
     let again = attack("--partition slice:1/3 --shards s --resume").ended(0);
     assert!(again.stdout.contains("slice:1/3: 1 of 1 plans"), "{}", again.stdout);
@@ -181,6 +183,12 @@ fn a_shard_of_an_exploration_that_was_cut_short_is_gone_on_with() {
     room.run(&words(&format!("{asked} 1ns"))).ended(3);
     let missing = room.run(&words("merge s")).ended(2);
     assert!(missing.message().contains("cut short"), "{}", missing.stderr);
+    let all_the_same = room.run(&words("merge s --allow-missing")).ended(3);
+    let results = all_the_same.results();
+    assert!(
+        results.contains("verdict: inconclusive") && results.contains("cut short"),
+        "{results}"
+    );
     room.run(&words(&format!("{asked} 10m --resume"))).ended(0);
     room.run(&words(&format!("{explore} --budget 10m --format json=whole.json"))).ended(0);
     room.run(&words("merge s --quiet --format json=merged.json")).ended(0);
@@ -275,6 +283,11 @@ fn what_is_missing_counts_as_inconclusive_where_it_is_allowed() {
     shard(&room, MATRIX, "slice:1/8", "m").ended(0);
     let said = room.run(&["merge", "m", "--allow-missing"]).ended(3);
     assert!(said.results().contains("its shard is missing"), "{}", said.stdout);
+    assert!(!said.results().contains("verdict: as expected"), "{}", said.stdout);
+    assert!(said.message().contains("missing: slice:2/8"), "{}", said.stderr);
+    let report = format!("{sweep} --shards t --format json=t.json");
+    let said = room.run(&words(&report)).ended(2);
+    assert!(said.message().contains("picklock merge"), "{}", said.stderr);
 }
 
 #[test]

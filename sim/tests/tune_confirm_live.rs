@@ -2,7 +2,7 @@
 
 mod cli_support;
 
-use cli_support::Room;
+use cli_support::{Room, Said};
 use ttl_model::tuning::{ConfirmationOutcome, Tuning};
 
 #[test]
@@ -13,7 +13,11 @@ fn leases_on_a_real_server_go_wrong_as_often_as_the_model_says() {
     let args = "tune --hold lognormal:1s,p99=10s --pause lognormal:1s,p99=10s --pauses 12/minute --every 1m --ttl 2s,3s \
                 --overlaps 100/s --lost 100/s --holds 2000 --confirm --confirm-for 12s --format json --out";
     let args: Vec<&str> = args.split_whitespace().chain([&out[..]]).collect();
-    let said = room.run(&args).ended(0);
+    // Where other programs keep the server from answering, it says so, and a user would run it again.
+    let mut runs = (0..3).map(|_| room.run(&args));
+    let busy = |said: &Said| said.code == Some(69) && said.stderr.contains("run again when");
+    let said = runs.find(|said| !busy(said)).expect("the server answers in one of three runs");
+    let said = said.ended(0);
     let tuning: Tuning = serde_json::from_str(&said.stdout).unwrap();
     let confirmation = tuning.confirmation.expect("it was asked for");
     assert!(confirmation.server.starts_with("redis "), "{}", confirmation.server);

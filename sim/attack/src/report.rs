@@ -195,7 +195,8 @@ impl AttackReport {
         let parts: Vec<String> =
             parts.filter(|it| it.0 > 0).map(|(count, says)| format!("{count} {says}")).collect();
         let plans = if self.plans.len() == 1 { "plan" } else { "plans" };
-        format!("{} {plans}: {}", self.plans.len(), parts.join(", "))
+        let rest = if self.complete { "" } else { "; others were not run" };
+        format!("{} {plans}: {}{rest}", self.plans.len(), parts.join(", "))
     }
 
     /// Who ran where, in a line.

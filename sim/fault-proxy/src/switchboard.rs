@@ -165,6 +165,9 @@ impl Switchboard {
         if proxies.by_name.contains_key(&name) {
             return Err(SwitchError::ProxyExists(name));
         }
+        if leads_to_itself(listen, &way) {
+            return Err(SwitchError::ToItself(name));
+        }
         let node = Node(proxies.made);
         proxies.made = proxies.made.checked_add(1).ok_or(SwitchError::TooMany)?;
         let plan = Plan { seed: self.seed, addresses: self.addresses.clone(), ..Plan::default() };
@@ -198,6 +201,15 @@ impl Switchboard {
         let entry = proxies.get_mut(name)?;
         let listen = listen.unwrap_or(entry.link.addr());
         let enabled = enabled.unwrap_or(entry.enabled);
+        let is_itself = match &upstream {
+            Some((_, way)) => leads_to_itself(listen, way),
+            None => {
+                entry.server.is_some_and(|server| leads_to_itself(listen, &Upstream::Tcp(server)))
+            }
+        };
+        if is_itself {
+            return Err(SwitchError::ToItself(name.to_owned()));
+        }
         self.conceal(entry);
         let stays = listen == entry.link.addr() && enabled == entry.enabled;
         if let Some((shown, way)) = upstream.filter(|(shown, _)| *shown != entry.upstream) {
@@ -365,6 +377,14 @@ fn address_of(way: &Upstream) -> Option<SocketAddr> {
         Upstream::Tcp(addr) => Some(*addr),
         Upstream::Tls { .. } => None,
     }
+}
+
+/// Whether what comes in at this address would go out to it again, and so on without end.
+fn leads_to_itself(listen: SocketAddr, way: &Upstream) -> bool {
+    let Some(server) = address_of(way) else { return false };
+    let (here, there) = (listen.ip(), server.ip());
+    server.port() == listen.port()
+        && (here == there || here.is_unspecified() && there.is_loopback())
 }
 
 impl ProxyTable {

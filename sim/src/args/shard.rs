@@ -44,7 +44,7 @@ pub(crate) struct MergeArgs {
 /// Where engines say which of their jobs this is: the variable, and what it counts the first as.
 const NUMBERS: [(&str, First); 4] = [
     ("JOB_COMPLETION_INDEX", First::Is(0)),
-    ("SLURM_ARRAY_TASK_ID", First::Variable("SLURM_ARRAY_TASK_MIN")),
+    ("SLURM_ARRAY_TASK_ID", First::OfSlurm),
     ("CI_NODE_INDEX", First::Is(1)),
     ("PARALLEL_SEQ", First::Is(1)),
 ];
@@ -56,8 +56,8 @@ const TOTALS: [&str; 2] = ["SLURM_ARRAY_TASK_COUNT", "CI_NODE_TOTAL"];
 #[derive(Clone, Copy)]
 enum First {
     Is(u64),
-    /// As this variable says; 0 without it.
-    Variable(&'static str),
+    /// As Slurm says; 0 where it does not. Its arrays may go by steps.
+    OfSlurm,
 }
 
 fn partition(text: &str) -> Result<Partition, String> {
@@ -67,7 +67,12 @@ fn partition(text: &str) -> Result<Partition, String> {
 /// The partition, with the numbers of the engine in the place of `auto`.
 fn resolved(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Partition, String> {
     let Some((scheme, part)) = text.split_once(':') else { return text.parse() };
-    let (nth, of) = part.split_once('/').unwrap_or((part, part));
+    let (nth, of) = match part.split_once('/') {
+        Some(parts) => parts,
+        None if part == "auto" => (part, part),
+        None => return text.parse(),
+    };
+    let mut from = String::new();
     let number = |name: &str| {
         let text = variable(name)?;
         let wrong = |_| format!("{name} is {text:?}, and no number");
@@ -75,18 +80,23 @@ fn resolved(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Par
     };
     let nth = match nth {
         "auto" => {
-            let found = NUMBERS.iter().find_map(|(name, first)| Some((number(name)?, *first)));
+            let found = NUMBERS.iter().find_map(|it| Some((number(it.0)?, it)));
             let names = NUMBERS.map(|(name, _)| name).join(", ");
-            let (found, first) =
+            let (found, (name, first)) =
                 found.ok_or(format!("none of {names} is set: say which part, as in slice:3/8"))?;
-            let first = match first {
-                First::Is(first) => first,
-                First::Variable(name) => number(name).unwrap_or(Ok(0))?,
+            let found = found?;
+            from = format!(": {name} is {found}");
+            let (first, step) = match first {
+                First::Is(first) => (*first, 1),
+                First::OfSlurm => (
+                    number("SLURM_ARRAY_TASK_MIN").unwrap_or(Ok(0))?,
+                    number("SLURM_ARRAY_TASK_STEP").unwrap_or(Ok(1))?.max(1),
+                ),
             };
-            let place = found?.checked_sub(first);
+            let place = found.checked_sub(first).map(|it| it / step);
             place
                 .and_then(|it| it.checked_add(1))
-                .ok_or("the engine's number is below its first")?
+                .ok_or(format!("the engine's number is below its first{from}"))?
                 .to_string()
         }
         nth => nth.to_owned(),
@@ -101,7 +111,7 @@ fn resolved(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Par
         }
         of => of.to_owned(),
     };
-    format!("{scheme}:{nth}/{of}").parse()
+    format!("{scheme}:{nth}/{of}").parse().map_err(|error: String| error + &from)
 }
 
 #[cfg(test)]
@@ -122,8 +132,14 @@ mod tests {
             ("SLURM_ARRAY_TASK_MIN", "10"),
             ("SLURM_ARRAY_TASK_COUNT", "8"),
         ];
+        let by_twos = [
+            ("SLURM_ARRAY_TASK_ID", "8"),
+            ("SLURM_ARRAY_TASK_STEP", "2"),
+            ("SLURM_ARRAY_TASK_COUNT", "5"),
+        ];
         for (text, variables, is) in [
-            ("slice:3/8", &[][..], "slice:3/8"),
+            ("slice:auto", &by_twos[..], "slice:5/5"),
+            ("slice:3/8", &[], "slice:3/8"),
             ("slice:auto/8", &[("JOB_COMPLETION_INDEX", "0")], "slice:1/8"),
             ("hash:auto/8", &[("JOB_COMPLETION_INDEX", "7")], "hash:8/8"),
             ("slice:auto", &slurm, "slice:3/8"),
@@ -143,7 +159,9 @@ mod tests {
             ("slice:auto/8", &[("JOB_COMPLETION_INDEX", "8")], "no part 9 of 8"),
             ("slice:auto/8", &[("PARALLEL_SEQ", "0")], "below its first"),
             ("slice:auto/8", &[("PARALLEL_SEQ", "x")], "PARALLEL_SEQ is \"x\""),
+            ("slice:auto/8", &[("JOB_COMPLETION_INDEX", "8")], "JOB_COMPLETION_INDEX is 8"),
             ("slice", &[], "slice:M/N"),
+            ("slice:3", &[], "slice:M/N"),
         ] {
             let error = of(text, variables).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

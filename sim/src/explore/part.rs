@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use explore::{Base, Explored, LastFound, LastNumber, SearchFrontier, SearchPlan, SearchStage};
+use explore::{
+    Base, Explored, LastFound, LastNumber, SearchEnd, SearchFrontier, SearchPlan, SearchStage,
+};
 use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 
@@ -18,7 +20,7 @@ use super::super::failure::Failure;
 use super::super::shard::{PartFound, Question, Shard, ShardFile, cpu_ns, refuse_changed};
 use super::super::terminal::Terminal;
 use super::super::{budget, print, run, world};
-use super::{base, directory, line, plan, tell};
+use super::{SearchSpent, base, directory, line, plan, tell};
 
 /// Tries one part, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of what was found.
 pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -38,6 +40,12 @@ pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Resu
         sum(|it| it.schedules),
         sum(|it| it.violating)
     )))?;
+    if !file.shard.complete && stages.is_empty() && !terminal.options.quiet {
+        print::note(
+            "note: the schedules with fewer faults, which every start tries first, were not even done: give more time with \
+             --budget",
+        );
+    }
     Ok(match (file.shard.complete, interrupted) {
         (true, _) => Exit::Held,
         (false, true) => Exit::Interrupted,
@@ -110,7 +118,7 @@ pub(in super::super) fn merged(
     args: &ExploreArgs,
     asked: &Question,
     shards: impl Iterator<Item = Shard>,
-    is_whole: bool,
+    lacking: Option<String>,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
     let base = base(args)?;
@@ -125,10 +133,14 @@ pub(in super::super) fn merged(
         found.extend(theirs);
         cpu_ns += shard.cpu_ns;
     }
-    stages.iter_mut().for_each(|it| it.is_whole &= is_whole);
-    let explored = explored(args, &base, (stages, &found))?;
-    let took = Duration::from_nanos(cpu_ns);
-    tell((args, &base), &explored, (took, false), directory, terminal)
+    stages.iter_mut().for_each(|it| it.is_whole &= lacking.is_none());
+    let mut explored = explored(args, &base, (stages, &found))?;
+    // Shards that have not come to the schedules with the most faults have no stage of them.
+    if lacking.is_some() && explored.ended == SearchEnd::Exhausted {
+        explored.ended = SearchEnd::Stopped;
+    }
+    let spent = SearchSpent { took: Duration::from_nanos(cpu_ns), interrupted: false, lacking };
+    tell((args, &base), &explored, spent, directory, terminal)
 }
 
 /// The schedules that violate something, run once more, among what was counted.

@@ -2,8 +2,6 @@
 //!
 //! Invariant: a count of schedules stands beside the bounds within which they were tried.
 
-use std::time::Duration;
-
 use explore::{Base, Bounds, Counterexample, Explored, SearchEnd, SearchStage};
 use scenarios::format::count;
 use serde::Serialize;
@@ -11,6 +9,7 @@ use serde::Serialize;
 use super::super::example::ExampleReport;
 use super::super::run::report::style;
 use super::super::terminal::Terminal;
+use super::SearchSpent;
 
 const SCHEMA: &str = "picklock/explore/1";
 const STOPPED: &str = "stopped";
@@ -23,6 +22,9 @@ pub(super) struct ExploreReport {
     lock: String,
     bounds: BoundsReport,
     ended: &'static str,
+    /// What shards have not tried, where some are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lacking: Option<String>,
     schedules: u64,
     seconds: f64,
     stages: Vec<StageReport>,
@@ -54,8 +56,9 @@ impl ExploreReport {
         bounds: Bounds,
         explored: &Explored,
         counterexamples: Vec<ExampleReport>,
-        took: Duration,
+        spent: SearchSpent,
     ) -> Self {
+        let SearchSpent { took, interrupted, lacking } = spent;
         let Bounds { clients, rounds, faults } = bounds;
         Self {
             schema: SCHEMA,
@@ -64,21 +67,15 @@ impl ExploreReport {
             ended: match explored.ended {
                 SearchEnd::Exhausted => "exhausted",
                 SearchEnd::Violated => "violated",
+                SearchEnd::Stopped if interrupted => INTERRUPTED,
                 SearchEnd::Stopped => STOPPED,
             },
+            lacking,
             schedules: explored.schedules(),
             seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
             stages: explored.stages.iter().map(stage_report).collect(),
             counterexamples,
         }
-    }
-
-    /// The same where a signal may have ended the search.
-    pub(super) fn interrupted(mut self, interrupted: bool) -> Self {
-        if interrupted && self.ended == STOPPED {
-            self.ended = INTERRUPTED;
-        }
-        self
     }
 
     /// For people.
@@ -93,20 +90,23 @@ impl ExploreReport {
             up_to(u64::from(rounds), "round"),
             up_to(faults as u64, "fault"),
         );
-        let verdict = match (self.ended, examples.first()) {
-            (_, Some(nearest)) => format!(
+        let verdict = match (self.ended, examples.first(), &self.lacking) {
+            (_, Some(nearest), _) => format!(
                 "verdict: violated ({}): {} after {tried}, with {}, {} steps\n",
                 nearest.found.violation.level.name(),
                 nearest.found.violation.invariant,
                 nearest.found.candidate,
                 nearest.steps()
             ),
-            ("exhausted", None) => {
+            (_, None, Some(lacking)) => format!(
+                "verdict: inconclusive: {tried}, none violates anything, and {lacking}\nbounds: {within}\n"
+            ),
+            ("exhausted", None, None) => {
                 format!(
                     "verdict: exhausted: {tried}, none violates anything{undecided}\nbounds: {within}\n{NOT_TRIED}"
                 )
             }
-            (INTERRUPTED, None) => {
+            (INTERRUPTED, None, None) => {
                 format!(
                     "verdict: inconclusive: interrupted after {tried}, none violates anything\n"
                 )

@@ -67,7 +67,7 @@ pub(in super::super) fn merged(
     args: &MatrixArgs,
     asked: &Question,
     server: Option<String>,
-    mut pairs: BTreeMap<u64, Pair>,
+    (mut pairs, is_whole): (BTreeMap<u64, Pair>, bool),
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
     let own = Asked::read(args)?;
@@ -76,11 +76,14 @@ pub(in super::super) fn merged(
     let all = (0..).zip(&own.pairs);
     let found: Vec<Pair> =
         all.map(|(place, pair)| pairs.remove(&place).unwrap_or_else(|| missing(pair))).collect();
-    let matrix = Matrix::new(args.world.name(), server, found, false);
+    let matrix = Matrix::new(args.world.name(), server, found, !is_whole);
+    // What was run counts, whether or not that was all.
+    let exit = Exit::of_matrices(&[Matrix { interrupted: false, ..matrix.clone() }]);
     let found = match args.world {
         World::Virtual => MatricesFound::told(args, &own, matrix)?,
         // Of runs on a server, only their verdicts are kept.
         _ => MatricesFound { matrices: vec![matrix], told: vec![BTreeMap::new()] },
     };
-    tell(args, &own, found, terminal)
+    tell(args, &own, found, terminal)?;
+    Ok(exit)
 }

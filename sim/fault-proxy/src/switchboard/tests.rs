@@ -134,6 +134,16 @@ fn names_are_unique_and_unknown_ones_are_refused() {
     board.add(wanted("a")).unwrap();
     assert!(matches!(board.add(wanted("a")), Err(SwitchError::ProxyExists(_))));
     assert!(matches!(board.add(wanted("a/b")), Err(SwitchError::BadName(_))));
+    let endless = |listen: &str| {
+        let (listen, way) =
+            (listen_address(listen).unwrap(), resolve_upstream("127.0.0.1:7").unwrap());
+        board.add(ProxySpec { listen, way, ..wanted("endless") }).err()
+    };
+    assert!(matches!(endless("127.0.0.1:7"), Some(SwitchError::ToItself(_))));
+    assert!(matches!(endless("0.0.0.0:7"), Some(SwitchError::ToItself(_))));
+    let own = board.one("a").unwrap().listen.to_string();
+    let own = Some((own.clone(), resolve_upstream(&own).unwrap()));
+    assert!(matches!(board.change("a", None, own, None), Err(SwitchError::ToItself(_))));
     board.put("a", toxic()).unwrap();
     assert!(matches!(board.put("a", toxic()), Err(SwitchError::ToxicExists(_))));
     assert_eq!(board.one("a").unwrap().toxics, [toxic()]);
