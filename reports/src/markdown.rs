@@ -1,29 +1,32 @@
 //! `summary.md`: a run or a sweep as a page.
 //!
-//! Invariant: a text of the run breaks no row of the table.
+//! Invariant: a text of the run breaks no row of the table, and nothing in it acts on a terminal.
 
+use crate::format::plain;
 use crate::invariant_table::{InvariantTable, Row};
 use crate::matrix::barred;
 
 impl InvariantTable {
     /// As a page.
     pub fn markdown(&self) -> String {
-        let mut text = format!("# {}\n\nVerdict: **{}**\n", self.headline, self.verdict.name());
+        let headline = plain(&self.headline);
+        let mut text = format!("# {headline}\n\nVerdict: **{}**\n", self.verdict.name());
         text += "\n| level | invariant | verdict | |\n|---|---|---|---|\n";
         for Row { level, name, found, why, .. } in &self.rows {
-            text += &format!("| {level} | {name} | {} | {} |\n", found.name(), barred(why));
+            text += &format!("| {level} | {name} | {} | {} |\n", found.name(), barred(&plain(why)));
         }
         if let Some(diagram) = &self.diagram {
             text += &format!("\n```mermaid\n{diagram}```\n");
         }
         for row in self.rows.iter().filter(|row| !row.story.is_empty()) {
-            text += &format!("\n## {} violated: {}\n\n{}\n\n", row.level, row.name, row.why);
+            text +=
+                &format!("\n## {} violated: {}\n\n{}\n\n", row.level, row.name, plain(&row.why));
             for line in &row.story {
-                text += &format!("1. {line}\n");
+                text += &format!("1. {}\n", plain(line));
             }
         }
         for remark in &self.remarks {
-            text += &format!("\nNote: {remark}\n");
+            text += &format!("\nNote: {}\n", plain(remark));
         }
         text + &format!("\n```\n{}\n```\n", self.replay)
     }

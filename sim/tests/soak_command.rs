@@ -200,3 +200,18 @@ fn a_soak_of_something_else_and_files_of_others_are_left_alone() {
     assert_eq!(fs::read_to_string(at("theirs/soak.html")).unwrap(), "mine");
     assert!(!at("x").exists());
 }
+
+#[test]
+fn of_two_soaks_in_one_directory_the_first_learns_that_it_is_not_alone() {
+    let room = Room::new();
+    let line = format!("{SMALL} --for 1h --progress lines");
+    let first = room.start(&words(&line));
+    eventually("it soaks", || first.stderr().contains(" schedules in ").then_some(()));
+    let second = room.start(&words(&format!("{line} --resume")));
+    eventually("it soaks", || second.stderr().contains(" schedules in ").then_some(()));
+    first.signal(Signal::SIGINT);
+    let said = first.said().ended(69);
+    assert!(said.message().contains("written by another soak"), "{}", said.stderr);
+    second.signal(Signal::SIGINT);
+    second.said().ended(130);
+}

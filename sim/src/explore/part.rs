@@ -42,7 +42,7 @@ pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Resu
     )))?;
     if !file.shard.complete && stages.is_empty() && !terminal.options.quiet {
         print::note(
-            "note: the schedules with fewer faults, which every start tries first, were not even done: give more time with \
+            "note: none of these was done in time. Those with fewer faults come first, at every start: give more time with \
              --budget",
         );
     }

@@ -43,6 +43,8 @@ pub(super) struct SoakFile {
     pub(super) found: Soak,
     /// How many schedules there were before this sitting.
     before: u64,
+    /// The state as it was saved last.
+    saved: Option<String>,
 }
 
 impl SoakFile {
@@ -77,7 +79,8 @@ impl SoakFile {
             )
         })?;
         let before = found.whole.schedules;
-        let mut file = Self { directory, asked, asked_ns: args.span.ns(), sittings, found, before };
+        let asked_ns = args.span.ns();
+        let mut file = Self { directory, asked, asked_ns, sittings, found, before, saved: None };
         // What is only told again is no sitting.
         if !file.is_over(args.span.0) {
             file.sittings.push(Sitting { started_utc: now(), ..Sitting::default() });
@@ -113,19 +116,30 @@ impl SoakFile {
     }
 
     /// Writes both files.
-    pub(super) fn save(&self, again: &str, is_running: bool) -> Result<(), Failure> {
+    pub(super) fn save(&mut self, again: &str, is_running: bool) -> Result<(), Failure> {
         self.write_state()?;
         write(&self.directory.join(PAGE), &soak_page(&self.told(again, is_running)))
     }
 
-    fn write_state(&self) -> Result<(), Failure> {
+    fn write_state(&mut self) -> Result<(), Failure> {
+        let path = self.directory.join(STATE);
+        let there = fs::read_to_string(&path).ok();
+        if self.saved.is_some() && there.is_some() && there != self.saved {
+            return Err(Failure::unavailable_text(
+                format!("{} has been written by another soak meanwhile", path.display()),
+                "what this one has found since is lost: give each a directory of its own with --out",
+            ));
+        }
         let state = SoakState {
             format: FORMAT.to_owned(),
             asked: self.asked.clone(),
             sittings: self.sittings.clone(),
             found: self.found.clone(),
         };
-        write(&self.directory.join(STATE), &json_text(&state)?)
+        let text = json_text(&state)?;
+        write(&path, &text)?;
+        self.saved = Some(text);
+        Ok(())
     }
 }
 
