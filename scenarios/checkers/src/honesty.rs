@@ -5,8 +5,8 @@
 //! has deleted the one key that the acquisition had made, and where that key could not have gone by then in any other
 //! way. *Released* is false, too, if that key had surely gone before anything was sent to delete it; *already expired*, if
 //! another surely had the lock, and a script looked; *taken by another*, if no other can have taken it; and *unknown*, if all
-//! was answered. That work was *protected* is false if its release has found nothing of its own. That the lock was surely
-//! not taken is false if the acquisition gives back, with a command that was sent only after it had said so, more than it
+//! was answered, by times that are exact. That work was *protected* is false if its release has found nothing of its own.
+//! That the lock was surely not taken is false if the acquisition gives back, with a command that was sent only after it had said so, more than it
 //! had been told of; that this is not known, if all its requests were answered with no. That another has the lock is false
 //! if no server has said so, or if the last answer to it was a grant.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
@@ -167,6 +167,10 @@ impl Checker for Honesty {
                 let surely = head.exact && !self.taken;
                 let now_ns = event.at_ns.saturating_add(head.margin_ns);
                 self.released(acquisition, surely.then_some(now_ns), texts.get(told));
+            }
+            // In real time a call may be given up at the moment at which its answer is written down.
+            What::AcquireUnknown(_) | What::ReleaseUnknown(_) if !head.exact => {
+                self.open.remove(acquisition);
             }
             What::AcquireUnknown(why) => self.unknown(acquisition, texts.get(why), |it| {
                 let no = it.asked_ns.is_some() && it.unanswered == 0 && it.made == 0;

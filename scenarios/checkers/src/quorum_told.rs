@@ -1,10 +1,10 @@
 //! Quorum told: what a lock on several servers tells its caller is what most of them have answered, and it tells at once.
 //!
 //! Invariant: a client is blamed only for what is false in every reading. *Already expired*, *taken by another* and
-//! *unknown* are false of a release that has deleted the key on a quorum; *released*, where so many servers have
-//! answered that they had no key of this client that the others are no quorum; and that the lock was surely not taken,
-//! where a quorum had granted the last round of it. A release is told too late that a quorum has carried out before,
-//! by times that are exact. Only those keys count of which it is certain which round of the acquisition has made them.
+//! *unknown* are false of a release that has deleted the key on a quorum, the last by times that are exact; *released*,
+//! where so many servers have answered that they had no key of this client that the others are no quorum; and that the
+//! lock was surely not taken, where a quorum had granted the last round of it. A release is told too late that a quorum
+//! has carried out before, by times that are exact. Only those keys count of which it is certain which round of the acquisition has made them.
 
 use durations::span::rounded;
 use history::fault::Fault;
@@ -117,7 +117,9 @@ impl Checker for QuorumTold {
             What::AcquireUnknown(_) => _ = self.open.remove(acquisition),
             What::Release => self.with(acquisition, |it| it.begin_release(at_ns)),
             What::Released(told) => self.ended(acquisition, at_ns, seen.texts.get(told), seen.head),
-            What::ReleaseUnknown(why) => self.unknown(acquisition, at_ns, seen.texts.get(why)),
+            What::ReleaseUnknown(why) => {
+                self.unknown(acquisition, at_ns, seen.texts.get(why), seen.head.exact);
+            }
             What::Fault { fault, .. } => {
                 self.taken |=
                     fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
@@ -245,11 +247,12 @@ impl QuorumTold {
     }
 
     /// It was told that nobody knows what has become of its release.
-    fn unknown(&mut self, acquisition: u32, at_ns: u64, why: &str) {
+    fn unknown(&mut self, acquisition: u32, at_ns: u64, why: &str, exact: bool) {
         self.told_late(acquisition, at_ns);
         let Some(it) = self.open.remove(acquisition) else { return };
-        // Its caller did not wait for what it would have been told.
-        if it.freed_ns.is_none() || why.starts_with(DROPPED) {
+        // Its caller did not wait for what it would have been told; or, in real time, may have given a call up at the
+        // moment at which its answer was written down.
+        if it.freed_ns.is_none() || why.starts_with(DROPPED) || !exact {
             return;
         }
         let client = it.client;

@@ -369,6 +369,8 @@ fn who_knows_all_answers_is_not_told_that_nobody_knows() {
     let unknown = |tape: Tape, why| exactly(tape.release_unknown(1, 200..300, why));
     let nothing = || granted().command(1, 210..290, DELETE, Some(Touch::None));
     assert_eq!(unknown(nothing(), "reset"), Violated);
+    let in_real_time = nothing().release_unknown(1, 200..300, "reset").with(|it| it.exact = false);
+    assert_eq!(outcome(in_real_time), NotApplicable, "its call may have been given up meanwhile");
     assert_eq!(unknown(nothing(), "dropped half-way"), NotApplicable);
     assert_eq!(unknown(granted(), "not sent"), NotApplicable);
     assert_eq!(unknown(nothing().command(1, 220..230, DELETE, None), "reset"), NotApplicable);

@@ -44,6 +44,9 @@ fn what_a_quorum_has_carried_out_is_told() {
     assert_eq!(told(freed().releases_told(1, 300..311, "already expired")), Violated);
     assert_eq!(told(freed().releases_told(1, 300..305, "taken by another")), Violated, "too soon");
     assert_eq!(told(freed().release_unknown(1, 300..311, "no answer")), Violated);
+    let in_real_time =
+        freed().with(|it| it.exact = false).release_unknown(1, 300..311, "no answer");
+    assert_eq!(told(in_real_time), NotApplicable, "its call may have been given up meanwhile");
     assert_eq!(told(freed().release_unknown(1, 300..305, "no answer")), NotApplicable);
     assert_eq!(told(freed().release_unknown(1, 300..311, "dropped half-way")), NotApplicable);
     let one = || deletes(has_it(), [false, true, false]);
