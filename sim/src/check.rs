@@ -62,8 +62,8 @@ fn judge(
     drop(reader);
     let mut stories = StoryWriter::new(&head, &findings);
     if !stories.is_idle() {
-        let (read, blocks) = open(source.again()?)?;
-        let mut again = Reader::new(read, ParsedAhead::of(blocks)?);
+        let (same_head, blocks) = open(source.again()?)?;
+        let mut again = Reader::new(same_head, ParsedAhead::of(blocks)?);
         while let Some(event) = again.read_event()? {
             stories.see(&event, again.texts());
         }

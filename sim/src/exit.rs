@@ -70,11 +70,15 @@ impl Exit {
 
     /// A bug that only harms progress has the exit of progress, too.
     pub(crate) fn of_attack(found: &AttackReport) -> Self {
+        if found.complete { Self::of_attacked(found) } else { Self::Interrupted }
+    }
+
+    /// The same of what was run, whether or not that was all.
+    pub(crate) fn of_attacked(found: &AttackReport) -> Self {
         let bugs = found.plans.iter().flat_map(|it| &it.findings);
         let bugs = bugs.filter(|it| it.severity == Severity::Bug);
         let level = bugs.map(|it| it.level).min_by_key(|level| *level == Level::Progress);
         match level {
-            _ if !found.complete => Self::Interrupted,
             Some(Level::Progress) => Self::ProgressOnly,
             Some(_) => Self::Violated,
             None if found.plans.is_empty() => Self::NothingRan,
@@ -128,9 +132,13 @@ impl Exit {
     }
 
     fn of_matrix(found: &Matrix) -> Self {
+        if found.interrupted { Self::Interrupted } else { Self::of_pairs(found) }
+    }
+
+    /// The same of what was run, whether or not that was all.
+    pub(crate) fn of_pairs(found: &Matrix) -> Self {
         let Totals { as_expected, different, vacuous, .. } = found.totals;
         match () {
-            () if found.interrupted => Self::Interrupted,
             () if different > 0 => Self::Violated,
             () if vacuous > 0 => Self::Inconclusive,
             () if as_expected == 0 => Self::NothingRan,

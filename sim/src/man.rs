@@ -46,6 +46,7 @@ mod tests {
             let page = page(Some(command)).unwrap();
             assert!(page.contains(&format!("picklock\\-{command}")), "{page}");
             assert!(page.contains("PICKLOCK_COLOR"), "{command}: {page}");
+            assert!(page.contains(concat!("picklock ", env!("CARGO_PKG_VERSION"))), "{page}");
         }
     }
 }

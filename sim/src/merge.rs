@@ -187,19 +187,18 @@ fn together(shards: &[(PathBuf, Shard)]) -> Result<Option<String>, Failure> {
         }
     }
     let there: Vec<u64> = shards.iter().map(|(_, shard)| shard.partition().nth).collect();
-    let named = |all: &[String]| match all {
-        [.., last] if all.len() > NAMED => {
-            format!("{} and {} more, to {last}", all[..NAMED - 1].join(", "), all.len() - NAMED)
-        }
-        all => all.join(", "),
-    };
-    let missing = missing(&there, of, |nth| Partition { scheme, nth, of }.to_string());
-    let short: Vec<String> = shards
+    let missing = (1..=of).filter(|nth| there.binary_search(nth).is_err());
+    let missing = missing.map(|nth| Partition { scheme, nth, of }.to_string());
+    let short: Vec<&Path> = shards
         .iter()
         .filter(|(_, shard)| !shard.complete)
-        .map(|(path, _)| path.display().to_string())
+        .map(|(path, _)| path.as_path())
         .collect();
-    let lacks = [("missing", missing), ("cut short", named(&short))];
+    let shown = short.iter().map(|path| path.display().to_string());
+    let lacks = [
+        ("missing", named(of - there.len() as u64, missing)),
+        ("cut short", named(short.len() as u64, shown)),
+    ];
     let lacks: Vec<String> = lacks
         .into_iter()
         .filter(|(_, which)| !which.is_empty())
@@ -208,24 +207,14 @@ fn together(shards: &[(PathBuf, Shard)]) -> Result<Option<String>, Failure> {
     Ok((!lacks.is_empty()).then(|| format!("not all shards are there whole; {}", lacks.join("; "))))
 }
 
-/// The parts of so many that are not there, of which those that are come in order. There may be a billion of them.
-fn missing(there: &[u64], of: u64, name: impl Fn(u64) -> String) -> String {
-    let ends = there.iter().copied().chain([of.saturating_add(1)]);
-    let gaps = [0].into_iter().chain(there.iter().copied()).zip(ends);
-    let gaps: Vec<(u64, u64)> = gaps.map(|(before, end)| (before + 1, end)).collect();
-    let (count, last) = gaps.iter().fold((0, 0), |(count, last), (from, to)| match to - from {
-        0 => (count, last),
-        more => (count + more, to - 1),
-    });
-    let first = gaps.iter().flat_map(|(from, to)| *from..*to).map(&name);
-    match count {
-        0 => String::new(),
-        _ if count <= NAMED as u64 => first.collect::<Vec<_>>().join(", "),
-        _ => {
-            let first: Vec<String> = first.take(NAMED - 1).collect();
-            format!("{} and {} more, to {}", first.join(", "), count - NAMED as u64, name(last))
-        }
+/// So many names in order, the first of them and the last where they are many: there may be a billion.
+fn named(count: u64, mut names: impl DoubleEndedIterator<Item = String>) -> String {
+    if count <= NAMED as u64 {
+        return names.collect::<Vec<_>>().join(", ");
     }
+    let last = names.next_back().unwrap_or_default();
+    let first: Vec<String> = names.take(NAMED - 1).collect();
+    format!("{} and {} more, to {last}", first.join(", "), count - NAMED as u64)
 }
 
 fn apart_twice((one, shard): &(PathBuf, Shard), other: &Path) -> Failure {
@@ -253,15 +242,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_of_many_missing_parts_are_named() {
-        let missing = |there: &[u64], of| missing(there, of, |nth| nth.to_string());
-        assert_eq!(missing(&[1, 2, 3], 3), "");
-        assert_eq!(missing(&[2], 3), "1, 3");
-        assert_eq!(missing(&[1, 2], 10), "3, 4, 5, 6, 7, 8, 9, 10");
-        assert_eq!(missing(&[4], 10), "1, 2, 3, 5, 6, 7, 8 and 1 more, to 10");
+    fn few_of_many_are_named() {
+        let named = |all: std::ops::RangeInclusive<u64>| {
+            let count = (all.end() + 1).saturating_sub(*all.start());
+            named(count, all.map(|it| it.to_string()))
+        };
+        assert_eq!(super::named(0, std::iter::empty()), "");
+        assert_eq!(named(3..=10), "3, 4, 5, 6, 7, 8, 9, 10");
+        assert_eq!(named(1..=9), "1, 2, 3, 4, 5, 6, 7 and 1 more, to 9");
         assert_eq!(
-            missing(&[1, u64::MAX - 1], u64::MAX - 1),
-            "2, 3, 4, 5, 6, 7, 8 and 18446744073709551604 more, to 18446744073709551613"
+            named(2..=1_000_000_000),
+            "2, 3, 4, 5, 6, 7, 8 and 999999991 more, to 1000000000"
         );
     }
 }

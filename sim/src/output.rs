@@ -36,12 +36,12 @@ pub(super) fn refuse_tables(command: &str, outputs: &[Output]) -> Result<(), Fai
     Ok(())
 }
 
-/// Refuses reports of one part: they are of the whole.
+/// Refuses reports beside shards: they are of the whole.
 pub(super) fn refuse_of_part(shard: &ShardArgs, outputs: &[Output]) -> Result<(), Failure> {
     if shard.shards.is_some() && outputs != HUMAN {
         return Err(Failure::usage_text(
-            "a part of the work has no report, and --format is for reports",
-            "omit --format here, and give it to `picklock merge`",
+            "--format has no effect with --shards: a shard has no report",
+            "omit it here, and give it to `picklock merge`",
         ));
     }
     Ok(())

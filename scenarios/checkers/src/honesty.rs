@@ -6,8 +6,8 @@
 //! way. *Released* is false, too, if that key had surely gone before anything was sent to delete it; *already expired*, if
 //! another surely had the lock, and a script looked; *taken by another*, if no other can have taken it; and *unknown*, if all
 //! was answered, by times that are exact. That work was *protected* is false if its release has found nothing of its own.
-//! That the lock was surely not taken is false if the acquisition gives back, with a command that was sent only after it had said so, more than it
-//! had been told of; that this is not known, if all its requests were answered with no. That another has the lock is false
+//! That the lock was surely not taken is false if the acquisition gives back, with a command that was sent only after it
+//! had said so, more than it had been told of; that this is not known, if all its requests were answered with no. That another has the lock is false
 //! if no server has said so, or if the last answer to it was a grant.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 

@@ -4,7 +4,8 @@
 //! *unknown* are false of a release that has deleted the key on a quorum, the last by times that are exact; *released*,
 //! where so many servers have answered that they had no key of this client that the others are no quorum; and that the
 //! lock was surely not taken, where a quorum had granted the last round of it. A release is told too late that a quorum
-//! has carried out before, by times that are exact. Only those keys count of which it is certain which round of the acquisition has made them.
+//! has carried out before, by times that are exact. Only those keys count of which it is certain which round of the
+//! acquisition has made them.
 
 use durations::span::rounded;
 use history::fault::Fault;

@@ -165,13 +165,13 @@ impl Switchboard {
         if proxies.by_name.contains_key(&name) {
             return Err(SwitchError::ProxyExists(name));
         }
-        if leads_to_itself(listen, &way) {
-            return Err(SwitchError::ToItself(name));
-        }
         let node = Node(proxies.made);
         proxies.made = proxies.made.checked_add(1).ok_or(SwitchError::TooMany)?;
         let plan = Plan { seed: self.seed, addresses: self.addresses.clone(), ..Plan::default() };
         let server = address_of(&way);
+        if leads_to_itself(listen, server) {
+            return Err(SwitchError::ToItself(name));
+        }
         let link = self.proxy.listen_on(listen, ClientId(0), node, way, plan);
         let link = link.map_err(|error| SwitchError::of_proxy(&name, error))?;
         self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(node, name.clone());
@@ -201,13 +201,8 @@ impl Switchboard {
         let entry = proxies.get_mut(name)?;
         let listen = listen.unwrap_or(entry.link.addr());
         let enabled = enabled.unwrap_or(entry.enabled);
-        let is_itself = match &upstream {
-            Some((_, way)) => leads_to_itself(listen, way),
-            None => {
-                entry.server.is_some_and(|server| leads_to_itself(listen, &Upstream::Tcp(server)))
-            }
-        };
-        if is_itself {
+        let server = upstream.as_ref().map_or(entry.server, |(_, way)| address_of(way));
+        if leads_to_itself(listen, server) {
             return Err(SwitchError::ToItself(name.to_owned()));
         }
         self.conceal(entry);
@@ -380,8 +375,8 @@ fn address_of(way: &Upstream) -> Option<SocketAddr> {
 }
 
 /// Whether what comes in at this address would go out to it again, and so on without end.
-fn leads_to_itself(listen: SocketAddr, way: &Upstream) -> bool {
-    let Some(server) = address_of(way) else { return false };
+fn leads_to_itself(listen: SocketAddr, server: Option<SocketAddr>) -> bool {
+    let Some(server) = server else { return false };
     let (here, there) = (listen.ip(), server.ip());
     server.port() == listen.port()
         && (here == there || here.is_unspecified() && there.is_loopback())

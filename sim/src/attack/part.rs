@@ -127,15 +127,11 @@ pub(in super::super) fn merged(
     let mut report = report.ok_or_else(|| {
         Failure::usage_text("no plan was run", "go on with the shards: add --resume")
     })?;
-    let is_whole = kept.len() == plans.len();
+    report.complete = kept.len() == plans.len();
     let all = faultless.into_iter().chain(kept.into_values());
     report.plans = all.map(told).collect::<Result<_, _>>()?;
-    // What was run counts, whether or not that was all.
-    report.complete = true;
-    let exit = Exit::of_attack(&report);
-    report.complete = is_whole;
     write(args, &report, &directory(args)?, terminal)?;
-    Ok(exit)
+    Ok(Exit::of_attacked(&report))
 }
 
 /// A plan with its history.

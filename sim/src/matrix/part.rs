@@ -77,8 +77,7 @@ pub(in super::super) fn merged(
     let found: Vec<Pair> =
         all.map(|(place, pair)| pairs.remove(&place).unwrap_or_else(|| missing(pair))).collect();
     let matrix = Matrix::new(args.world.name(), server, found, !is_whole);
-    // What was run counts, whether or not that was all.
-    let exit = Exit::of_matrices(&[Matrix { interrupted: false, ..matrix.clone() }]);
+    let exit = Exit::of_pairs(&matrix);
     let found = match args.world {
         World::Virtual => MatricesFound::told(args, &own, matrix)?,
         // Of runs on a server, only their verdicts are kept.
