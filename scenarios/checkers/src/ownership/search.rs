@@ -43,7 +43,7 @@ struct Search<'a> {
     writers: FxHashMap<u32, ValueWriter>,
     /// Commands that are under way and will be answered.
     in_flight: Vec<u32>,
-    /// Commands without an answer that have been sent, by acquisition.
+    /// Commands without an answer that have been sent and that not every reading has carried out, by acquisition.
     open: FxHashMap<u32, SmallVec<[u32; 2]>>,
     /// Those of them that would delete whatever is there.
     deletes: Vec<u32>,
@@ -51,8 +51,6 @@ struct Search<'a> {
     creates: Vec<u32>,
     /// Those of which nobody knows what they would do.
     unknown: Vec<u32>,
-    /// Commands without an answer that every reading has carried out already.
-    spent: FxHashSet<u32>,
 }
 
 impl<'a> Search<'a> {
@@ -69,7 +67,6 @@ impl<'a> Search<'a> {
             deletes: Vec::new(),
             creates: Vec::new(),
             unknown: Vec::new(),
-            spent: FxHashSet::default(),
         }
     }
 
@@ -164,9 +161,8 @@ impl<'a> Search<'a> {
                 if useless || reading.early.contains(&other) {
                     continue;
                 }
-                for mut next in self.carry_out(&reading, other, now_ns) {
-                    next.early.push(other);
-                    next.early.sort_unstable();
+                for next in self.carry_out(&reading, other, now_ns) {
+                    let next = next.early(other);
                     if seen.insert(next.clone()) {
                         unfinished.push(next);
                     }
@@ -177,24 +173,47 @@ impl<'a> Search<'a> {
                 return Err(TooMany);
             }
         }
-        Ok(self.best(done))
+        let mut done = best(done);
+        self.forget_done(&mut done);
+        Ok(done)
     }
 
-    /// Without readings that are no better than another one that comes to the same.
-    fn best(&mut self, mut readings: ReadingList) -> ReadingList {
-        readings.sort_by(Reading::compare);
-        let mut kept = ReadingList::new();
-        for reading in readings {
-            match kept.iter_mut().find(|it| it.makes_superfluous(&reading)) {
-                Some(better) => better.may_have(&reading),
-                None => kept.push(reading),
+    /// What every reading has carried out cannot be any more, so nobody has to keep it in mind.
+    fn forget_done(&mut self, readings: &mut [Reading]) {
+        let Some((first, others)) = readings.split_first() else { return };
+        let mut done = first.used.clone();
+        done.retain(|place| others.iter().all(|it| it.used.contains(place)));
+        if done.is_empty() {
+            return;
+        }
+        readings.iter_mut().for_each(|it| it.used.retain(|place| !done.contains(place)));
+        for place in &done {
+            self.open.entry(self.op(*place).acquisition).or_default().retain(|it| it != place);
+        }
+        for places in [&mut self.deletes, &mut self.creates, &mut self.unknown] {
+            places.retain(|it| !done.contains(it));
+        }
+    }
+}
+
+/// Without readings that are no better than another one that comes to the same.
+fn best(mut readings: ReadingList) -> ReadingList {
+    readings.sort_by(Reading::compare);
+    let mut kept = ReadingList::new();
+    // Most pairs differ in what they took, which a look at two masks tells.
+    let mut masks: SmallVec<[u64; 2]> = SmallVec::new();
+    for reading in readings {
+        let mask = reading.mask();
+        let mut better = kept.iter_mut().zip(&masks).filter(|(_, took)| *took & !mask == 0);
+        match better.find(|(it, _)| it.makes_superfluous(&reading)) {
+            Some((better, _)) => better.may_have(&reading),
+            None => {
+                kept.push(reading);
+                masks.push(mask);
             }
         }
-        if let [only] = &mut kept[..] {
-            self.spent.extend(only.used.drain(..));
-        }
-        kept
     }
+    kept
 }
 
 #[cfg(test)]

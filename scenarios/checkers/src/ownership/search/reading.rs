@@ -87,7 +87,7 @@ pub(super) struct Reading {
     pub(super) at_ns: u64,
     /// Commands that have been carried out before they were answered, in order.
     pub(super) early: SmallVec<[u32; 4]>,
-    /// Commands without an answer that have been carried out.
+    /// Commands without an answer that have been carried out, in order.
     pub(super) used: SmallVec<[u32; 4]>,
     /// Who was harmed first, if anybody was: each of those it may have been.
     pub(super) harm: SmallVec<[Harmed; 1]>,
@@ -130,9 +130,20 @@ impl Reading {
 
     /// The same, a command without an answer having been carried out.
     pub(super) fn uses(&self, place: u32) -> Self {
-        let mut used = self.used.clone();
-        used.push(place);
-        Self { used, ..self.clone() }
+        let mut uses = self.clone();
+        insert(&mut uses.used, place);
+        uses
+    }
+
+    /// The same, a command having been carried out before it was answered.
+    pub(super) fn early(mut self, place: u32) -> Self {
+        insert(&mut self.early, place);
+        self
+    }
+
+    /// Whether this command without an answer has been carried out.
+    pub(super) fn has_used(&self, place: u32) -> bool {
+        self.used.contains(&place)
     }
 
     /// Whether anybody was harmed.
@@ -192,6 +203,11 @@ impl Reading {
             .then_with(|| self.early.cmp(&other.early))
     }
 
+    /// The commands without an answer that it took, each as one bit of 64, which several can share.
+    pub(super) fn mask(&self) -> u64 {
+        self.used.iter().fold(0, |mask, place| mask | 1 << (place % u64::BITS))
+    }
+
     /// Whether the other comes to the same, having taken no less.
     pub(super) fn makes_superfluous(&self, other: &Self) -> bool {
         self.state.leaves_more_than(other.state)
@@ -200,6 +216,12 @@ impl Reading {
             && (!self.is_harmful() || other.is_harmful())
             && self.used.iter().all(|it| other.used.contains(it))
     }
+}
+
+/// Puts it where it belongs.
+fn insert(places: &mut SmallVec<[u32; 4]>, place: u32) {
+    let at = places.partition_point(|&it| it < place);
+    places.insert(at, place);
 }
 
 #[cfg(test)]

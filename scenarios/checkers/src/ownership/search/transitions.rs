@@ -46,7 +46,7 @@ impl Search<'_> {
             // A server has come back with it.
             return smallvec![reading.is(ReadingKey::Nobodys)];
         }
-        if self.op(writer).is_open() && self.is_unused(writer, reading) {
+        if self.open_of(self.op(writer).acquisition, reading).any(|it| it == writer) {
             return self.carry_out(&self.using(reading, writer), writer, now_ns);
         }
         let unknown = self.unknown_one(reading);
@@ -182,8 +182,7 @@ impl Search<'_> {
         let mut all = self.gone(reading, now_ns);
         let ReadingKey::Held { owner, since_ns, .. } = reading.state else { return all };
         let harm = |culprit| self.harm(owner, since_ns, culprit);
-        let foreign =
-            |it: &&u32| self.op(**it).acquisition != owner.0 && self.is_unused(**it, reading);
+        let foreign = |it: &&u32| self.op(**it).acquisition != owner.0 && !reading.has_used(**it);
         let mut deletes = self.deletes.iter().rev().filter(foreign);
         if let Some(&culprit) = deletes.next() {
             // One of them was, and nobody knows which.
@@ -291,7 +290,7 @@ impl Search<'_> {
     fn anothers(&self, reading: &Reading, place: u32) -> ReadingList {
         let whose = |it: u32| self.op(it).acquisition;
         let foreign = |&&it: &&u32| {
-            ![0, self.op(place).acquisition].contains(&whose(it)) && self.is_unused(it, reading)
+            ![0, self.op(place).acquisition].contains(&whose(it)) && !reading.has_used(it)
         };
         let harm = |creator: u32| {
             let it = self.op(creator);
@@ -318,10 +317,6 @@ impl Search<'_> {
         reading.uses(place).not_before(self.op(place).sent_ns)
     }
 
-    fn is_unused(&self, place: u32, reading: &Reading) -> bool {
-        !self.spent.contains(&place) && !reading.used.contains(&place)
-    }
-
     /// Commands of an acquisition that may yet be carried out, in the order of their sending.
     fn open_of<'b>(
         &'b self,
@@ -329,10 +324,10 @@ impl Search<'_> {
         reading: &'b Reading,
     ) -> impl Iterator<Item = u32> + 'b {
         let all = self.open.get(&acquisition).into_iter().flatten().copied();
-        all.filter(|&it| self.is_unused(it, reading))
+        all.filter(|&it| !reading.has_used(it))
     }
 
     fn unknown_one(&self, reading: &Reading) -> Option<u32> {
-        self.unknown.iter().copied().find(|&it| self.is_unused(it, reading))
+        self.unknown.iter().copied().find(|&it| !reading.has_used(it))
     }
 }

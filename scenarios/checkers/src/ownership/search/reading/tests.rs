@@ -104,7 +104,7 @@ fn a_reading_is_followed_without_change() {
     let base = reading(held(1, 10, 20, 30));
     assert_eq!(base.not_before(40).at_ns, 50);
     assert_eq!(base.not_before(60).at_ns, 60);
-    assert_eq!(base.uses(3).uses(2).used.as_slice(), [3, 2]);
+    assert_eq!(base.uses(3).uses(2).used.as_slice(), [2, 3]);
     let first = harm(1, 2);
     assert_eq!(base.harmed(harm(1, 2)).harmed(harm(3, 4)).harm.as_slice(), [first], "the first");
     let perhaps = base.perhaps_harmed(harm(1, 2));
