@@ -8,10 +8,18 @@ use crate::text::{Blob, blob};
 /// A decimal integer as Redis reads one: no plus sign, no leading zero, no blank.
 pub fn decimal(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
-    // Rust would take a plus sign and leading zeros too.
-    let is_strict = matches!(digits, [b'1'..=b'9', ..]) && digits.len() <= 19 || text == b"0";
-    let text = std::str::from_utf8(text).ok().filter(|_| is_strict)?;
-    text.parse().ok()
+    if !matches!(digits, [b'1'..=b'9', ..]) {
+        return (text == b"0").then_some(0);
+    }
+    let is_negative = digits.len() < text.len();
+    digits.iter().try_fold(0_i64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let signed = if is_negative { -i64::from(digit) } else { i64::from(digit) };
+        if digit > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_add(signed)
+    })
 }
 
 /// The integer in decimal.

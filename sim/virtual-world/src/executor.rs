@@ -76,10 +76,7 @@ impl Executor {
 
     /// Queues a task, or keeps it for when its process goes on.
     pub(super) fn wake(&mut self, task: u32) {
-        if !self.tasks.enqueue(task) {
-            return;
-        }
-        let process = self.tasks.process(task).unwrap_or_default();
+        let Some(process) = self.tasks.enqueue(task) else { return };
         let process = &mut self.processes[process as usize];
         match process.state {
             ProcessState::Running => self.ready.push_back(task),
@@ -104,12 +101,12 @@ impl Executor {
         self.ended.pop_front()
     }
 
-    /// The next task to be polled: the first in the queue, or any of them where the order is a choice.
+    /// The next task to be polled, with its process: the first in the queue, or any of them where the order is a choice.
     pub(super) fn next_ready(
         &mut self,
         shuffles: bool,
         choices: &mut Choices,
-    ) -> Option<(u32, TaskFuture)> {
+    ) -> Option<(u32, u32, TaskFuture)> {
         loop {
             take_woken(|task| self.wake(task));
             let place = match self.ready.len() {
@@ -119,20 +116,15 @@ impl Executor {
             };
             let task = if place == 0 { self.ready.pop_front() } else { self.ready.remove(place) };
             let task = task?;
-            let Some(process) = self.tasks.process(task) else { continue };
-            let process = &mut self.processes[process as usize];
-            match process.state {
-                ProcessState::Running => {
-                    if let Some(future) = self.tasks.begin(task) {
-                        self.current = task;
-                        self.polling = true;
-                        return Some((task, future));
-                    }
-                }
-                // Paused while it was queued: it keeps its turn.
-                ProcessState::Paused => process.deferred.push(task),
-                ProcessState::Crashed => {}
+            let Some((process, future)) = self.tasks.begin(task) else { continue };
+            if self.state(process) == ProcessState::Running {
+                self.current = task;
+                self.polling = true;
+                return Some((task, process, future));
             }
+            // Paused while it was queued, it keeps its turn; crashed, it has ended.
+            self.ended.extend(self.tasks.put_back(task, future));
+            self.wake(task);
         }
     }
 

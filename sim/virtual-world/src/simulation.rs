@@ -152,9 +152,9 @@ impl Simulation {
                 return NextStep::Done;
             }
             let shuffles = self.nemesis.rates.shuffles;
-            if let Some((task, future)) = self.executor.next_ready(shuffles, &mut self.choices) {
+            let ready = self.executor.next_ready(shuffles, &mut self.choices);
+            if let Some((task, process, future)) = ready {
                 self.budget.count_event(self.time.now_ns());
-                let process = self.executor.tasks.process(task).unwrap_or_default();
                 self.budget.begin_poll(process);
                 self.beat.begin_poll(process);
                 return NextStep::Poll(task, future);

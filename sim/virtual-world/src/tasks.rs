@@ -114,22 +114,18 @@ impl Tasks {
         self.slots.get(task as usize).filter(|slot| slot.taken).map(|slot| slot.process)
     }
 
-    /// Marks a task as queued; false where it is queued already, or has ended.
-    pub(super) fn enqueue(&mut self, task: u32) -> bool {
-        match self.slots.get_mut(task as usize) {
-            Some(slot) if slot.taken && !slot.queued => {
-                slot.queued = true;
-                true
-            }
-            _ => false,
-        }
+    /// Marks a task as queued, and returns its process; none where it is queued already, or has ended.
+    pub(super) fn enqueue(&mut self, task: u32) -> Option<u32> {
+        let slot = self.slots.get_mut(task as usize).filter(|slot| slot.taken && !slot.queued)?;
+        slot.queued = true;
+        Some(slot.process)
     }
 
-    /// Takes the task's future, to be polled. It is no longer queued.
-    pub(super) fn begin(&mut self, task: u32) -> Option<TaskFuture> {
+    /// Takes the future of a queued task, to be polled, and returns its process, too. It is no longer queued.
+    pub(super) fn begin(&mut self, task: u32) -> Option<(u32, TaskFuture)> {
         let slot = self.slots.get_mut(task as usize)?;
         slot.queued = false;
-        slot.future.take()
+        Some((slot.process, slot.future.take()?))
     }
 
     /// Puts an unfinished future back; returns it where the task has ended meanwhile.

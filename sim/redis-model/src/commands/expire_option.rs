@@ -4,7 +4,7 @@
 //! Invariant: combinations are refused exactly where redis-server 7.0 refuses them: `EX 1 EX 2` is
 //! taken (the last one counts), `EX 1 PX 2` is a syntax error; and those of a later server where it does.
 
-use resp::{ErrorReply, decimal};
+use resp::{ErrorReply, decimal, until_nul};
 use scenarios::topology::Software;
 
 use crate::server::Request;
@@ -15,21 +15,17 @@ const WORD_BYTES: usize = 8;
 /// An option in small letters as one number, with zeros behind it: it is compared with many. As in C,
 /// a NUL ends the argument; 0 for one that is longer than any option.
 fn word(arg: &[u8]) -> u64 {
-    let end = arg.iter().position(|&byte| byte == 0).unwrap_or(arg.len());
-    if end >= WORD_BYTES {
-        return 0;
-    }
-    packed(&arg[..end])
+    let arg = until_nul(arg);
+    if arg.len() < WORD_BYTES { packed(arg) } else { 0 }
 }
 
 const fn packed(word: &[u8]) -> u64 {
-    let mut bytes = [0; WORD_BYTES];
-    let mut place = 0;
-    while place < word.len() {
-        bytes[place] = word[place].to_ascii_lowercase();
-        place += 1;
+    let (mut number, mut place) = (0, word.len());
+    while place > 0 {
+        place -= 1;
+        number = number << 8 | word[place].to_ascii_lowercase() as u64;
     }
-    u64::from_le_bytes(bytes)
+    number
 }
 
 const NX: u64 = packed(b"nx");
