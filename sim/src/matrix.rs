@@ -75,8 +75,8 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
     let runtime = world::runtime()?;
     let (found, failed) = match args.world {
         World::Virtual => {
-            let scenarios = asked.pairs.clone();
-            let matrix = runtime.block_on(on_virtual_time(args, scenarios, terminal))?;
+            let (pairs, all) = (asked.pairs.clone(), (0, asked.pairs.len() as u64));
+            let matrix = runtime.block_on(on_virtual_time(args, pairs, all, terminal))?;
             (MatricesFound::told(args, &asked, matrix)?, None)
         }
         _ => runtime.block_on(on_each(args, &asked, terminal))?,
@@ -221,16 +221,18 @@ fn chosen_locks(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     Ok(known.into_iter().filter(wanted).collect())
 }
 
+/// Runs these pairs; of `total`, `before` are done already.
 async fn on_virtual_time(
     args: &MatrixArgs,
     scenarios: Vec<Arc<Scenario>>,
+    (before, total): (u64, u64),
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or(cores, usize::from);
-    let (seeds, total) = (args.seeds.as_ref().map(|it| it.0.clone()), scenarios.len() as u64);
-    let lua = args.lua;
+    let (seeds, lua) = (args.seeds.as_ref().map(|it| it.0.clone()), args.lua);
     let work = move |batch: &BatchProgress| {
+        batch.before.store(before, Ordering::Relaxed);
         matrix::pairs(|| world::simulated(lua), &scenarios, seeds.as_ref(), threads, batch)
     };
     let (pairs, interrupted) = run_batch(terminal, total, "pairs", work).await?;

@@ -54,10 +54,11 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         .build()
         .map_err(Failure::unavailable)?;
     let names = Names::default();
-    let file = args.log.as_deref().map(|path| LogFile::create(path, &names)).transpose()?;
+    let file = args.log.as_deref().map(LogFile::at).transpose()?;
     let detail = if args.log_requests { Detail::Requests } else { Detail::Faults };
     let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(|it| it.sender.clone()));
-    let board = Switchboard::start(log, names, seed).map_err(Failure::unavailable)?;
+    let board =
+        Switchboard::start(log, Names::clone(&names), seed).map_err(Failure::unavailable)?;
     let board = if args.rewrite { board.rewriting() } else { board };
     let mut said = format!("picklock proxy, seed {seed}\n");
     for wanted in proxies {
@@ -80,6 +81,8 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         }
         texts.insert(toxic_name, text);
     }
+    // Only now: what cannot start leaves the log of a run before as it was.
+    let file = file.map(|it| it.begin(names)).transpose()?;
     let board = Arc::new(board);
     runtime.block_on(serve(said, control, &board, terminal))?;
     for name in board.idle().into_iter().filter(|_| !terminal.options.quiet) {
@@ -97,7 +100,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     drop(runtime);
     // This closes the connections, which write the last records.
     drop(board);
-    file.map_or(Ok(()), LogFile::finish)?;
+    file.map_or(Ok(()), BegunLog::finish)?;
     Ok(Exit::Held)
 }
 
@@ -225,28 +228,42 @@ fn failure(error: SwitchError) -> Failure {
 /// Records queued for the file. A disk that stays slower loses some, which shows as a gap in their numbers.
 const UNDER_WAY: usize = 1 << 16;
 
-/// The log file, written by a thread of its own.
-#[derive(Debug)]
+/// A log file that will be written.
 struct LogFile {
+    path: PathBuf,
+    sender: SyncSender<Record>,
+    records: Receiver<Record>,
+}
+
+/// A log file, written by a thread of its own.
+struct BegunLog {
     path: PathBuf,
     sender: SyncSender<Record>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
 impl LogFile {
-    /// Creates or truncates the file; a pipe or device is just opened.
-    fn create(path: &Path, names: &Names) -> Result<Self, Failure> {
-        let failed = |error| cannot(path, &error);
-        let file = reports::file::open(path).map_err(failed)?;
+    /// At this place, which is not touched yet.
+    fn at(path: &Path) -> Result<Self, Failure> {
+        reports::file::check(path).map_err(Failure::unavailable)?;
         let (sender, records) = sync_channel(UNDER_WAY);
-        let names = Names::clone(names);
+        Ok(Self { path: path.to_owned(), sender, records })
+    }
+
+    /// Creates or truncates the file; a pipe or device is just opened.
+    fn begin(self, names: Names) -> Result<BegunLog, Failure> {
+        let Self { path, sender, records } = self;
+        let failed = |error| cannot(&path, &error);
+        let file = reports::file::open(&path).map_err(failed)?;
         let thread = std::thread::Builder::new()
             .name("picklock-log".into())
             .spawn(move || write(BufWriter::new(file), &records, &names))
             .map_err(failed)?;
-        Ok(Self { path: path.to_owned(), sender, thread })
+        Ok(BegunLog { path, sender, thread })
     }
+}
 
+impl BegunLog {
     /// Writes the rest. Every other sender must be gone.
     fn finish(self) -> Result<(), Failure> {
         let Self { path, sender, thread } = self;

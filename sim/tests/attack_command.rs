@@ -297,11 +297,17 @@ fn an_interrupted_attack_reports_what_there_is() {
         ("redis", Signal::SIGKILL, None),
     ] {
         let room = Room::new();
-        let args = ["attack", "--world", world, "--jobs", "2", "--again", "99", "--", &naive()];
+        let options = words("--jobs 2 --again 99 --format junit=report.xml --");
+        let naive = naive();
+        let args = [&["attack", "--world", world][..], &options, &[&naive]].concat();
         let mut playing = room.start(&args);
         eventually("workers run", || (room.processes().len() > 4).then_some(()));
         playing.signal(signal);
         assert_eq!(playing.end().code(), code, "{}", playing.stderr());
+        if code.is_some() {
+            let report = std::fs::read_to_string(room.path().join("report.xml")).unwrap();
+            assert!(report.contains("was cut short"), "{report}");
+        }
         room.is_left_clean();
     }
 }

@@ -149,6 +149,12 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
     }
     let said = run(&["--log", "no/such/dir/log"]).ended(69);
     assert!(said.message().contains("no/such/dir/log"), "{}", said.stderr);
+    let log = room.path().join("log.jsonl");
+    std::fs::write(&log, "of a run before\n").unwrap();
+    let second = format!("b={taken}");
+    run(&["--listen", &second, "--upstream", "127.0.0.1:1", "--log", "log.jsonl"]).ended(69);
+    let kept = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(kept, "of a run before\n", "it has not started");
 }
 
 #[test]

@@ -44,7 +44,10 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
         }
         let pairs = bite.iter().map(|(_, pair)| Arc::clone(pair)).collect::<Vec<_>>();
         let found = match args.world {
-            World::Virtual => runtime.block_on(on_virtual_time(args, pairs, terminal))?,
+            World::Virtual => {
+                let progress = (done.len() as u64, mine.len() as u64);
+                runtime.block_on(on_virtual_time(args, pairs, progress, terminal))?
+            }
             _ => runtime.block_on(async {
                 let signals = signal::watch().map_err(Failure::unavailable)?;
                 let asked = asked.of(pairs);

@@ -31,7 +31,7 @@ pub fn without_credentials(text: &str) -> Result<(), SwitchError> {
 /// Resolves a server address.
 ///
 /// # Errors
-/// [`SwitchError::BadUpstream`] where it is no address, or nobody knows the name, and
+/// [`SwitchError::BadUpstream`] where it is no address, [`SwitchError::Unresolved`] where nobody knows the name, and
 /// [`SwitchError::Credentials`].
 pub fn resolve_upstream(text: &str) -> Result<Upstream, SwitchError> {
     without_credentials(text)?;
@@ -42,7 +42,9 @@ pub fn resolve_upstream(text: &str) -> Result<Upstream, SwitchError> {
     if host.is_empty() {
         return Err(bad());
     }
-    let mut found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(|_| bad())?.collect();
+    let unresolved =
+        |why: std::io::Error| SwitchError::Unresolved(text.to_owned(), why.to_string());
+    let mut found: Vec<SocketAddr> = (host, port).to_socket_addrs().map_err(unresolved)?.collect();
     // Servers listen on IPv4 by default.
     found.sort_by_key(SocketAddr::is_ipv6);
     found.first().map(|addr| Upstream::Tcp(*addr)).ok_or_else(bad)

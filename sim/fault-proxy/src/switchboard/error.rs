@@ -40,6 +40,9 @@ pub enum SwitchError {
     /// An address of a server that is none.
     #[error("`{0}` is not a server address: use one such as 127.0.0.1:6379 or redis.local:6379")]
     BadUpstream(String),
+    /// A server whose name cannot be resolved, and why.
+    #[error("`{0}`: its name cannot be resolved: {1}")]
+    Unresolved(String, String),
     /// A server that is the proxy itself.
     #[error("proxy {0} would lead to itself: name another server, or another address to listen on")]
     ToItself(String),

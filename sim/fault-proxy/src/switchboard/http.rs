@@ -224,6 +224,7 @@ fn status(error: &SwitchError) -> StatusCode {
         SwitchError::BadName(_)
         | SwitchError::BadListen(_)
         | SwitchError::BadUpstream(_)
+        | SwitchError::Unresolved(..)
         | SwitchError::ToItself(_)
         | SwitchError::Credentials
         | SwitchError::Beyond(_)

@@ -134,6 +134,7 @@ fn names_are_unique_and_unknown_ones_are_refused() {
     board.add(wanted("a")).unwrap();
     assert!(matches!(board.add(wanted("a")), Err(SwitchError::ProxyExists(_))));
     assert!(matches!(board.add(wanted("a/b")), Err(SwitchError::BadName(_))));
+    assert!(matches!(resolve_upstream("no such host:7"), Err(SwitchError::Unresolved(..))));
     let endless = |listen: &str| {
         let (listen, way) =
             (listen_address(listen).unwrap(), resolve_upstream("127.0.0.1:7").unwrap());
