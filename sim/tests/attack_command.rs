@@ -297,11 +297,11 @@ fn an_interrupted_attack_reports_what_there_is() {
         ("redis", Signal::SIGKILL, None),
     ] {
         let room = Room::new();
-        let options = words("--jobs 2 --again 99 --format junit=report.xml --");
+        let options = words("--jobs 2 --again 99 --format junit=report.xml --progress lines --");
         let naive = naive();
         let args = [&["attack", "--world", world][..], &options, &[&naive]].concat();
         let mut playing = room.start(&args);
-        eventually("workers run", || (room.processes().len() > 4).then_some(()));
+        eventually("plans are run", || playing.stderr().contains(" plans").then_some(()));
         playing.signal(signal);
         assert_eq!(playing.end().code(), code, "{}", playing.stderr());
         if code.is_some() {
