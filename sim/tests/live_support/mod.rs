@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use harness::world::{Run, RunRequest, World};
 use history::fault::Fault;
-use history::verdict::{Finding, Level, Outcome, worst};
+use history::verdict::{Level, Outcome, worst};
 use history::{History, What};
 use live_world::LiveWorld;
 use live_world::endpoint::Choice;
@@ -12,9 +12,6 @@ use scenarios::matrix::Pair;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-
-/// How often a pair may be run until it violates what it is said to.
-const TRIES: u32 = 3;
 
 /// Runs these pairs, so many side by side, and looks at what each shows.
 pub(crate) async fn play_all<T: Copy + Send + 'static>(
@@ -28,15 +25,7 @@ pub(crate) async fn play_all<T: Copy + Send + 'static>(
         let (choice, at_once) = (choice.clone(), Arc::clone(&at_once));
         runs.spawn(async move {
             let _place = at_once.acquire().await;
-            let mut run = play(choice.clone(), scenario, lock).await;
-            // A busy machine can keep apart what has to meet.
-            for _ in 1..TRIES {
-                if !lacks_a_violation(scenario, lock, &run.history) {
-                    break;
-                }
-                run = play(choice.clone(), scenario, lock).await;
-            }
-            (scenario, lock, expected, run)
+            (scenario, lock, expected, play(choice, scenario, lock).await)
         });
     }
     while let Some(ended) = runs.join_next().await {
@@ -72,7 +61,11 @@ pub(crate) fn struck(history: &History) -> Vec<(Fault, bool, Option<u16>)> {
 #[track_caller]
 fn shows_what_is_claimed(scenario: &str, lock: &str, history: &History) {
     let findings = checkers::judge(history, true);
-    for (level, claimed, found) in claimed_and_found(scenario, lock, &findings) {
+    let pair = Pair::scenario(scenario, lock).unwrap();
+    for level in Level::ALL {
+        let of_level = findings.iter().filter(|it| it.level == level);
+        let found = worst(of_level.map(|it| it.verdict.outcome()));
+        let claimed = pair.expected(lock, level);
         let shown = format!("{scenario} {lock} {level:?}: {findings:#?}");
         if claimed == Outcome::Violated {
             assert_eq!(found, claimed, "{shown}");
@@ -80,21 +73,4 @@ fn shows_what_is_claimed(scenario: &str, lock: &str, history: &History) {
             assert_ne!(found, Outcome::Violated, "{shown}");
         }
     }
-}
-
-fn lacks_a_violation(scenario: &str, lock: &str, history: &History) -> bool {
-    claimed_and_found(scenario, lock, &checkers::judge(history, true))
-        .any(|(_, claimed, found)| claimed == Outcome::Violated && found != claimed)
-}
-
-fn claimed_and_found(
-    scenario: &str,
-    lock: &str,
-    findings: &[Finding],
-) -> impl Iterator<Item = (Level, Outcome, Outcome)> {
-    let pair = Pair::scenario(scenario, lock).unwrap();
-    Level::ALL.into_iter().map(move |level| {
-        let of_level = findings.iter().filter(|it| it.level == level);
-        (level, pair.expected(lock, level), worst(of_level.map(|it| it.verdict.outcome())))
-    })
 }
