@@ -29,7 +29,7 @@ pub fn junit(
     }
     if !report.complete {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_message("the attack was cut short before these were run");
+        status.set_message("the attack was cut short before these were run: run it again");
         suite.add_test_case(TestCase::new("the other plans", status));
     }
     suite.set_time(whole);

@@ -41,7 +41,7 @@ pub enum SwitchError {
     #[error("`{0}` is not a server address: use one such as 127.0.0.1:6379 or redis.local:6379")]
     BadUpstream(String),
     /// A server whose name cannot be resolved, and why.
-    #[error("`{0}`: its name cannot be resolved: {1}")]
+    #[error("the name in `{0}` cannot be resolved: {1}: check it, or give the server's address")]
     Unresolved(String, String),
     /// A server that is the proxy itself.
     #[error("proxy {0} would lead to itself: name another server, or another address to listen on")]
