@@ -13,7 +13,7 @@ use history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-const HISTORIES: u64 = 100_000;
+const HISTORIES: u64 = 300_000;
 const TTL_NS: u64 = 1_000;
 const LOCK: &str = "lock";
 /// The end of a command without an answer.
@@ -228,11 +228,12 @@ impl Oracle {
         let compares = matches!(it.kind, Kind::CompareDelete | Kind::CompareExtend);
         // An unanswered comparison does nothing to another's key.
         let idle = it.done_ns == NEVER && compares && anothers;
-        // What an answer shows was there was there; and where it shows nothing, there was nothing.
+        // What an answer shows was there was there, written by a command of before, so that it was not there from the
+        // beginning; and where it shows nothing, there was nothing.
         let shows_another = match key {
             Key::Of(.., writer) => it.found != writer,
             Key::None => it.found != 0,
-            Key::Unknown => it.found == 0,
+            Key::Unknown => true,
         };
         let shows = it.kind == Kind::GetSet && it.done_ns != NEVER;
         let after = match (it.kind, key) {

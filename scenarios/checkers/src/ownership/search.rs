@@ -41,7 +41,7 @@ struct Search<'a> {
     known: &'a KeyLog,
     /// Commands that had written what others found, by number. It matters of no other what it wrote.
     writers: FxHashMap<u32, ValueWriter>,
-    /// Commands that are under way and will be answered.
+    /// Commands that are under way and will be answered, or are just being answered.
     in_flight: Vec<u32>,
     /// Commands without an answer that have been sent and that not every reading has carried out, by acquisition.
     open: FxHashMap<u32, SmallVec<[u32; 2]>>,
@@ -88,7 +88,6 @@ impl<'a> Search<'a> {
                 self.send(sent);
                 sent += 1;
             }
-            self.in_flight.retain(|&it| it != answered);
             readings = match (self.after(readings, answered, now_ns), found.is_some()) {
                 (Ok(readings), _) => readings,
                 (Err(TooMany), true) => break,
@@ -158,7 +157,7 @@ impl<'a> Search<'a> {
                 // Of a key that is nobody's already, a command that makes it so is better kept for later.
                 let useless =
                     reading.state == ReadingKey::Nobodys && self.op(other).touch == Touch::Unknown;
-                if useless || reading.early.contains(&other) {
+                if useless || other == answered || reading.early.contains(&other) {
                     continue;
                 }
                 for next in self.carry_out(&reading, other, now_ns) {
@@ -173,6 +172,7 @@ impl<'a> Search<'a> {
                 return Err(TooMany);
             }
         }
+        self.in_flight.retain(|&it| it != answered);
         let mut done = best(done);
         self.forget_done(&mut done);
         Ok(done)

@@ -390,6 +390,19 @@ fn a_value_that_is_still_there_has_not_expired() {
     assert!(!violated(&late(created()).found(2, 9)), "of what is not known nothing follows");
 }
 
+/// A value that is found was written before, though its writer is answered behind that: it was no unknown key of the beginning.
+#[test]
+fn whose_value_was_found_had_the_key() {
+    let taken = |found| {
+        // By its own word that is over at once.
+        let over = Intent { touch: Touch::Overwrite(Some(0)), ..TAKE_OVER };
+        let tape = Tape::new().stamped().did(1, 100..200, CREATE).did(2, 150..180, over);
+        violated(&tape.found(2, found))
+    };
+    assert!(taken(1));
+    assert!(!taken(0), "it may have come first");
+}
+
 /// A client that takes a lock over, or puts its own time into it.
 const TAKE_OVER: Intent = Intent { touch: Touch::Overwrite(Some(TTL_NS)), compares: false };
 

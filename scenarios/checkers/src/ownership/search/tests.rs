@@ -188,6 +188,71 @@ fn a_shorter_life_ends_a_hold_earlier() {
 }
 
 #[test]
+fn a_shorter_life_ends_a_hold_when_it_is_over() {
+    // The second's key is made at 300, and not when the extension was sent.
+    let tape = |done| {
+        let shortened = created().command(1, 200..210, plain(Touch::Extend(100)), None);
+        violated(&shortened.did(2, 150..320, CREATE).did(3, 1_240..done, OVERWRITE))
+    };
+    assert!(tape(1_299));
+    assert!(!tape(1_300));
+}
+
+#[test]
+fn who_has_deleted_its_own_may_still_do_what_nobody_knows() {
+    let tape = |strange| {
+        let tape = created().command(1, 200..210, strange, None);
+        let tape = tape.command(1, 220..230, DELETE, None).did(2, 250..260, CREATE);
+        violated(&tape.did(3, 300..310, PLAIN_DELETE))
+    };
+    assert!(!tape(UNKNOWN));
+    assert!(tape(DELETE));
+}
+
+#[test]
+fn who_has_made_its_own_key_may_still_do_what_nobody_knows() {
+    let tape = |strange| {
+        let tape = Tape::new().did(1, 10..20, CREATE).did(1, 30..40, DELETE);
+        let tape = tape.command(2, 100..110, strange, None).command(2, 120..130, CREATE, None);
+        violated(&tape.did(2, 200..210, plain(Touch::Extend(TTL_NS))).did(3, 300..310, OVERWRITE))
+    };
+    assert!(!tape(UNKNOWN));
+    assert!(tape(CREATE));
+}
+
+#[test]
+fn who_extends_its_key_may_have_made_it_anew() {
+    let end = 100 + TTL_NS;
+    let tape = |found| {
+        let tape = created().command(1, end + 10..end + 20, CREATE, None);
+        let tape = tape.did(1, end + 100..end + 110, plain(Touch::Extend(TTL_NS)));
+        tape.did(2, end + 200..end + 210, OVERWRITE).found(4, found)
+    };
+    assert_eq!(witness(&tape(2)).accused, [4]);
+}
+
+#[test]
+fn a_value_is_found_when_its_writer_has_been_sent_and_not_before() {
+    let tape = |found| {
+        let tape = Tape::new().did(1, 100..4_000, OVERWRITE).did(3, 1_150..1_160, CREATE);
+        violated(&tape.command(2, 3_000..3_010, OVERWRITE, None).found(1, found))
+    };
+    assert!(tape(3));
+    assert!(!tape(0), "it may have come first");
+}
+
+#[test]
+fn who_deleted_a_key_that_was_found_later_deleted_anothers_before() {
+    let tape = |found| {
+        let tape = Tape::new().did(2, 50..60, PLAIN_DELETE).command(1, 100..110, CREATE, None);
+        let tape = tape.command(2, 150..160, CREATE, None).did(2, 200..210, PLAIN_DELETE);
+        tape.did(3, 300..310, OVERWRITE).found(5, found)
+    };
+    assert_eq!(witness(&tape(3)).accused, [4]);
+    assert!(!violated(&tape(0)), "it deleted its own");
+}
+
+#[test]
 fn who_deletes_a_key_that_only_another_can_have_made_harms_it() {
     let free = || created().did(1, 200..210, DELETE);
     assert!(!violated(&free().did(2, 300..310, PLAIN_DELETE)), "nothing explains the key");

@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Search;
 use super::reading::{Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
+use crate::interface::makes;
 use crate::ownership::Op;
 
 impl Search<'_> {
@@ -32,25 +33,44 @@ impl Search<'_> {
 
     /// The readings in which the key has the value that this command has written.
     fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> ReadingList {
+        if self.is_to_come(reading, writer, now_ns) {
+            return ReadingList::new();
+        }
+        let is_open = self.open_of(self.op(writer).acquisition, reading).any(|it| it == writer);
         let since_ns = match reading.state {
-            ReadingKey::Nobodys => return smallvec![reading.clone()],
+            ReadingKey::Nobodys if !is_open => return smallvec![reading.clone()],
+            ReadingKey::Nobodys if self.may_be_left(now_ns) => {
+                return smallvec![self.using(reading, writer)];
+            }
             ReadingKey::Held { by, .. }
                 if [ValueWriter::Command(writer), ValueWriter::Unknown].contains(&by) =>
             {
                 return smallvec![reading.clone()];
             }
             ReadingKey::Held { since_ns, .. } => since_ns,
-            ReadingKey::Free => 0,
+            ReadingKey::Free | ReadingKey::Nobodys => 0,
         };
         if self.is_lost(since_ns, now_ns) {
             // A server has come back with it.
             return smallvec![reading.is(ReadingKey::Nobodys)];
         }
-        if self.open_of(self.op(writer).acquisition, reading).any(|it| it == writer) {
+        if is_open {
             return self.carry_out(&self.using(reading, writer), writer, now_ns);
         }
         let unknown = self.unknown_one(reading);
         unknown.into_iter().map(|it| self.using(reading, it).is(ReadingKey::Nobodys)).collect()
+    }
+
+    /// Whether a key can be nobody's that somebody had made.
+    fn may_be_left(&self, now_ns: u64) -> bool {
+        let unknown = |op: &Op| op.sent_ns <= now_ns && op.touch == Touch::Unknown;
+        self.is_lost(0, now_ns) || self.known.ops.iter().any(unknown)
+    }
+
+    /// Whether this command was not sent by then, or was and will be answered but has not been carried out.
+    fn is_to_come(&self, reading: &Reading, place: u32, now_ns: u64) -> bool {
+        let is_under_way = || self.in_flight.contains(&place) && !reading.early.contains(&place);
+        self.op(place).sent_ns > now_ns || is_under_way()
     }
 
     fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
@@ -164,16 +184,24 @@ impl Search<'_> {
         if expired.as_ref().is_some_and(|it| it.at_ns == reading.at_ns) {
             return smallvec![reading.is(ReadingKey::Free)];
         }
-        let mut own = self.open_of(owner.0, reading);
-        let ends = own.find(|&it| matches!(self.op(it).touch, Touch::Delete | Touch::Unknown));
-        // A shorter life, too, ends it.
-        let mut own = self.open_of(owner.0, reading);
-        let shortens = |&it: &u32| match self.op(it).touch {
-            Touch::Extend(ttl_ns) => now_ns >= self.lives(from_ns.max(self.op(it).sent_ns), ttl_ns),
-            _ => false,
-        };
-        let used = ends.or_else(|| own.find(shortens)).or_else(|| self.unknown_one(reading));
-        let ended = used.map(|used| self.using(reading, used));
+        let own = || self.open_of(owner.0, reading);
+        let any_own = |touch| own().find(|&it| self.op(it).touch == touch);
+        // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
+        let ends = [any_own(Touch::Delete), any_own(Touch::Unknown)];
+        let mut ended: ReadingList =
+            ends.into_iter().flatten().map(|it| self.using(reading, it)).collect();
+        if ended.is_empty() {
+            // A shorter life, too, ends it.
+            let shortened = |it: u32| match self.op(it).touch {
+                Touch::Extend(ttl_ns) => {
+                    let end_ns = self.lives(from_ns.max(self.op(it).sent_ns), ttl_ns);
+                    (end_ns <= now_ns).then(|| self.using(reading, it).not_before(end_ns))
+                }
+                _ => None,
+            };
+            let unknown = || self.unknown_one(reading).map(|it| self.using(reading, it));
+            ended.extend(own().find_map(shortened).or_else(unknown));
+        }
         expired.into_iter().chain(ended).map(|it| it.is(ReadingKey::Free)).collect()
     }
 
@@ -214,7 +242,7 @@ impl Search<'_> {
         let mut any = SmallVec::new();
         let mut plain = false;
         for place in all {
-            let is_found = self.writers.contains_key(&self.op(place).number);
+            let is_found = self.is_found(place);
             if is_found || !plain {
                 any.push(place);
             }
@@ -223,15 +251,19 @@ impl Search<'_> {
         any
     }
 
+    /// Whether somebody has found the value that this command wrote.
+    fn is_found(&self, place: u32) -> bool {
+        self.writers.contains_key(&self.op(place).number)
+    }
+
     /// A command has found a key and changed it: the readings before the change.
     fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
+        let is_creation = |it: &u32| makes(self.op(*it).touch);
         let own = |reading: &Reading| -> ReadingList {
-            let makes = |it: &u32| {
-                let touch = self.op(*it).touch;
-                matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
-            };
-            let mut own = self.any_of(self.open_of(op.acquisition, reading).filter(makes));
+            let all = || self.open_of(op.acquisition, reading);
+            let mut own = self.any_of(all().filter(is_creation));
+            own.extend(all().find(|it| self.op(*it).touch == Touch::Unknown));
             if own.is_empty() {
                 own.extend(self.unknown_one(reading));
             }
@@ -245,7 +277,13 @@ impl Search<'_> {
         match reading.state {
             ReadingKey::Nobodys => smallvec![reading.clone()],
             ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
-                smallvec![reading.clone()]
+                let mut all = smallvec![reading.clone()];
+                // It may be a later one of its own, which matters where somebody has found that.
+                let mut later = self.open_of(owner.0, reading).filter(is_creation);
+                if later.any(|it| self.is_found(it)) {
+                    all.extend(self.gone(reading, now_ns).iter().flat_map(own));
+                }
+                all
             }
             ReadingKey::Held { owner, since_ns, .. } => {
                 if self.is_lost(since_ns, now_ns) {
@@ -274,14 +312,19 @@ impl Search<'_> {
                 its_own.chain(handed_over).chain([harmed]).collect()
             }
             ReadingKey::Free => {
-                let own = own(reading);
-                if !own.is_empty() {
+                let mut own = own(reading);
+                // A value of its own that somebody has found can have been there still.
+                let found = |by| matches!(by, ValueWriter::Command(_));
+                let is_found =
+                    |it: &Reading| matches!(it.state, ReadingKey::Held { by, .. } if found(by));
+                if !own.iter().all(is_found) {
                     return own;
                 }
                 if self.is_lost(0, now_ns) {
                     return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
-                self.anothers(reading, place)
+                own.extend(self.anothers(reading, place));
+                own
             }
         }
     }
