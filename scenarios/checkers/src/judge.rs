@@ -43,7 +43,7 @@ static ALL: [(MakeChecker, Kinds); 25] = [
     (fencing::checker, KEY_SENT | KEY_ENDED | OTHERS),
     (foreign_key::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, KEY_ENDED | OTHERS_SENT | OTHERS_ENDED | OTHERS),
-    (given_back::checker, LOCK_COMMANDS | OTHERS),
+    (given_back::checker, KEY_SENT | KEY_ENDED | OTHERS),
     (deletion_tries::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (availability::checker, OTHERS),
     (deadline::checker, ANY),
@@ -55,7 +55,7 @@ static ALL: [(MakeChecker, Kinds); 25] = [
     (one_slot::checker, LOCK_COMMANDS | OTHERS_ENDED),
     (renewal::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | at(RenewBeforeSend) | OTHERS),
     (overstay::checker, OTHERS_ENDED | at(Hold) | OTHERS),
-    (efficiency::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS),
+    (efficiency::checker, KEY_SENT | OTHERS_SENT | OTHERS),
 ];
 
 /// The checkers of one history, which is shown to them event by event.

@@ -313,10 +313,10 @@ impl Search<'_> {
             }
             ReadingKey::Free => {
                 let mut own = own(reading);
-                // A value of its own that somebody has found can have been there still.
-                let found = |by| matches!(by, ValueWriter::Command(_));
-                let is_found =
-                    |it: &Reading| matches!(it.state, ReadingKey::Held { by, .. } if found(by));
+                // Its own that somebody has found may be there still, and what it has met is another's.
+                let is_found = |it: &Reading| {
+                    matches!(it.state, ReadingKey::Held { by: ValueWriter::Command(_), .. })
+                };
                 if !own.iter().all(is_found) {
                     return own;
                 }
