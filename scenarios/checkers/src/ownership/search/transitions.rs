@@ -185,12 +185,12 @@ impl Search<'_> {
             return smallvec![reading.is(ReadingKey::Free)];
         }
         let own = || self.open_of(owner.0, reading);
-        let any_own = |touch| own().find(|&it| self.op(it).touch == touch);
+        let delete = own().find(|&it| self.op(it).touch == Touch::Delete);
         // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = [any_own(Touch::Delete), any_own(Touch::Unknown)];
-        let mut ended: ReadingList =
-            ends.into_iter().flatten().map(|it| self.using(reading, it)).collect();
-        if ended.is_empty() {
+        let ends = [delete, self.unknown_of(owner.0, reading)];
+        let mut ways: ReadingList = expired.into_iter().collect();
+        ways.extend(ends.into_iter().flatten().map(|it| self.using(reading, it)));
+        if ends == [None, None] {
             // A shorter life, too, ends it.
             let shortened = |it: u32| match self.op(it).touch {
                 Touch::Extend(ttl_ns) => {
@@ -200,9 +200,10 @@ impl Search<'_> {
                 _ => None,
             };
             let unknown = || self.unknown_one(reading).map(|it| self.using(reading, it));
-            ended.extend(own().find_map(shortened).or_else(unknown));
+            ways.extend(own().find_map(shortened).or_else(unknown));
         }
-        expired.into_iter().chain(ended).map(|it| it.is(ReadingKey::Free)).collect()
+        ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
+        ways
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
@@ -261,9 +262,9 @@ impl Search<'_> {
         let op = self.op(place);
         let is_creation = |it: &u32| makes(self.op(*it).touch);
         let own = |reading: &Reading| -> ReadingList {
-            let all = || self.open_of(op.acquisition, reading);
-            let mut own = self.any_of(all().filter(is_creation));
-            own.extend(all().find(|it| self.op(*it).touch == Touch::Unknown));
+            let made = self.open_of(op.acquisition, reading).filter(is_creation);
+            let mut own = self.any_of(made);
+            own.extend(self.unknown_of(op.acquisition, reading));
             if own.is_empty() {
                 own.extend(self.unknown_one(reading));
             }
@@ -368,6 +369,12 @@ impl Search<'_> {
     ) -> impl Iterator<Item = u32> + 'b {
         let all = self.open.get(&acquisition).into_iter().flatten().copied();
         all.filter(|&it| !reading.has_used(it))
+    }
+
+    /// A command of this acquisition of which nobody knows what it does, and that may yet be carried out.
+    fn unknown_of(&self, acquisition: u32, reading: &Reading) -> Option<u32> {
+        let mut all = self.unknown.iter().copied();
+        all.find(|&it| self.op(it).acquisition == acquisition && !reading.has_used(it))
     }
 
     fn unknown_one(&self, reading: &Reading) -> Option<u32> {
