@@ -390,7 +390,7 @@ fn a_value_that_is_still_there_has_not_expired() {
     assert!(!violated(&late(created()).found(2, 9)), "of what is not known nothing follows");
 }
 
-/// A value that is found was written before, though its writer is answered behind that: it was no unknown key of the beginning.
+/// A value that is found was written before, though its writer was answered later.
 #[test]
 fn whose_value_was_found_had_the_key() {
     let taken = |found| {

@@ -223,12 +223,10 @@ fn who_has_made_its_own_key_may_still_do_what_nobody_knows() {
 #[test]
 fn who_extends_its_key_may_have_made_it_anew() {
     let end = 100 + TTL_NS;
-    let tape = |found| {
-        let tape = created().command(1, end + 10..end + 20, CREATE, None);
-        let tape = tape.did(1, end + 100..end + 110, plain(Touch::Extend(TTL_NS)));
-        tape.did(2, end + 200..end + 210, OVERWRITE).found(4, found)
-    };
-    assert_eq!(witness(&tape(2)).accused, [4]);
+    let anew = created().command(1, end + 10..end + 20, CREATE, None);
+    let extended = anew.did(1, end + 100..end + 110, plain(Touch::Extend(TTL_NS)));
+    let taken = extended.did(2, end + 200..end + 210, OVERWRITE).found(4, 2);
+    assert_eq!(witness(&taken).accused, [4]);
 }
 
 #[test]
