@@ -3,7 +3,6 @@
 //! Invariant: the points are drawn as they are and joined by straight lines; nothing is fitted. On these
 //! scales a line that is twice as steep grows with the square.
 
-use plotters::prelude::DrawingBackend;
 use plotters::style::WHITE;
 use plotters::style::text_anchor::HPos;
 
@@ -85,7 +84,7 @@ impl Drawing for Growth {
         plain(&self.title).into_owned()
     }
 
-    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn paint(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         pen.fill(WHITE)?;
         pen.titles(&self.title(), &plain(&self.subtitle))?;
         let points = || self.series.iter().flat_map(|series| &series.points);
@@ -98,12 +97,7 @@ impl Drawing for Growth {
 }
 
 impl Growth {
-    fn scales<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        x: LogScale,
-        y: LogScale,
-    ) -> Result<(), ChartError> {
+    fn scales(&self, pen: &Pen<'_>, x: LogScale, y: LogScale) -> Result<(), ChartError> {
         let up = y.powers().map(|it| Tick { at: AREA.at((0.0, y.at(it))).1, label: number(it) });
         // What was measured is named, and nothing else.
         let mut named: Vec<f64> =
@@ -119,12 +113,7 @@ impl Growth {
         pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)
     }
 
-    fn lines<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        x: LogScale,
-        y: LogScale,
-    ) -> Result<(), ChartError> {
+    fn lines(&self, pen: &Pen<'_>, x: LogScale, y: LogScale) -> Result<(), ChartError> {
         let place = |point: &(f64, f64)| AREA.at((x.at(point.0), y.at(point.1)));
         let drawn: Vec<(&Series, Vec<(f64, f64)>)> = self
             .series

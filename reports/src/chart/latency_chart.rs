@@ -4,7 +4,6 @@
 //! picture with control characters in it.
 
 use history::Head;
-use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
 
@@ -139,7 +138,7 @@ impl Drawing for LatencyChart<'_> {
         plain(&self.title).into_owned()
     }
 
-    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn paint(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         let ChartFrame { size, area, titled, .. } = self.frame;
         pen.fill(WHITE)?;
         if *titled {
@@ -183,8 +182,8 @@ fn chosen(latencies: &Latencies) -> Vec<(&Operation, &LatencyHistogram)> {
     chosen
 }
 
-fn scales<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
+fn scales(
+    pen: &Pen<'_>,
     percentiles: Percentiles,
     times: Times,
     ChartFrame { area, below, .. }: &ChartFrame,
@@ -199,8 +198,8 @@ fn scales<DB: DrawingBackend>(
     pen.text((left, bottom + 48.0), below, SCALE, INK, HPos::Left)
 }
 
-fn lines<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
+fn lines(
+    pen: &Pen<'_>,
     lines: &[LatencyLine<'_>],
     ChartFrame { area, legend, .. }: &ChartFrame,
 ) -> Result<(), ChartError> {

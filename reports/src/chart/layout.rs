@@ -1,6 +1,5 @@
 //! What charts have in common: where things stand, in which letters, and how axes and names are drawn.
 
-use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
 
@@ -49,7 +48,7 @@ impl PlotArea {
     }
 }
 
-impl<DB: DrawingBackend> Pen<'_, DB> {
+impl Pen<'_> {
     /// The title, and the line below it.
     pub(crate) fn titles(&self, title: &str, subtitle: &str) -> Result<(), ChartError> {
         let width = f64::from(SIZE.0) - 2.0 * MARGIN;

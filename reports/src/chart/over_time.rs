@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use history::{Event, History, What};
-use plotters::prelude::DrawingBackend;
 use plotters::style::WHITE;
 use plotters::style::text_anchor::HPos;
 
@@ -136,11 +135,7 @@ impl LatencyOverTime {
         [(from, top), (until, top), (until, bottom), (from, bottom)]
     }
 
-    fn shadings<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        across: Times,
-    ) -> Result<(), ChartError> {
+    fn shadings(&self, pen: &Pen<'_>, across: Times) -> Result<(), ChartError> {
         let PlotArea { left, right, top, .. } = self.frame.area;
         let mut rows = LabelRows::default();
         let mut named = BTreeSet::new();
@@ -166,7 +161,7 @@ impl LatencyOverTime {
         Ok(())
     }
 
-    fn legend<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn legend(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         let (columns, apart) = self.frame.legend;
         let mut place = 0;
         let mut next = || {
@@ -261,7 +256,7 @@ impl Drawing for LatencyOverTime {
         faults.chain(slowest).collect()
     }
 
-    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn paint(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         let OverTimeFrame { size, area, titled, .. } = self.frame;
         pen.fill(WHITE)?;
         if *titled {

@@ -1,12 +1,12 @@
 //! Strokes, shapes and texts at places that do not depend on the backend.
 //!
 //! Invariant: a text's baseline and size come out alike in SVG and PNG. plotters places the two
-//! differently, so each backend brings its measures.
+//! differently, so each backend brings its measures. Painters know nothing of backends, so each is compiled once.
 
 use plotters::coord::Shift;
 use plotters::prelude::{DrawingArea, DrawingBackend, PathElement, Polygon, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, RGBColor, TextStyle};
+use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
 use super::error::ChartError;
 use super::font::{SIZE_PER_EM, Type};
@@ -25,18 +25,44 @@ pub(crate) const SVG: Measures = Measures { size_per_em: 1.24, baseline: 0.76 / 
 /// The bitmap backend sets the baseline half a size below the top.
 pub(crate) const BITMAP: Measures = Measures { size_per_em: SIZE_PER_EM, baseline: 0.5 };
 
-/// Draws on an area in units of the chart.
-pub struct Pen<'a, DB: DrawingBackend> {
-    pub(crate) area: &'a DrawingArea<DB, Shift>,
+/// What can be drawn on, in pixels.
+pub(crate) trait Surface {
+    fn fill(&self, colour: RGBColor) -> Result<(), ChartError>;
+    fn path(&self, points: Vec<(i32, i32)>, stroke: ShapeStyle) -> Result<(), ChartError>;
+    fn polygon(&self, corners: Vec<(i32, i32)>, fill: ShapeStyle) -> Result<(), ChartError>;
+    fn text(&self, text: &str, at: (i32, i32), style: TextStyle<'_>) -> Result<(), ChartError>;
+}
+
+impl<DB: DrawingBackend> Surface for DrawingArea<DB, Shift> {
+    fn fill(&self, colour: RGBColor) -> Result<(), ChartError> {
+        DrawingArea::fill(self, &colour).map_err(ChartError::from_display)
+    }
+
+    fn path(&self, points: Vec<(i32, i32)>, stroke: ShapeStyle) -> Result<(), ChartError> {
+        self.draw(&PathElement::new(points, stroke)).map_err(ChartError::from_display)
+    }
+
+    fn polygon(&self, corners: Vec<(i32, i32)>, fill: ShapeStyle) -> Result<(), ChartError> {
+        self.draw(&Polygon::new(corners, fill)).map_err(ChartError::from_display)
+    }
+
+    fn text(&self, text: &str, at: (i32, i32), style: TextStyle<'_>) -> Result<(), ChartError> {
+        self.draw(&Text::new(text.to_owned(), at, style)).map_err(ChartError::from_display)
+    }
+}
+
+/// Draws on a surface in units of the chart.
+pub struct Pen<'a> {
+    pub(crate) surface: &'a dyn Surface,
     /// Pixels of the area for a unit of the chart.
     pub(crate) scale: f64,
     pub(crate) measures: Measures,
 }
 
-impl<DB: DrawingBackend> Pen<'_, DB> {
+impl Pen<'_> {
     /// Fills the whole area.
     pub(crate) fn fill(&self, colour: RGBColor) -> Result<(), ChartError> {
-        self.area.fill(&colour).map_err(ChartError::from_display)
+        self.surface.fill(colour)
     }
 
     /// A line through these points.
@@ -46,9 +72,8 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
         colour: RGBColor,
         width: f64,
     ) -> Result<(), ChartError> {
-        let points: Vec<(i32, i32)> = points.iter().map(|&point| self.pixel(point)).collect();
         let stroke = colour.stroke_width(self.round(width).unsigned_abs().max(1));
-        self.area.draw(&PathElement::new(points, stroke)).map_err(ChartError::from_display)
+        self.surface.path(self.pixels(points), stroke)
     }
 
     /// A line of dashes, to show that something belongs together.
@@ -74,8 +99,7 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
 
     /// A filled shape with these corners.
     pub(crate) fn shape(&self, corners: &[(f64, f64)], colour: RGBColor) -> Result<(), ChartError> {
-        let corners: Vec<(i32, i32)> = corners.iter().map(|&corner| self.pixel(corner)).collect();
-        self.area.draw(&Polygon::new(corners, colour.filled())).map_err(ChartError::from_display)
+        self.surface.polygon(self.pixels(corners), colour.filled())
     }
 
     /// The same, so that what lies below shows through: 1 is opaque.
@@ -85,9 +109,7 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
         colour: RGBColor,
         opacity: f64,
     ) -> Result<(), ChartError> {
-        let corners: Vec<(i32, i32)> = corners.iter().map(|&corner| self.pixel(corner)).collect();
-        let style = colour.mix(opacity).filled();
-        self.area.draw(&Polygon::new(corners, style)).map_err(ChartError::from_display)
+        self.surface.polygon(self.pixels(corners), colour.mix(opacity).filled())
     }
 
     /// A text whose baseline begins, is centred or ends at this point.
@@ -103,12 +125,11 @@ impl<DB: DrawingBackend> Pen<'_, DB> {
         let top = self.round(baseline) - pixels(size * self.measures.baseline);
         let style =
             TextStyle::from(face.at_size(size)).color(&colour).pos(Pos::new(anchor, VPos::Top));
-        let element = Text::new(text.to_owned(), (self.round(x), top), style);
-        self.area.draw(&element).map_err(ChartError::from_display)
+        self.surface.text(text, (self.round(x), top), style)
     }
 
-    fn pixel(&self, (x, y): (f64, f64)) -> (i32, i32) {
-        (self.round(x), self.round(y))
+    fn pixels(&self, points: &[(f64, f64)]) -> Vec<(i32, i32)> {
+        points.iter().map(|&(x, y)| (self.round(x), self.round(y))).collect()
     }
 
     fn round(&self, units: f64) -> i32 {

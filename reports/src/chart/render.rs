@@ -51,14 +51,14 @@ pub trait Drawing {
     }
 
     /// Paints it.
-    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError>;
+    fn paint(&self, pen: &Pen<'_>) -> Result<(), ChartError>;
 }
 
 /// A chart as an SVG document, to be shown by itself or set into HTML.
 ///
 /// # Errors
 /// Where plotters fails, which would be a defect.
-pub fn svg(painting: &impl Drawing) -> Result<String, ChartError> {
+pub fn svg(painting: &dyn Drawing) -> Result<String, ChartError> {
     let mut drawing = String::new();
     let (width, height) = painting.size();
     let size = (width * SVG_SCALE, height * SVG_SCALE);
@@ -117,7 +117,7 @@ fn hover_shapes(hovers: &[Hover]) -> String {
 ///
 /// # Errors
 /// Where the file cannot be written in full.
-pub fn png(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
+pub fn png(painting: &dyn Drawing, path: &Path) -> Result<(), ChartError> {
     let scale = PNG_SCALE * SMOOTHING;
     let (width, height) = painting.size();
     let large = (width * scale, height * scale);
@@ -138,15 +138,15 @@ pub fn png(painting: &impl Drawing, path: &Path) -> Result<(), ChartError> {
     }
 }
 
-fn draw<DB: DrawingBackend>(
-    backend: DB,
+fn draw(
+    backend: impl DrawingBackend,
     scale: u32,
     measures: Measures,
-    painting: &impl Drawing,
+    painting: &dyn Drawing,
 ) -> Result<(), ChartError> {
     font::register()?;
     let area = backend.into_drawing_area();
-    let pen = Pen { area: &area, scale: f64::from(scale), measures };
+    let pen = Pen { surface: &area, scale: f64::from(scale), measures };
     painting.paint(&pen)?;
     area.present().map_err(ChartError::from_display)
 }

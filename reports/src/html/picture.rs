@@ -20,7 +20,7 @@ impl Picture {
     ///
     /// # Errors
     /// Where a drawing fails, which would be a defect.
-    pub fn new(wide: &impl Drawing, narrow: &impl Drawing) -> Result<Self, ChartError> {
+    pub fn new(wide: &dyn Drawing, narrow: &dyn Drawing) -> Result<Self, ChartError> {
         Ok(Self { wide: chart::svg(wide)?, narrow: Some(chart::svg(narrow)?) })
     }
 
@@ -28,7 +28,7 @@ impl Picture {
     ///
     /// # Errors
     /// Where the drawing fails, which would be a defect.
-    pub fn wide(drawing: &impl Drawing) -> Result<Self, ChartError> {
+    pub fn wide(drawing: &dyn Drawing) -> Result<Self, ChartError> {
         Ok(Self { wide: chart::svg(drawing)?, narrow: None })
     }
 

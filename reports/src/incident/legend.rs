@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 
 use super::exchange::Delivery;
@@ -44,7 +43,7 @@ impl IncidentChart<'_> {
         Ok(last + 12.0)
     }
 
-    pub(super) fn legend<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    pub(super) fn legend(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         for (sample, name, (x, y)) in self.entries()? {
             let (left, right) = (x, x + SAMPLE);
             let edges = (y - 10.0, y + 2.0);

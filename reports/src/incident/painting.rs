@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
 
@@ -79,7 +78,7 @@ impl Drawing for IncidentChart<'_> {
         self.hover_parts()
     }
 
-    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn paint(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         pen.fill(WHITE)?;
         let IncidentPlaces { frame, heading, found, footing, .. } = &self.places;
         for (nth, (baseline, face, line)) in heading.iter().enumerate() {
@@ -122,7 +121,7 @@ impl Drawing for IncidentChart<'_> {
 }
 
 impl IncidentChart<'_> {
-    fn bands<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn bands(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         for (band, label) in self.layout.bands.iter().zip(&self.places.band_labels) {
             let ink = if band.overlap { HARM } else { STALL };
             let (left, right) = self.span(band.from_ns, band.until_ns);
@@ -134,7 +133,7 @@ impl IncidentChart<'_> {
         Ok(())
     }
 
-    fn ticks<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn ticks(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         let IncidentPlaces { frame, top, bottom, .. } = &self.places;
         for (x, text) in &self.places.ticks {
             pen.line(&[(*x, *top + 14.0), (*x, bottom + 4.0)], GRID, 1.0)?;
@@ -144,7 +143,7 @@ impl IncidentChart<'_> {
         self.places.breaks.iter().try_for_each(|x| axis_break(pen, (*x, *bottom)))
     }
 
-    fn lanes<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn lanes(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         let ends = self.places.frame.ends;
         for (lane, place) in self.layout.lanes.iter().zip(&self.places.lanes) {
             let (upper, lower) = place.bars;
@@ -160,7 +159,7 @@ impl IncidentChart<'_> {
     }
 
     /// The names of lanes, each beside its colour.
-    fn names<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn names(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         let margin = self.places.frame.margin;
         for place in &self.places.lanes {
             let (name, edges) = (place.owner.name(), (place.name - 10.0, place.name + 3.0));
@@ -174,7 +173,7 @@ impl IncidentChart<'_> {
         Ok(())
     }
 
-    fn bar_texts<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn bar_texts(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         for (lane, place) in self.layout.lanes.iter().zip(&self.places.lanes) {
             let middle = f64::midpoint(place.bars.0, place.bars.1);
             for (number, bar) in lane.bars.iter().enumerate() {
@@ -192,9 +191,9 @@ impl IncidentChart<'_> {
         Ok(())
     }
 
-    pub(super) fn bar<DB: DrawingBackend>(
+    pub(super) fn bar(
         &self,
-        pen: &Pen<'_, DB>,
+        pen: &Pen<'_>,
         kind: BarKind,
         ink: RGBColor,
         (across, (upper, lower)): ((f64, f64), (f64, f64)),
@@ -244,11 +243,7 @@ impl IncidentChart<'_> {
         }
     }
 
-    fn message<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        it: &IncidentMessage,
-    ) -> Result<(), ChartError> {
+    fn message(&self, pen: &Pen<'_>, it: &IncidentMessage) -> Result<(), ChartError> {
         let Some(way) = self.places.way(it) else { return Ok(()) };
         let (from, reached) = (way[0], way[1]);
         let (near, far) = (from.1, reached.1);
@@ -281,23 +276,13 @@ impl IncidentChart<'_> {
         if is_beyond { Ok(()) } else { arrowhead(pen, reached, end, ink) }
     }
 
-    fn mark<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        mark: &LaneMark,
-        place: &LanePlace,
-    ) -> Result<(), ChartError> {
+    fn mark(&self, pen: &Pen<'_>, mark: &LaneMark, place: &LanePlace) -> Result<(), ChartError> {
         let (x, (upper, lower)) = (self.places.scale.x(mark.at_ns), place.bars);
         let ink = if mark.harms { HARM } else { INK };
         symbol(pen, mark.kind, (x, (upper, lower)), ink)
     }
 
-    fn label<DB: DrawingBackend>(
-        &self,
-        pen: &Pen<'_, DB>,
-        label: &PlacedLabel,
-        ink: RGBColor,
-    ) -> Result<(), ChartError> {
+    fn label(&self, pen: &Pen<'_>, label: &PlacedLabel, ink: RGBColor) -> Result<(), ChartError> {
         let PlacedLabel { x, baseline, width, text, harms, .. } = label;
         let ground = rectangle((x - 2.0, x + width + 2.0), (baseline - 9.5, baseline + 2.5));
         pen.tint(&ground, WHITE, 0.85)?;

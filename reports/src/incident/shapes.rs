@@ -2,7 +2,6 @@
 //!
 //! Invariant: shapes that mean different things differ without their colours.
 
-use plotters::prelude::DrawingBackend;
 use plotters::style::{RGBColor, WHITE};
 
 use super::layout::MarkKind;
@@ -14,8 +13,8 @@ use crate::chart::pen::Pen;
 const HATCHING: f64 = 7.0;
 
 /// The symbol of a mark between the edges of its lane.
-pub(super) fn symbol<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
+pub(super) fn symbol(
+    pen: &Pen<'_>,
     kind: MarkKind,
     (x, (upper, lower)): (f64, (f64, f64)),
     ink: RGBColor,
@@ -55,11 +54,7 @@ pub(super) fn rectangle((left, right): (f64, f64), (top, bottom): (f64, f64)) ->
 }
 
 /// Two short strokes where something ends.
-pub(super) fn cross<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    (x, y): (f64, f64),
-    ink: RGBColor,
-) -> Result<(), ChartError> {
+pub(super) fn cross(pen: &Pen<'_>, (x, y): (f64, f64), ink: RGBColor) -> Result<(), ChartError> {
     for side in [-4.5, 4.5] {
         pen.line(&[(x - 4.5, y - side), (x + 4.5, y + side)], ink, 2.2)?;
     }
@@ -67,10 +62,7 @@ pub(super) fn cross<DB: DrawingBackend>(
 }
 
 /// Where an axis passes over much more time than its width shows.
-pub(super) fn axis_break<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    (x, y): (f64, f64),
-) -> Result<(), ChartError> {
+pub(super) fn axis_break(pen: &Pen<'_>, (x, y): (f64, f64)) -> Result<(), ChartError> {
     pen.shape(&rectangle((x - 3.5, x + 3.5), (y - 3.0, y + 3.0)), WHITE)?;
     for side in [-3.5, 3.5] {
         pen.line(&[(x + side - 2.5, y + 6.0), (x + side + 2.5, y - 6.0)], AXIS, 1.4)?;
@@ -79,8 +71,8 @@ pub(super) fn axis_break<DB: DrawingBackend>(
 }
 
 /// Slanted lines within a rectangle; `slope` is 1 or -1.
-pub(super) fn hatch<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
+pub(super) fn hatch(
+    pen: &Pen<'_>,
     (left, right): (f64, f64),
     (top, bottom): (f64, f64),
     slope: f64,
@@ -100,8 +92,8 @@ pub(super) fn hatch<DB: DrawingBackend>(
 }
 
 /// The tip of an arrow at the end of a line.
-pub(super) fn arrowhead<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
+pub(super) fn arrowhead(
+    pen: &Pen<'_>,
     from: (f64, f64),
     to: (f64, f64),
     ink: RGBColor,
@@ -113,8 +105,8 @@ pub(super) fn arrowhead<DB: DrawingBackend>(
 }
 
 /// An outline of dashes.
-pub(super) fn dashed<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
+pub(super) fn dashed(
+    pen: &Pen<'_>,
     outline: &[(f64, f64)],
     ink: RGBColor,
 ) -> Result<(), ChartError> {

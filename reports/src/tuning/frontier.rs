@@ -12,7 +12,6 @@ mod legend;
 mod plot;
 mod series;
 
-use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
 use ttl_model::tuning::{Point, Protection, Tuning};
@@ -71,7 +70,7 @@ impl Drawing for Frontier<'_> {
         marks.map(hover).collect()
     }
 
-    fn paint<DB: DrawingBackend>(&self, pen: &Pen<'_, DB>) -> Result<(), ChartError> {
+    fn paint(&self, pen: &Pen<'_>) -> Result<(), ChartError> {
         pen.fill(WHITE)?;
         let lock = match self.0.keeping {
             Protection::None => "A lock that keeps no validity",
@@ -102,11 +101,7 @@ fn said_of(tuning: &Tuning, point: &Point) -> String {
     )
 }
 
-fn scales<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    tuning: &Tuning,
-    plot: &Plot<'_>,
-) -> Result<(), ChartError> {
+fn scales(pen: &Pen<'_>, tuning: &Tuning, plot: &Plot<'_>) -> Result<(), ChartError> {
     let (met, (edge, level)) = (plot.met(), plot.wanted);
     let corners = [(met.left, met.top), (met.right, met.top), (met.right, met.bottom)];
     if met.left < met.right && met.top < met.bottom {
@@ -138,7 +133,7 @@ fn scales<DB: DrawingBackend>(
     pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)
 }
 
-fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), ChartError> {
+fn lines(pen: &Pen<'_>, plot: &Plot<'_>) -> Result<(), ChartError> {
     let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).hypot(a.1 - b.1) < MARK_RADIUS;
     // What is listed first is painted last; what it would hide is wider there, and shows at both sides.
     for (number, line) in plot.lines.iter().enumerate().rev() {
@@ -160,7 +155,7 @@ fn lines<DB: DrawingBackend>(pen: &Pen<'_, DB>, plot: &Plot<'_>) -> Result<(), C
     Ok(())
 }
 
-fn write<DB: DrawingBackend>(pen: &Pen<'_, DB>, captions: &Captions) -> Result<(), ChartError> {
+fn write(pen: &Pen<'_>, captions: &Captions) -> Result<(), ChartError> {
     let text = |it: &TextBox, ink: RGBColor| -> Result<(), ChartError> {
         let mut baseline = it.rect.top + ASCENT;
         for (line, face) in &it.lines {

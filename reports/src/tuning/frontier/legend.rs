@@ -2,7 +2,6 @@
 //!
 //! Invariant: every line is named, and one that is wholly below the scale is said to be.
 
-use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::HPos;
 use ttl_model::tuning::{Protection, Tuning};
 
@@ -21,11 +20,7 @@ const STEP: f64 = 16.0;
 const GAP: f64 = 14.0;
 
 /// Names the lines: those in the scale from the top, those below it at the foot.
-pub(super) fn paint<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
-    tuning: &Tuning,
-    plot: &Plot<'_>,
-) -> Result<(), ChartError> {
+pub(super) fn paint(pen: &Pen<'_>, tuning: &Tuning, plot: &Plot<'_>) -> Result<(), ChartError> {
     let mut at = TOP + 10.0;
     for line in plot.lines.iter().filter(|it| !it.is_below()) {
         at = entry(pen, Some(line), &said(line), at)? + GAP;
@@ -83,8 +78,8 @@ fn renewals(all: &[RenewalRule]) -> String {
 }
 
 /// An entry whose first line stands here; where its last one does.
-fn entry<DB: DrawingBackend>(
-    pen: &Pen<'_, DB>,
+fn entry(
+    pen: &Pen<'_>,
     line: Option<&PlotLine<'_>>,
     said: &[String],
     top: f64,
