@@ -17,6 +17,7 @@ use harness::partition::{Partition, Scheme};
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
 use reports::file;
+use ring::digest::{self, SHA256};
 use scenarios::matrix::{INTERRUPTED, Matrix, Pair};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
@@ -102,7 +103,7 @@ impl Question {
         command: Vec<String>,
         scenarios: impl IntoIterator<Item = &'a Scenario>,
     ) -> Result<Self, Failure> {
-        let mut all = sha1_smol::Sha1::new();
+        let mut all = digest::Context::new(&SHA256);
         for scenario in scenarios {
             all.update(&serde_json::to_vec(scenario).map_err(Failure::internal)?);
         }
@@ -110,7 +111,7 @@ impl Question {
             picklock: env!("CARGO_PKG_VERSION").to_owned(),
             build: build().map_err(Failure::unavailable)?,
             command,
-            scenarios: all.digest().to_string(),
+            scenarios: hex(all),
         })
     }
 
@@ -142,16 +143,20 @@ pub(super) fn cpu_ns() -> u64 {
         .map_or(0, |spent| span_ns(Duration::from(spent)))
 }
 
-/// A digest of this program.
+/// A digest of this program, which has to be read for every shard: so it is made by what the processor has for it.
 fn build() -> io::Result<String> {
     let mut program = fs::File::open(std::env::current_exe()?)?;
-    let (mut digest, mut bytes) = (sha1_smol::Sha1::new(), vec![0; 1 << 16]);
+    let (mut digest, mut bytes) = (digest::Context::new(&SHA256), vec![0; 1 << 16]);
     loop {
         match program.read(&mut bytes)? {
-            0 => return Ok(digest.digest().to_string()),
+            0 => return Ok(hex(digest)),
             read => digest.update(&bytes[..read]),
         }
     }
+}
+
+fn hex(digest: digest::Context) -> String {
+    digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Refuses what was asked for, where the same words mean something else here.
