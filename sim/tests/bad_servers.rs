@@ -30,7 +30,7 @@ fn a_port_where_nobody_listens_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passwords_and_rights_are_asked_for() {
+async fn passwords_are_asked_for() {
     let mut theirs = Theirs::start(&[]).await;
     theirs.admin(&["CONFIG", "SET", "requirepass", "secret"], "+OK\r\n").await;
     let none = refused(&theirs.url("", ""), &[]);
@@ -39,18 +39,30 @@ async fn passwords_and_rights_are_asked_for() {
     assert!(wrong.contains("correct user and password in the URL"), "{wrong}");
     let database = refused(&theirs.url(":secret@", "/99"), &[]);
     assert!(database.contains("no database 99"), "{database}");
-
-    let create = ["ACL", "SETUSER", "bob", "on", ">hunter2", "+@all", "-eval", "-evalsha", "~*"];
-    theirs.admin(&create, "+OK\r\n").await;
-    let bob = theirs.url("bob:hunter2@", "");
-    let scripts = refused(&bob, &["--lock", "single"]);
-    assert!(scripts.contains("ACL SETUSER bob +evalsha +eval ~picklock:*"), "{scripts}");
-    theirs.admin(&["ACL", "SETUSER", "bob", "+eval", "+evalsha"], "+OK\r\n").await;
-    theirs.admin(&["ACL", "SETUSER", "bob", "-pexpire"], "+OK\r\n").await;
-    let watchdog = ["--lock", "single-watchdog", "--ttl", "300ms", "--hold", "400ms"];
-    let inside = refused(&bob, &watchdog);
-    assert!(inside.contains("+pexpire"), "{inside}");
     theirs.admin(&["DBSIZE"], ":0\r\n").await;
+}
+
+/// Runs as a user who may do all but this.
+async fn without_right(rights: &[&str], options: &[&str]) -> String {
+    let mut theirs = Theirs::start(&[]).await;
+    let create = [&["ACL", "SETUSER", "bob", "on", ">hunter2", "+@all", "~*"], rights].concat();
+    theirs.admin(&create, "+OK\r\n").await;
+    let message = refused(&theirs.url("bob:hunter2@", ""), options);
+    theirs.admin(&["DBSIZE"], ":0\r\n").await;
+    message
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_right_to_run_scripts_is_asked_for() {
+    let message = without_right(&["-eval", "-evalsha"], &["--lock", "single"]).await;
+    assert!(message.contains("ACL SETUSER bob +evalsha +eval ~picklock:*"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rights_that_scripts_need_are_asked_for() {
+    let watchdog = ["--lock", "single-watchdog", "--ttl", "300ms", "--hold", "400ms"];
+    let message = without_right(&["-pexpire"], &watchdog).await;
+    assert!(message.contains("+pexpire"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

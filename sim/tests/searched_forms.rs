@@ -69,7 +69,9 @@ fn every_searched_form_shows_what_is_claimed() {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some(scenario) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    found.lock().unwrap().extend(surprises(scenario));
+                    // Not in one line with the lock, which would be held meanwhile.
+                    let surprises = surprises(scenario);
+                    found.lock().unwrap().extend(surprises);
                 }
             });
         }

@@ -2,6 +2,9 @@
 //! and what it does not promise is said with the assumption that it makes.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use history::verdict::{Finding, Level, Outcome, Verdict};
 use scenarios::recipe;
@@ -76,7 +79,7 @@ fn at(lock: &str, clients: u32, ttl: &str, latency: &str) -> Option<Runner> {
 
 #[test]
 fn nothing_is_violated_at_any_size_and_speed() {
-    let mut refused = BTreeSet::new();
+    let mut all = Vec::new();
     // Each in turn, so that every pair of them comes up and a crowd does not last for minutes.
     let mut locks = LOCKS.into_iter().cycle();
     for ttl in TTLS {
@@ -85,23 +88,28 @@ fn nothing_is_violated_at_any_size_and_speed() {
             let clients = CLIENTS.into_iter().filter(|it| *it < CROWD || ttl == "10s");
             for clients in clients {
                 let most = if clients > CROWD { 1 } else { LOCKS.len() };
-                for lock in locks.by_ref().take(most) {
-                    let Some(mut runner) = at(lock, clients, ttl, latency) else {
-                        refused.insert((ttl, latency));
-                        continue;
-                    };
-                    let seeds = if clients >= CROWD { 1 } else { SEEDS };
-                    let (shown, _) = sweep(&mut runner, seeds);
-                    let failing = shown.failing;
-                    assert!(failing.is_empty(), "{lock}, {clients}, {ttl}, {latency}: {failing:?}");
-                }
+                all.extend(locks.by_ref().take(most).map(|lock| (lock, clients, ttl, latency)));
             }
         }
     }
+    let (next, refused) = (AtomicUsize::new(0), Mutex::new(BTreeSet::new()));
+    let work = || {
+        while let Some(&(lock, clients, ttl, latency)) = all.get(next.fetch_add(1, Relaxed)) {
+            let Some(mut runner) = at(lock, clients, ttl, latency) else {
+                refused.lock().unwrap().insert((ttl, latency));
+                continue;
+            };
+            let seeds = if clients >= CROWD { 1 } else { SEEDS };
+            let failing = sweep(&mut runner, seeds).0.failing;
+            assert!(failing.is_empty(), "{lock}, {clients}, {ttl}, {latency}: {failing:?}");
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(work)));
     // The drift allowance leaves nothing of a millisecond; elsewhere a round trip takes longer than the TTL.
     let expected = LATENCIES.map(|latency| ("1ms", latency)).into_iter();
     let expected = expected.chain([("100ms", "100ms"), ("100ms", "5s")]);
-    assert_eq!(refused, expected.collect());
+    assert_eq!(refused.into_inner().unwrap(), expected.collect());
 }
 
 /// Waiters far behind in a line must look before the length of the line is over: else one lost message
