@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// So many places there are at most for the latest, each found by its number alone.
 const NEAR: u32 = 256;
+/// So many are made at first.
+const FIRST_PLACES: usize = 32;
 
 /// What is known of each.
 #[derive(Clone, Debug)]
@@ -29,7 +31,8 @@ impl<T> Recent<T> {
         self.remove_far(number);
         let place = place(number);
         if place >= self.near.len() {
-            self.near.resize_with((place + 1).next_power_of_two(), || None);
+            let places = (place + 1).next_power_of_two().max(FIRST_PLACES);
+            self.near.resize_with(places, || None);
         }
         let before = self.near[place].replace((number, known));
         if let Some((other, known)) = before.filter(|(other, _)| *other != number) {
