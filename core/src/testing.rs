@@ -11,9 +11,12 @@ mod server;
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::{Pin, pin};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 
 use crate::command::Command;
 use crate::env::{CallError, Mark, Node, Phase};
@@ -108,8 +111,16 @@ impl Wake for TaskWaker {
     }
 }
 
+/// Two subscribers that want nothing, for as long as the tests run. As long as there are fewer, tracing asks that of
+/// whichever thread comes first to a span whether the span is wanted, and may write its no over another test's yes.
+fn subscribers() {
+    static BOTH: OnceLock<[Dispatch; 2]> = OnceLock::new();
+    BOTH.get_or_init(|| [(), ()].map(|()| Dispatch::new(NoSubscriber::default())));
+}
+
 impl World {
     pub(crate) fn new() -> Self {
+        subscribers();
         Self(Arc::new(Mutex::new(State { seed: 1, ..State::default() })))
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Dispatch, Event, Metadata, Subscriber};
+use tracing::subscriber::with_default;
+use tracing::{Event, Metadata, Subscriber};
 
 use super::*;
 use crate::env::Node;
@@ -91,15 +92,6 @@ impl Notebook {
     }
 }
 
-/// Runs this with the notebook as subscriber.
-fn noted_in<T>(notes: &Notebook, run: impl FnOnce() -> T) -> T {
-    // While there is one subscriber in all, tracing asks that of whichever thread comes first to a span, and
-    // another test's thread has none: the span would stay off for us, too. So there are two.
-    static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
-    ANOTHER.get_or_init(|| Dispatch::new(Notebook::default()));
-    tracing::subscriber::with_default(notes.clone(), run)
-}
-
 fn noted(notes: &Notebook, expected: &[(&str, &str, Option<usize>)]) {
     let spans = notes.spans();
     let spans: Vec<_> = spans
@@ -121,7 +113,7 @@ fn lock(env: TestEnv) -> Single<TestEnv> {
 #[test]
 fn a_life_is_told_in_spans_and_its_token_never() {
     let (world, notes) = (World::new(), Notebook::default());
-    let token = noted_in(&notes, || {
+    let token = with_default(notes.clone(), || {
         let lock = lock(world.env());
         let guard = world.block_on(lock.try_acquire()).unwrap();
         assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), NotAcquired::Held);
@@ -145,7 +137,7 @@ fn a_life_is_told_in_spans_and_its_token_never() {
 #[test]
 fn a_clean_up_belongs_to_its_acquisition() {
     let (world, notes) = (World::new(), Notebook::default());
-    noted_in(&notes, || {
+    with_default(notes.clone(), || {
         let lock = lock(world.env());
         world.fault("SET", Fault::LoseReply);
         assert!(world.block_on(lock.try_acquire()).is_err());
@@ -157,7 +149,7 @@ fn a_clean_up_belongs_to_its_acquisition() {
 #[test]
 fn what_was_dropped_has_no_outcome_and_a_lost_hold_is_told() {
     let (world, notes) = (World::new(), Notebook::default());
-    noted_in(&notes, || {
+    with_default(notes.clone(), || {
         let lock = lock(world.env());
         world.fault("SET", Fault::Delay { request: MS, reply: MS });
         assert!(world.poll_and_drop(lock.try_acquire()).is_none());
