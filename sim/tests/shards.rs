@@ -42,7 +42,7 @@ fn same_files(room: &Room, one: &str, other: &str) {
 #[test]
 fn merged_shards_of_a_sweep_are_the_same_as_one_run() {
     let room = Room::new();
-    let sweep = format!("{SWEEP} --seeds 100..200");
+    let sweep = format!("{SWEEP} --seeds 100..300");
     room.run(&asked(&sweep, &formats("whole"))).ended(1);
     for (of, scheme) in [(1, "slice"), (2, "hash"), (7, "slice"), (64, "hash")] {
         let directory = format!("of-{of}");

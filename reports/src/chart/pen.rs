@@ -54,13 +54,13 @@ impl<DB: DrawingBackend> Surface for DrawingArea<DB, Shift> {
 /// Draws on a surface in units of the chart.
 pub struct Pen<'a> {
     pub(crate) surface: &'a dyn Surface,
-    /// Pixels of the area for a unit of the chart.
+    /// Pixels of the surface for a unit of the chart.
     pub(crate) scale: f64,
     pub(crate) measures: Measures,
 }
 
 impl Pen<'_> {
-    /// Fills the whole area.
+    /// Fills the whole surface.
     pub(crate) fn fill(&self, colour: RGBColor) -> Result<(), ChartError> {
         self.surface.fill(colour)
     }
