@@ -15,8 +15,7 @@ use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd, verdict};
-use super::perseverance::passing;
+use super::interface::{Checker, EventView, HistoryEnd, passing, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "deadline";

@@ -13,8 +13,9 @@ use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
-use super::perseverance::passing;
+use super::interface::{
+    Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, passing, verdict,
+};
 use super::story;
 
 pub(super) const NAME: &str = "deletion-tries";

@@ -12,7 +12,7 @@ use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
 use history::{Event, Head, Recent, Touch, What};
 
-use super::interface::{Checker, EventView, HistoryEnd, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, lasting, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "fail-fast";
@@ -69,8 +69,7 @@ impl Checker for FailFast {
             return match what {
                 What::Command { .. } => self.asks(acquisition, command.node),
                 What::Refused(why) => {
-                    let answer = ErrorAnswer::of(seen.texts.get(why));
-                    self.refused(acquisition, command.node, answer.filter(|it| it.is_final()));
+                    self.refused(acquisition, command.node, lasting(seen.texts.get(why)));
                 }
                 _ => self.refused(acquisition, command.node, None),
             };

@@ -4,9 +4,9 @@
 //! key comes with the event that sends it and with the one that ends it, so no checker has to keep it in
 //! between.
 
-use history::fault::Fault;
+use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Verdict, Witness};
-use history::{CommandOp, Event, Head, Recent, Text, Texts, Touch, What};
+use history::{CommandOp, Event, Head, History, Recent, Text, Texts, Touch, What};
 use picklock::env::Phase;
 
 /// Kinds of events, a bit each.
@@ -31,9 +31,50 @@ pub(super) const KINDS: usize = FIRST_PHASE as usize + Phase::ALL.len();
 /// Every phase.
 pub(super) const PHASES: Kinds = ((1 << Phase::ALL.len()) - 1) << FIRST_PHASE;
 
+/// A checker that says nothing of a history in which no server answered with an error that passes,
+pub(super) const IF_ERROR_PASSES: Kinds = 1 << 29;
+/// or with one that does not,
+pub(super) const IF_ERROR_LASTS: Kinds = 1 << 30;
+/// or in which no fencing token was handed out.
+pub(super) const IF_FENCED: Kinds = 1 << 31;
+/// What checkers say nothing without.
+pub(super) const CONDITIONS: Kinds = IF_ERROR_PASSES | IF_ERROR_LASTS | IF_FENCED;
+
 /// A client comes to this phase.
 pub(super) const fn at(phase: Phase) -> Kinds {
     1 << (FIRST_PHASE + phase as u32)
+}
+
+/// What of this is in a history without which some checkers say nothing.
+pub(super) fn conditions(history: &History) -> Kinds {
+    let mut met = 0;
+    for event in &history.events {
+        met |= match event.what {
+            What::Fence(_) => IF_FENCED,
+            What::Refused(why) => {
+                let why = history.texts.get(why);
+                let passes = if passing(why).is_some() { IF_ERROR_PASSES } else { 0 };
+                passes | if lasting(why).is_some() { IF_ERROR_LASTS } else { 0 }
+            }
+            _ => 0,
+        };
+    }
+    met
+}
+
+/// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.
+pub(super) fn passing(answer: &str) -> Option<ErrorAnswer> {
+    ErrorAnswer::of(answer).filter(|it| *it != ErrorAnswer::Noscript && !it.is_final())
+}
+
+/// The error that time does not change, if this is one.
+pub(super) fn lasting(answer: &str) -> Option<ErrorAnswer> {
+    ErrorAnswer::of(answer).filter(|it| it.is_final())
+}
+
+/// Whether a checker of these kinds may say something where these conditions are met.
+pub(super) const fn may_speak(kinds: Kinds, met: Kinds) -> bool {
+    kinds & CONDITIONS == 0 || kinds & CONDITIONS & met != 0
 }
 
 /// What a checker says that blames whom it can: *violated* where it has the first witness, *held* where anything was

@@ -10,8 +10,9 @@ use picklock::env::Phase::{
 
 use super::contention::Contention;
 use super::interface::{
-    Checker, KEY_ENDED, KEY_SENT, KINDS, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED,
-    OTHERS_SENT, PHASES, at,
+    CONDITIONS, Checker, IF_ERROR_LASTS, IF_ERROR_PASSES, IF_FENCED, KEY_ENDED, KEY_SENT, KINDS,
+    Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES, at, conditions,
+    may_speak,
 };
 use super::story::StoryWriter;
 use super::vacuity::Vacuity;
@@ -29,7 +30,8 @@ type MakeChecker = fn(&Head) -> Option<Box<dyn Checker>>;
 const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
-/// are commands and phases: not to show these to everybody is what makes many checkers cheap.
+/// are commands and phases: not to show these to everybody is what makes many checkers cheap. So is not to look at all
+/// for what a whole history cannot show.
 static ALL: [(MakeChecker, Kinds); 25] = [
     (ownership::checker, KEY_ENDED | OTHERS),
     (mutual_exclusion::checker, OTHERS),
@@ -40,17 +42,17 @@ static ALL: [(MakeChecker, Kinds); 25] = [
     (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),
     (register::checker, at(HoldBeforeWrite) | OTHERS),
     (fence_gate::checker, OTHERS),
-    (fencing::checker, KEY_SENT | KEY_ENDED | OTHERS),
+    (fencing::checker, IF_FENCED | KEY_SENT | KEY_ENDED | OTHERS),
     (foreign_key::checker, LOCK_COMMANDS | OTHERS),
     (deadlock_freedom::checker, KEY_ENDED | OTHERS_SENT | OTHERS_ENDED | OTHERS),
     (given_back::checker, KEY_SENT | KEY_ENDED | OTHERS),
-    (deletion_tries::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
+    (deletion_tries::checker, IF_ERROR_PASSES | LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (availability::checker, OTHERS),
     (deadline::checker, ANY),
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
     (perseverance::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | at(AcquireBetween) | OTHERS),
-    (fail_fast::checker, LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
+    (fail_fast::checker, IF_ERROR_LASTS | LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
     (attempts::checker, at(AcquireBeforeSend) | OTHERS),
     (one_slot::checker, LOCK_COMMANDS | OTHERS_ENDED),
     (renewal::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | at(RenewBeforeSend) | OTHERS),
@@ -72,9 +74,19 @@ pub struct Checkers<'a> {
 impl<'a> Checkers<'a> {
     /// The checkers of a history that begins with this head.
     pub fn new(head: &'a Head) -> Self {
+        Self::under(head, CONDITIONS)
+    }
+
+    /// Those of a history that is known to its end: who says nothing of it is shown nothing of it.
+    pub(super) fn of_whole(history: &'a History) -> Self {
+        Self::under(&history.head, conditions(history))
+    }
+
+    fn under(head: &'a Head, met: Kinds) -> Self {
         let (mut checkers, mut lookers) = (Vec::with_capacity(ALL.len()), [0; KINDS]);
         for (make, kinds) in ALL {
             let Some(checker) = make(head) else { continue };
+            let kinds = if may_speak(kinds, met) { kinds } else { 0 };
             let looking = lookers.iter_mut().enumerate().filter(|(kind, _)| kinds >> kind & 1 == 1);
             looking.for_each(|(_, lookers)| *lookers |= 1 << checkers.len());
             checkers.push(checker);
@@ -144,7 +156,7 @@ impl<'a> Checkers<'a> {
 
 /// Judges a history, without the steps of witnesses.
 pub fn judge(history: &History, complete: bool) -> Vec<Finding> {
-    let mut checkers = Checkers::new(&history.head);
+    let mut checkers = Checkers::of_whole(history);
     for event in &history.events {
         checkers.see(event, &history.texts);
     }

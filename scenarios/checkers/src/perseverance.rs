@@ -14,7 +14,7 @@ use history::{Event, Head, Recent, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, passing, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "perseverance";
@@ -164,11 +164,6 @@ impl Perseverance {
         );
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
-}
-
-/// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.
-pub(super) fn passing(answer: &str) -> Option<ErrorAnswer> {
-    ErrorAnswer::of(answer).filter(|it| *it != ErrorAnswer::Noscript && !it.is_final())
 }
 
 #[cfg(test)]

@@ -441,9 +441,12 @@ impl Tape {
     /// What the checkers say of it, whether or not anybody contended.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let history = self.history();
-        let mut checkers = Checkers::new(&history.head);
-        history.events.iter().for_each(|event| checkers.see(event, &history.texts));
-        let mut findings = checkers.verdicts(&history.texts);
+        let verdicts = |mut checkers: Checkers<'_>| {
+            history.events.iter().for_each(|event| checkers.see(event, &history.texts));
+            checkers.verdicts(&history.texts)
+        };
+        let mut findings = verdicts(Checkers::new(&history.head));
+        assert_eq!(verdicts(Checkers::of_whole(&history)), findings, "known to its end");
         let mut stories = StoryWriter::new(&history.head, &findings);
         history.events.iter().for_each(|event| stories.see(event, &history.texts));
         stories.write(&mut findings);

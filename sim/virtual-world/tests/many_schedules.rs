@@ -1,8 +1,9 @@
 //! Many schedules on many threads, one after the other: what is found depends on the seeds alone.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use checkers::{Checkers, judge};
 use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 use harness::{matrix, sweep};
@@ -10,6 +11,9 @@ use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::{Overrides, Scenario};
 use virtual_world::{Choices, Runner, VirtualWorld};
+
+/// So many schedules of each pair are judged in both ways.
+const JUDGED: u64 = 3;
 
 #[test]
 fn a_sweep_does_not_depend_on_the_number_of_threads() {
@@ -81,6 +85,47 @@ fn are_the_same_alone_and_after_others(scenarios: &[(&str, &str)]) {
             assert!(alone == after_others, "{name} with {}", scenario.lock.recipe);
         }
     }
+}
+
+#[test]
+fn a_history_is_judged_alike_as_a_whole_and_event_by_event() {
+    let (next, compared) = (AtomicUsize::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((name, text)) =
+                    catalog::ALL.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    compared.fetch_add(are_judged_alike(name, text), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(compared.into_inner() > 4_000);
+}
+
+/// Compares schedules of every recipe in this scenario, staged and searched; how many.
+fn are_judged_alike(name: &str, text: &str) -> u64 {
+    let mut compared = 0;
+    for (lock, searched) in locks().flat_map(|lock| [(lock, false), (lock, true)]) {
+        let lock = Some(lock.to_owned());
+        let overrides = Overrides { lock, searched, ..Overrides::default() };
+        let Ok(scenario) = Scenario::parse(name, "a.toml", text, &overrides) else { continue };
+        let mut runner = Runner::new(&scenario).unwrap();
+        let seeds = if scenario.clients > 20 { 1 } else { JUDGED };
+        for seed in 0..seeds {
+            runner.run(seed, Choices::seeded(seed));
+            let history = runner.journal().history();
+            let mut checkers = Checkers::new(&history.head);
+            history.events.iter().for_each(|event| checkers.see(event, &history.texts));
+            let as_it_happens = checkers.finish(&history.texts, true);
+            let as_a_whole = judge(&history, true);
+            let recipe = &scenario.lock.recipe;
+            assert_eq!(as_a_whole, as_it_happens, "{name} with {recipe}, seed {seed}");
+            compared += 1;
+        }
+    }
+    compared
 }
 
 fn scenarios() -> Vec<Arc<Scenario>> {

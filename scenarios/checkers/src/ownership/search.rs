@@ -160,14 +160,14 @@ impl<'a> Search<'a> {
                 if useless || other == answered || reading.early.contains(&other) {
                     continue;
                 }
-                for next in self.carry_out(&reading, other, now_ns) {
+                for next in self.carry_out(reading.clone(), other, now_ns) {
                     let next = next.early(other);
                     if seen.insert(next.clone()) {
                         unfinished.push(next);
                     }
                 }
             }
-            done.extend(self.carry_out(&reading, answered, now_ns));
+            done.extend(self.carry_out(reading, answered, now_ns));
             if unfinished.len() + done.len() > READINGS_MOST {
                 return Err(TooMany);
             }
@@ -181,6 +181,9 @@ impl<'a> Search<'a> {
     /// What every reading has carried out cannot be any more, so nobody has to keep it in mind.
     fn forget_done(&mut self, readings: &mut [Reading]) {
         let Some((first, others)) = readings.split_first() else { return };
+        if first.used.is_empty() {
+            return;
+        }
         let mut done = first.used.clone();
         done.retain(|place| others.iter().all(|it| it.used.contains(place)));
         if done.is_empty() {
@@ -198,6 +201,9 @@ impl<'a> Search<'a> {
 
 /// Without readings that are no better than another one that comes to the same.
 fn best(mut readings: ReadingList) -> ReadingList {
+    if readings.len() < 2 {
+        return readings;
+    }
     readings.sort_by(Reading::compare);
     let mut kept = ReadingList::new();
     // Most pairs differ in what they took, which a look at two masks tells.

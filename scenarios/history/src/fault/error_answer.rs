@@ -22,7 +22,8 @@ macro_rules! error_answers {
             /// The one of this answer, by its first word.
             pub fn of(answer: &str) -> Option<Self> {
                 let (code, _) = answer.split_once(' ').unwrap_or((answer, ""));
-                Self::ALL.into_iter().find(|it| it.text().split(' ').next() == Some(code))
+                let is_code = |text: &str| text.strip_prefix(code).is_some_and(|it| it.starts_with(' '));
+                Self::ALL.into_iter().find(|it| is_code(it.text()))
             }
 
             /// Whether time does not change it: the client may not do what it asks for.

@@ -119,20 +119,21 @@ impl Reading {
     }
 
     /// The same, at this moment or later.
-    pub(super) fn not_before(&self, at_ns: u64) -> Self {
-        Self { at_ns: self.at_ns.max(at_ns), ..self.clone() }
+    pub(super) fn not_before(mut self, at_ns: u64) -> Self {
+        self.at_ns = self.at_ns.max(at_ns);
+        self
     }
 
     /// The same, the key standing so.
-    pub(super) fn is(&self, state: ReadingKey) -> Self {
-        Self { state, ..self.clone() }
+    pub(super) fn is(mut self, state: ReadingKey) -> Self {
+        self.state = state;
+        self
     }
 
     /// The same, a command without an answer having been carried out.
-    pub(super) fn uses(&self, place: u32) -> Self {
-        let mut uses = self.clone();
-        insert(&mut uses.used, place);
-        uses
+    pub(super) fn uses(mut self, place: u32) -> Self {
+        insert(&mut self.used, place);
+        self
     }
 
     /// The same, a command having been carried out before it was answered.
@@ -152,16 +153,15 @@ impl Reading {
     }
 
     /// The same, with this harm done. The first counts that is no doubtful one.
-    pub(super) fn harmed(&self, harm: Harmed) -> Self {
-        let mut harmed = self.clone();
+    pub(super) fn harmed(mut self, harm: Harmed) -> Self {
         if !self.is_harmful() || (!harm.doubtful && self.harm.iter().all(|it| it.doubtful)) {
-            harmed.harm = SmallVec::from_buf([harm]);
+            self.harm = SmallVec::from_buf([harm]);
         }
-        harmed
+        self
     }
 
     /// The same, with this harm done to a hold that may have been over by then.
-    pub(super) fn perhaps_harmed(&self, harm: Harmed) -> Self {
+    pub(super) fn perhaps_harmed(self, harm: Harmed) -> Self {
         self.harmed(Harmed { doubtful: true, ..harm })
     }
 
@@ -180,14 +180,11 @@ impl Reading {
     }
 
     /// The same, the key living on until then, whoever holds it.
-    pub(super) fn lives(self, end_ns: u64) -> Self {
-        match self.state {
-            ReadingKey::Held { owner, by, since_ns, .. } => {
-                let from_ns = self.at_ns;
-                self.is(ReadingKey::Held { owner, by, since_ns, from_ns, may_end_ns: end_ns })
-            }
-            ReadingKey::Free | ReadingKey::Nobodys => self,
+    pub(super) fn lives(mut self, end_ns: u64) -> Self {
+        if let ReadingKey::Held { from_ns, may_end_ns, .. } = &mut self.state {
+            (*from_ns, *may_end_ns) = (self.at_ns, end_ns);
         }
+        self
     }
 
     /// The better, the lower: harmless ones before harmful ones, certain harm before harm that is none if

@@ -13,14 +13,14 @@ use crate::ownership::Op;
 
 impl Search<'_> {
     /// What may come of carrying this command out.
-    pub(super) fn carry_out(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
+    pub(super) fn carry_out(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
         let reading = reading.not_before(op.sent_ns);
         let Some(writer) = self.found(op) else {
-            return self.carry_out_on(&reading, place, now_ns);
+            return self.carry_out_on(reading, place, now_ns);
         };
-        let shown = self.showing(&reading, writer, now_ns);
-        shown.iter().flat_map(|it| self.carry_out_on(it, place, now_ns)).collect()
+        let shown = self.showing(reading, writer, now_ns);
+        shown.into_iter().flat_map(|it| self.carry_out_on(it, place, now_ns)).collect()
     }
 
     /// Which command had written what this one found, where that is known.
@@ -32,20 +32,20 @@ impl Search<'_> {
     }
 
     /// The readings in which the key has the value that this command has written.
-    fn showing(&self, reading: &Reading, writer: u32, now_ns: u64) -> ReadingList {
-        if self.is_to_come(reading, writer, now_ns) {
+    fn showing(&self, reading: Reading, writer: u32, now_ns: u64) -> ReadingList {
+        if self.is_to_come(&reading, writer, now_ns) {
             return ReadingList::new();
         }
-        let is_open = self.open_of(self.op(writer).acquisition, reading).any(|it| it == writer);
+        let is_open = self.open_of(self.op(writer).acquisition, &reading).any(|it| it == writer);
         let since_ns = match reading.state {
-            ReadingKey::Nobodys if !is_open => return smallvec![reading.clone()],
+            ReadingKey::Nobodys if !is_open => return smallvec![reading],
             ReadingKey::Nobodys if self.may_be_left(now_ns) => {
-                return smallvec![self.using(reading, writer)];
+                return smallvec![self.using(&reading, writer)];
             }
             ReadingKey::Held { by, .. }
                 if [ValueWriter::Command(writer), ValueWriter::Unknown].contains(&by) =>
             {
-                return smallvec![reading.clone()];
+                return smallvec![reading];
             }
             ReadingKey::Held { since_ns, .. } => since_ns,
             ReadingKey::Free | ReadingKey::Nobodys => 0,
@@ -55,10 +55,10 @@ impl Search<'_> {
             return smallvec![reading.is(ReadingKey::Nobodys)];
         }
         if is_open {
-            return self.carry_out(&self.using(reading, writer), writer, now_ns);
+            return self.carry_out(self.using(&reading, writer), writer, now_ns);
         }
-        let unknown = self.unknown_one(reading);
-        unknown.into_iter().map(|it| self.using(reading, it).is(ReadingKey::Nobodys)).collect()
+        let unknown = self.unknown_one(&reading);
+        unknown.into_iter().map(|it| self.using(&reading, it).is(ReadingKey::Nobodys)).collect()
     }
 
     /// Whether a key can be nobody's that somebody had made.
@@ -73,55 +73,54 @@ impl Search<'_> {
         self.op(place).sent_ns > now_ns || is_under_way()
     }
 
-    fn carry_out_on(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
+    fn carry_out_on(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
         // What is carried out later lives longer: the earliest moment leaves the most to the others.
-        let held = |before: &Reading, ttl_ns: Option<u64>| {
-            let owner = (op.acquisition, op.client);
-            let stamped = self.known.stamped;
-            let lives_from_ns = if stamped { op.sent_ns } else { before.at_ns };
-            let may_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
-            let from_ns = before.at_ns;
-            let since_ns = op.sent_ns;
-            before.is(ReadingKey::of(owner, self.by(op), since_ns, from_ns, may_end_ns))
+        let held = |mut before: ReadingList, ttl_ns: Option<u64>| {
+            for it in &mut before {
+                let owner = (op.acquisition, op.client);
+                let lives_from_ns = if self.known.stamped { op.sent_ns } else { it.at_ns };
+                let may_end_ns =
+                    ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
+                it.state = ReadingKey::of(owner, self.by(op), op.sent_ns, it.at_ns, may_end_ns);
+            }
+            before
         };
         match op.touch {
-            Touch::None => smallvec![reading.clone()],
-            Touch::Create(ttl_ns) => {
-                self.vacated(reading, now_ns).iter().map(|it| held(it, ttl_ns)).collect()
-            }
+            Touch::None => smallvec![reading],
+            Touch::Create(ttl_ns) => held(self.vacated(reading, now_ns), ttl_ns),
             Touch::Overwrite(ttl_ns) => {
                 let before = match reading.state {
                     ReadingKey::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
-                        let over = self.over(reading, op, now_ns);
+                        let over = self.over(&reading, op, now_ns);
                         let harm = self.harm(owner, since_ns, place);
                         let harmed = match over[..] {
-                            [] => reading.harmed(harm),
-                            _ => reading.perhaps_harmed(harm),
+                            [] => reading.clone().harmed(harm),
+                            _ => reading.clone().perhaps_harmed(harm),
                         };
                         let mut before = over;
                         if self.found(op).is_none() {
                             // Another may have deleted it before, or this one have overwritten it before.
-                            before = self.vacated(reading, now_ns);
-                            let overwrote = self.open_of(op.acquisition, reading);
+                            before = self.vacated(reading.clone(), now_ns);
+                            let overwrote = self.open_of(op.acquisition, &reading);
                             let overwrote = overwrote
                                 .filter(|&it| matches!(self.op(it).touch, Touch::Overwrite(_)));
                             before.extend(overwrote.map(|it| {
-                                self.using(reading, it).harmed(self.harm(owner, since_ns, it))
+                                self.using(&reading, it).harmed(self.harm(owner, since_ns, it))
                             }));
                         }
                         before.push(harmed);
                         before
                     }
-                    _ => smallvec![reading.clone()],
+                    _ => smallvec![reading],
                 };
-                before.iter().map(|it| held(it, ttl_ns)).collect()
+                held(before, ttl_ns)
             }
-            Touch::Delete => self
-                .found_key(reading, place, now_ns)
-                .into_iter()
-                .map(|it| it.is(ReadingKey::Free))
-                .collect(),
+            Touch::Delete => {
+                let mut deleted = self.found_key(reading, place, now_ns);
+                deleted.iter_mut().for_each(|it| it.state = ReadingKey::Free);
+                deleted
+            }
             Touch::Extend(ttl_ns) => {
                 let extended = |it: Reading| {
                     let end_ns = self.lives(it.at_ns, ttl_ns);
@@ -156,14 +155,14 @@ impl Search<'_> {
             return ReadingList::new();
         };
         if self.found(op).is_none() {
-            return self.gone(reading, now_ns);
+            return self.gone(reading.clone(), now_ns);
         }
+        let nobodys = || reading.clone().is(ReadingKey::Nobodys);
         if self.is_lost(since_ns, now_ns) {
-            return smallvec![reading.is(ReadingKey::Nobodys)];
+            return smallvec![nobodys()];
         }
         let passed = self.known.stamped && now_ns >= may_end_ns;
-        let passed = passed.then(|| reading.not_before(may_end_ns).is(ReadingKey::Nobodys));
-        passed.into_iter().collect()
+        passed.then(|| nobodys().not_before(may_end_ns)).into_iter().collect()
     }
 
     fn lives(&self, from_ns: u64, ttl_ns: u64) -> u64 {
@@ -172,7 +171,7 @@ impl Search<'_> {
 
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
-    fn gone(&self, reading: &Reading, now_ns: u64) -> ReadingList {
+    fn gone(&self, reading: Reading, now_ns: u64) -> ReadingList {
         let ReadingKey::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
             return smallvec![reading.is(ReadingKey::Free)];
         };
@@ -180,26 +179,27 @@ impl Search<'_> {
         if self.is_lost(since_ns, now_ns) || jumped() {
             return smallvec![reading.is(ReadingKey::Free)];
         }
-        let expired = (now_ns >= may_end_ns).then(|| reading.not_before(may_end_ns));
-        if expired.as_ref().is_some_and(|it| it.at_ns == reading.at_ns) {
+        let has_expired = now_ns >= may_end_ns;
+        if has_expired && may_end_ns <= reading.at_ns {
             return smallvec![reading.is(ReadingKey::Free)];
         }
-        let own = || self.open_of(owner.0, reading);
+        let own = || self.open_of(owner.0, &reading);
         let delete = own().find(|&it| self.op(it).touch == Touch::Delete);
         // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = [delete, self.unknown_of(owner.0, reading)];
-        let mut ways: ReadingList = expired.into_iter().collect();
-        ways.extend(ends.into_iter().flatten().map(|it| self.using(reading, it)));
+        let ends = [delete, self.unknown_of(owner.0, &reading)];
+        let mut ways = ReadingList::new();
+        ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
+        ways.extend(ends.into_iter().flatten().map(|it| self.using(&reading, it)));
         if ends == [None, None] {
             // A shorter life, too, ends it.
             let shortened = |it: u32| match self.op(it).touch {
                 Touch::Extend(ttl_ns) => {
                     let end_ns = self.lives(from_ns.max(self.op(it).sent_ns), ttl_ns);
-                    (end_ns <= now_ns).then(|| self.using(reading, it).not_before(end_ns))
+                    (end_ns <= now_ns).then(|| self.using(&reading, it).not_before(end_ns))
                 }
                 _ => None,
             };
-            let unknown = || self.unknown_one(reading).map(|it| self.using(reading, it));
+            let unknown = || self.unknown_one(&reading).map(|it| self.using(&reading, it));
             ways.extend(own().find_map(shortened).or_else(unknown));
         }
         ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
@@ -207,16 +207,18 @@ impl Search<'_> {
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
-    fn vacated(&self, reading: &Reading, now_ns: u64) -> ReadingList {
-        let mut all = self.gone(reading, now_ns);
-        let ReadingKey::Held { owner, since_ns, .. } = reading.state else { return all };
+    fn vacated(&self, reading: Reading, now_ns: u64) -> ReadingList {
+        let ReadingKey::Held { owner, since_ns, .. } = reading.state else {
+            return self.gone(reading, now_ns);
+        };
+        let mut all = self.gone(reading.clone(), now_ns);
         let harm = |culprit| self.harm(owner, since_ns, culprit);
         let foreign = |it: &&u32| self.op(**it).acquisition != owner.0 && !reading.has_used(**it);
         let mut deletes = self.deletes.iter().rev().filter(foreign);
         if let Some(&culprit) = deletes.next() {
             // One of them was, and nobody knows which.
             let mut deleted =
-                self.using(reading, culprit).harmed(harm(culprit)).is(ReadingKey::Free);
+                self.using(&reading, culprit).harmed(harm(culprit)).is(ReadingKey::Free);
             if !reading.is_harmful() {
                 deletes.for_each(|&other| deleted.may_be(harm(other)));
             }
@@ -225,13 +227,13 @@ impl Search<'_> {
         // Or it was overwritten, and who did that has deleted its own.
         let deleted = |culprit: &u32| {
             let it = self.op(*culprit);
-            let mut own = self.open_of(it.acquisition, reading);
+            let mut own = self.open_of(it.acquisition, &reading);
             let delete = own.find(|&it| self.op(it).touch == Touch::Delete);
             delete.filter(|_| matches!(it.touch, Touch::Overwrite(_)))
         };
         let overwrites = self.creates.iter().filter(foreign).filter(|it| deleted(it).is_some());
         for culprit in self.any_of(overwrites.copied()) {
-            let both = deleted(&culprit).map(|it| self.using(&self.using(reading, culprit), it));
+            let both = deleted(&culprit).map(|it| self.using(&self.using(&reading, culprit), it));
             all.extend(both.map(|it| it.harmed(harm(culprit)).is(ReadingKey::Free)));
         }
         all
@@ -258,7 +260,7 @@ impl Search<'_> {
     }
 
     /// A command has found a key and changed it: the readings before the change.
-    fn found_key(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
+    fn found_key(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
         let is_creation = |it: &u32| makes(self.op(*it).touch);
         let own = |reading: &Reading| -> ReadingList {
@@ -276,14 +278,15 @@ impl Search<'_> {
             own.iter().map(held).collect()
         };
         match reading.state {
-            ReadingKey::Nobodys => smallvec![reading.clone()],
+            ReadingKey::Nobodys => smallvec![reading],
             ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
-                let mut all = smallvec![reading.clone()];
                 // It may be a later one of its own, which matters where somebody has found that.
-                let mut later = self.open_of(owner.0, reading).filter(is_creation);
-                if later.any(|it| self.is_found(it)) {
-                    all.extend(self.gone(reading, now_ns).iter().flat_map(own));
+                let mut gone = ReadingList::new();
+                if self.open_of(owner.0, &reading).filter(is_creation).any(|it| self.is_found(it)) {
+                    gone = self.gone(reading.clone(), now_ns);
                 }
+                let mut all: ReadingList = smallvec![reading];
+                all.extend(gone.iter().flat_map(own));
                 all
             }
             ReadingKey::Held { owner, since_ns, .. } => {
@@ -291,29 +294,30 @@ impl Search<'_> {
                     // What has come back in its place is nobody's rightful hold.
                     return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
-                let over = self.over(reading, op, now_ns);
+                let mut over = self.over(&reading, op, now_ns);
                 if self.known.stamped && !over.is_empty() {
                     // A hold that is over by its own word leaves its key behind, which is nobody's.
-                    return over.iter().map(|over| over.is(ReadingKey::Nobodys)).collect();
+                    over.iter_mut().for_each(|it| it.state = ReadingKey::Nobodys);
+                    return over;
                 }
                 let its_own = over.iter().flat_map(own);
                 // What ended that hold may have handed the key to this one at once.
                 let handed_over = self
-                    .unknown_one(reading)
-                    .map(|it| self.using(reading, it).is(ReadingKey::Nobodys));
+                    .unknown_one(&reading)
+                    .map(|it| self.using(&reading, it).is(ReadingKey::Nobodys));
                 // It may have met what an overwrite of its own had left, and that did the harm; who compares has
                 // found its own value, and surely did.
                 let is_overwrite = |it: &u32| matches!(self.op(*it).touch, Touch::Overwrite(_));
-                let mut overwrote = self.open_of(op.acquisition, reading).filter(is_overwrite);
+                let mut overwrote = self.open_of(op.acquisition, &reading).filter(is_overwrite);
                 let culprit = if op.compares { overwrote.next() } else { None }.unwrap_or(place);
-                let mut harmed = reading.harmed(self.harm(owner, since_ns, culprit));
+                let mut harmed = reading.clone().harmed(self.harm(owner, since_ns, culprit));
                 if !op.compares && !reading.is_harmful() {
                     overwrote.for_each(|it| harmed.may_be(self.harm(owner, since_ns, it)));
                 }
                 its_own.chain(handed_over).chain([harmed]).collect()
             }
             ReadingKey::Free => {
-                let mut own = own(reading);
+                let mut own = own(&reading);
                 // Its own that somebody has found may be there still, and what it has met is another's.
                 let is_found = |it: &Reading| {
                     matches!(it.state, ReadingKey::Held { by: ValueWriter::Command(_), .. })
@@ -324,7 +328,7 @@ impl Search<'_> {
                 if self.is_lost(0, now_ns) {
                     return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
-                own.extend(self.anothers(reading, place));
+                own.extend(self.anothers(&reading, place));
                 own
             }
         }
@@ -358,7 +362,7 @@ impl Search<'_> {
 
     /// The same, a command without an answer having been carried out.
     fn using(&self, reading: &Reading, place: u32) -> Reading {
-        reading.uses(place).not_before(self.op(place).sent_ns)
+        reading.clone().uses(place).not_before(self.op(place).sent_ns)
     }
 
     /// Commands of an acquisition that may yet be carried out, in the order of their sending.

@@ -46,10 +46,11 @@ fn a_hold_that_may_have_ended_earlier_leaves_more() {
 
 #[test]
 fn what_took_no_more_and_came_no_later_makes_superfluous() {
-    let base = reading(held(1, 10, 20, 30)).uses(3);
+    let it = || reading(held(1, 10, 20, 30)).uses(3);
+    let base = it();
     assert!(base.makes_superfluous(&base));
     let worse =
-        [base.not_before(51), base.uses(4), base.harmed(harm(1, 5)), base.is(held(1, 10, 20, 31))];
+        [it().not_before(51), it().uses(4), it().harmed(harm(1, 5)), it().is(held(1, 10, 20, 31))];
     for worse in worse {
         assert!(base.makes_superfluous(&worse), "{worse:?}");
         assert!(!worse.makes_superfluous(&base), "{worse:?}");
@@ -60,8 +61,8 @@ fn what_took_no_more_and_came_no_later_makes_superfluous() {
     assert!(!base.makes_superfluous(&early) && !early.makes_superfluous(&base));
     let other = reading(base.state).uses(4);
     assert!(!base.makes_superfluous(&other) && !other.makes_superfluous(&base));
-    let harmful = base.harmed(harm(1, 5));
-    assert!(harmful.makes_superfluous(&base.harmed(harm(2, 6))), "whoever it was");
+    let harmful = it().harmed(harm(1, 5));
+    assert!(harmful.makes_superfluous(&it().harmed(harm(2, 6))), "whoever it was");
 }
 
 #[test]
@@ -79,17 +80,18 @@ fn who_may_have_harmed_first_is_remembered_of_all_that_come_to_the_same() {
 
 #[test]
 fn the_better_come_first() {
-    let base = reading(ReadingKey::Free).uses(3);
+    let it = || reading(ReadingKey::Free).uses(3);
+    let base = it();
     let mut early = base.clone();
     early.early.push(7);
     let best_first = [
         reading(ReadingKey::Nobodys).not_before(90),
         base.clone(),
         early,
-        base.is(held(1, 1, 1, 1)),
-        base.not_before(51),
+        it().is(held(1, 1, 1, 1)),
+        it().not_before(51),
         reading(ReadingKey::Free).uses(4),
-        base.uses(4),
+        it().uses(4),
         reading(ReadingKey::Free).harmed(harm(1, 2)),
     ];
     for pair in best_first.windows(2) {
@@ -100,18 +102,18 @@ fn the_better_come_first() {
 }
 
 #[test]
-fn a_reading_is_followed_without_change() {
-    let base = reading(held(1, 10, 20, 30));
-    assert_eq!(base.not_before(40).at_ns, 50);
-    assert_eq!(base.not_before(60).at_ns, 60);
-    assert_eq!(base.uses(3).uses(2).used.as_slice(), [2, 3]);
+fn a_reading_is_followed_step_by_step() {
+    let it = || reading(held(1, 10, 20, 30));
+    assert_eq!(it().not_before(40).at_ns, 50);
+    assert_eq!(it().not_before(60).at_ns, 60);
+    assert_eq!(it().uses(3).uses(2).used.as_slice(), [2, 3]);
     let first = harm(1, 2);
-    assert_eq!(base.harmed(harm(1, 2)).harmed(harm(3, 4)).harm.as_slice(), [first], "the first");
-    let perhaps = base.perhaps_harmed(harm(1, 2));
+    assert_eq!(it().harmed(harm(1, 2)).harmed(harm(3, 4)).harm.as_slice(), [first], "the first");
+    let perhaps = it().perhaps_harmed(harm(1, 2));
     assert_eq!(perhaps.harm.as_slice(), [Harmed { doubtful: true, ..first }]);
-    assert_eq!(perhaps.perhaps_harmed(harm(3, 4)), perhaps, "the first");
+    assert_eq!(perhaps.clone().perhaps_harmed(harm(3, 4)), perhaps, "the first");
     assert_eq!(perhaps.harmed(harm(3, 4)).harm.as_slice(), [harm(3, 4)], "that is certain");
-    assert_eq!(base.lives(99).state, held(1, 10, 50, 99));
+    assert_eq!(it().lives(99).state, held(1, 10, 50, 99));
     for state in [ReadingKey::Free, ReadingKey::Nobodys] {
         assert_eq!(reading(state).lives(99), reading(state), "nobody's life");
     }
