@@ -31,6 +31,7 @@ struct Wanting {
 }
 
 impl Contention {
+    /// Shows it an event that is neither of a command nor a phase.
     pub(super) fn see(&mut self, event: &Event) {
         if self.contended || event.acquisition == 0 {
             return;

@@ -6,6 +6,7 @@
 
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Verdict, Witness};
+use history::words::{PROTECTED, STOPPED, UNPROTECTED};
 use history::{CommandOp, Event, Head, History, Recent, Text, Texts, Touch, What};
 use picklock::env::Phase;
 
@@ -32,34 +33,41 @@ pub(super) const KINDS: usize = FIRST_PHASE as usize + Phase::ALL.len();
 pub(super) const PHASES: Kinds = ((1 << Phase::ALL.len()) - 1) << FIRST_PHASE;
 
 /// A checker that says nothing of a history in which no server answered with an error that passes,
-pub(super) const IF_ERROR_PASSES: Kinds = 1 << 29;
+pub(super) const IF_ERROR_PASSES: Kinds = 1 << 28;
 /// or with one that does not,
-pub(super) const IF_ERROR_LASTS: Kinds = 1 << 30;
-/// or in which no fencing token was handed out.
-pub(super) const IF_FENCED: Kinds = 1 << 31;
+pub(super) const IF_ERROR_LASTS: Kinds = 1 << 29;
+/// or in which no fencing token was handed out,
+pub(super) const IF_FENCED: Kinds = 1 << 30;
+/// or nobody was told what had become of work that the lock was given.
+pub(super) const IF_WORK_TOLD: Kinds = 1 << 31;
 /// What checkers say nothing without.
-pub(super) const CONDITIONS: Kinds = IF_ERROR_PASSES | IF_ERROR_LASTS | IF_FENCED;
+pub(super) const CONDITIONS: Kinds = IF_ERROR_PASSES | IF_ERROR_LASTS | IF_FENCED | IF_WORK_TOLD;
 
 /// A client comes to this phase.
 pub(super) const fn at(phase: Phase) -> Kinds {
     1 << (FIRST_PHASE + phase as u32)
 }
 
-/// What of this is in a history without which some checkers say nothing.
+/// Which conditions a history meets.
 pub(super) fn conditions(history: &History) -> Kinds {
-    let mut met = 0;
-    for event in &history.events {
-        met |= match event.what {
-            What::Fence(_) => IF_FENCED,
-            What::Refused(why) => {
-                let why = history.texts.get(why);
-                let passes = if passing(why).is_some() { IF_ERROR_PASSES } else { 0 };
-                passes | if lasting(why).is_some() { IF_ERROR_LASTS } else { 0 }
-            }
-            _ => 0,
-        };
-    }
-    met
+    let text = |text| history.texts.get(text);
+    let when = |met, condition| if met { condition } else { 0 };
+    let met = history.events.iter().map(|event| match event.what {
+        What::Fence(_) => IF_FENCED,
+        What::Refused(why) => {
+            when(passing(text(why)).is_some(), IF_ERROR_PASSES)
+                | when(lasting(text(why)).is_some(), IF_ERROR_LASTS)
+        }
+        What::Released(told) => when(text(told) == PROTECTED, IF_WORK_TOLD),
+        What::ReleaseUnknown(why) => when(is_of_work(text(why)), IF_WORK_TOLD),
+        _ => 0,
+    });
+    met.fold(0, |all, met| all | met)
+}
+
+/// Whether it is of its work that somebody is told, and not of a release alone, whose outcome is not known.
+fn is_of_work(told: &str) -> bool {
+    told == STOPPED || told.starts_with(UNPROTECTED)
 }
 
 /// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.

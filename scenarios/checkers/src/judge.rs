@@ -10,9 +10,9 @@ use picklock::env::Phase::{
 
 use super::contention::Contention;
 use super::interface::{
-    CONDITIONS, Checker, IF_ERROR_LASTS, IF_ERROR_PASSES, IF_FENCED, KEY_ENDED, KEY_SENT, KINDS,
-    Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES, at, conditions,
-    may_speak,
+    CONDITIONS, Checker, IF_ERROR_LASTS, IF_ERROR_PASSES, IF_FENCED, IF_WORK_TOLD, KEY_ENDED,
+    KEY_SENT, KINDS, Kinds, LOCK_COMMANDS, LockCommands, OTHERS, OTHERS_ENDED, OTHERS_SENT, PHASES,
+    at, conditions, may_speak,
 };
 use super::story::StoryWriter;
 use super::vacuity::Vacuity;
@@ -37,7 +37,7 @@ static ALL: [(MakeChecker, Kinds); 25] = [
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | at(RenewBeforeSend) | OTHERS),
     (honesty::checker, LOCK_COMMANDS | at(Wait) | OTHERS),
-    (work_told::checker, OTHERS),
+    (work_told::checker, IF_WORK_TOLD | OTHERS),
     (quorum_told::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),
     (register::checker, at(HoldBeforeWrite) | OTHERS),
@@ -103,10 +103,14 @@ impl<'a> Checkers<'a> {
 
     /// Shows them the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
-        self.contention.see(event);
-        self.vacuity.see(event, self.head, texts);
         let seen = self.commands.next(event, texts);
-        let mut looking = self.lookers[seen.kind().trailing_zeros() as usize];
+        let kind = seen.kind();
+        if kind == OTHERS {
+            self.contention.see(event);
+            self.vacuity.see(event);
+        }
+        self.vacuity.expose(event, self.head, texts);
+        let mut looking = self.lookers[kind.trailing_zeros() as usize];
         while looking != 0 {
             self.checkers[looking.trailing_zeros() as usize].see(&seen);
             looking &= looking - 1;

@@ -26,12 +26,17 @@ impl Vacuity {
         Self { exposure: Exposure::new(head), ..Self::default() }
     }
 
-    pub(super) fn see(&mut self, event: &Event, head: &Head, texts: &Texts) {
+    /// Shows it an event that is neither of a command nor a phase.
+    pub(super) fn see(&mut self, event: &Event) {
         match event.what {
             What::Acquire => self.begun += 1,
             What::Fault { fault, staged, in_hold, .. } => self.struck(fault, staged, in_hold),
             _ => {}
         }
+    }
+
+    /// Shows it any event, for what is asked of servers' faults.
+    pub(super) fn expose(&mut self, event: &Event, head: &Head, texts: &Texts) {
         if let Some(exposure) = &mut self.exposure {
             exposure.see(event, head, texts);
         }

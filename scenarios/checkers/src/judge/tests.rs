@@ -1,9 +1,9 @@
 //! What the checkers have in common: which events they are shown, and what a run that is vacuous or was
 //! cut short says.
 
+use history::Declared;
 use history::fault::{Fault, Whom};
 use history::verdict::Outcome;
-use history::{Declared, What};
 use picklock::env::Phase;
 
 use super::*;
@@ -122,26 +122,4 @@ fn a_check_tells_the_story_of_every_violation() {
     assert!(steps(&checked, "mutual-exclusion") >= 8, "all that 1 and 3 did");
     let peaceful = contended().history();
     assert_eq!(judge(&peaceful, true).len(), check(&peaceful, true).len());
-}
-
-#[test]
-fn whoever_has_something_to_say_is_shown_the_whole_history() {
-    let asked = || Tape::new().with(|it| it.honest = true).command(1, 100..150, CREATE, None);
-    let names = |tape: Tape| {
-        let findings = judge(&tape.hold(3, 3, 150..180).hold(4, 4, 160..170).history(), true);
-        let says = |it: &&Finding| !matches!(it.verdict, Verdict::NotApplicable(_));
-        findings.iter().filter(says).map(|it| it.name).collect::<Vec<_>>()
-    };
-    let says = |tape: Tape, name| names(tape).contains(&name);
-    let told = |error| asked().refused_with(1, 160..170, DELETE, error);
-    assert!(says(told("BUSY"), "deletion-tries"));
-    assert!(!says(told("NOSCRIPT"), "deletion-tries"));
-    let refused = |error| {
-        let claims = Tape::new().with(|it| (it.fails_within_ns, it.nodes) = (Some(9), Some(1)));
-        claims.opens(1, 90, What::Acquire).refused_with(1, 100..110, CREATE, error)
-    };
-    assert!(says(refused("NOPERM"), "fail-fast"));
-    assert!(!says(refused("BUSY"), "fail-fast"));
-    assert!(says(asked().opens(1, 200, What::Fence(7)), "rising-tokens"));
-    assert!(!says(asked(), "rising-tokens"));
 }
