@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 
-/// So many places there are for the latest, each found by its number alone.
+/// So many places there are at most for the latest, each found by its number alone.
 const NEAR: u32 = 256;
+/// So many are made at first.
+const FIRST_PLACES: usize = 32;
 
 /// What is known of each.
 #[derive(Clone, Debug)]
 pub struct Recent<T> {
-    /// The latest, with their numbers, at the places that follow from these.
+    /// The latest, with their numbers, at the places that follow from these. There are as many places as were needed.
     near: Vec<Option<(u32, T)>>,
     /// Those whose place was needed for another.
     far: BTreeMap<u32, T>,
@@ -19,15 +21,20 @@ pub struct Recent<T> {
 
 impl<T> Default for Recent<T> {
     fn default() -> Self {
-        Self { near: (0..NEAR).map(|_| None).collect(), far: BTreeMap::new() }
+        Self { near: Vec::new(), far: BTreeMap::new() }
     }
 }
 
 impl<T> Recent<T> {
     /// Keeps this of a number, in the place of what was known.
     pub fn insert(&mut self, number: u32, known: T) {
-        self.far.remove(&number);
-        let before = self.near[(number % NEAR) as usize].replace((number, known));
+        self.remove_far(number);
+        let place = place(number);
+        if place >= self.near.len() {
+            let places = (place + 1).next_power_of_two().max(FIRST_PLACES);
+            self.near.resize_with(places, || None);
+        }
+        let before = self.near[place].replace((number, known));
         if let Some((other, known)) = before.filter(|(other, _)| *other != number) {
             self.far.insert(other, known);
         }
@@ -35,15 +42,15 @@ impl<T> Recent<T> {
 
     /// Forgets a number; what was known of it, if anything.
     pub fn remove(&mut self, number: u32) -> Option<T> {
-        match self.near[(number % NEAR) as usize].take_if(|(near, _)| *near == number) {
+        match self.near.get_mut(place(number))?.take_if(|(near, _)| *near == number) {
             Some((_, known)) => Some(known),
-            None => self.far.remove(&number),
+            None => self.remove_far(number),
         }
     }
 
     /// What is known of a number.
     pub fn get(&self, number: u32) -> Option<&T> {
-        match &self.near[(number % NEAR) as usize] {
+        match self.near.get(place(number))? {
             Some((near, known)) if *near == number => Some(known),
             _ => self.far.get(&number),
         }
@@ -51,7 +58,7 @@ impl<T> Recent<T> {
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
-        match &mut self.near[(number % NEAR) as usize] {
+        match self.near.get_mut(place(number))? {
             Some((near, known)) if *near == number => Some(known),
             _ => self.far.get_mut(&number),
         }
@@ -99,6 +106,16 @@ impl<T> Recent<T> {
         rest.sort_unstable_by_key(|(number, _)| *number);
         rest
     }
+
+    /// Asked for so often, and so seldom there, that it pays to ask first whether anything is.
+    fn remove_far(&mut self, number: u32) -> Option<T> {
+        if self.far.is_empty() { None } else { self.far.remove(&number) }
+    }
+}
+
+/// Where the latest with this number is kept. Where there is no such place, no number with it has ever come.
+fn place(number: u32) -> usize {
+    (number % NEAR) as usize
 }
 
 #[cfg(test)]

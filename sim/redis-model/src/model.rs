@@ -63,6 +63,17 @@ impl Model {
         }
     }
 
+    /// Makes it a new server of these options, keeping compiled scripts.
+    pub fn configure(&mut self, options: ModelOptions) {
+        let budget = options.script_budget_instructions;
+        let before = self.server.replace(Server::new(options, &TABLE));
+        // Lua was started with its budget.
+        self.engine.take_if(|_| before.options.script_budget_instructions != budget);
+        if let Some(engine) = &mut self.engine {
+            engine.reset();
+        }
+    }
+
     /// A new connection; `address` is what CLIENT LIST shows.
     pub fn connect(&mut self, now: WallTime, address: &str) -> ConnectionId {
         let server = &mut *self.server.borrow_mut();

@@ -177,7 +177,7 @@ fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
 }
 
 #[test]
-fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
+fn a_model_that_was_reset_or_configured_cannot_be_told_from_a_new_one() {
     let lines = [
         "SET k v PX 5",
         "INCR n",
@@ -218,25 +218,32 @@ fn after_a_reset_a_model_cannot_be_told_from_a_new_one() {
         seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
         seen
     };
+    let with = |append_only| ModelOptions { append_only, ..ModelOptions::default() };
     for append_only in [AppendOnly::Off, AppendOnly::Everysec] {
-        let fresh =
-            story(&mut TestModel::new(ModelOptions { append_only, ..ModelOptions::default() }));
-        let mut bench = TestModel::new(ModelOptions { append_only, ..ModelOptions::default() });
-        story(&mut bench);
-        bench.eval(script);
-        bench.run("SCRIPT LOAD return");
-        bench.waiter("BLPOP nothing 5");
-        for line in ["SUBSCRIBE c", "PUBLISH c m", "WATCH k", "MULTI", "GET k"] {
-            bench.run(line);
+        let fresh = story(&mut TestModel::new(with(append_only)));
+        let other = ModelOptions { lua_only: true, ..with(AppendOnly::Always) };
+        for before in [with(append_only), other] {
+            let is_other = before.lua_only;
+            let mut bench = TestModel::new(before);
+            story(&mut bench);
+            bench.eval(script);
+            bench.run("SCRIPT LOAD return");
+            bench.waiter("BLPOP nothing 5");
+            for line in ["SUBSCRIBE c", "PUBLISH c m", "WATCH k", "MULTI", "GET k"] {
+                bench.run(line);
+            }
+            bench.run("CONFIG SET maxmemory 1");
+            let snapshot = bench.model.snapshot();
+            bench.model.follow("127.0.0.1", 7000, &snapshot);
+            bench.run("CONFIG SET requirepass x");
+            match is_other {
+                true => bench.model.configure(with(append_only)),
+                false => bench.model.reset(),
+            }
+            assert_eq!(bench.heard(), []);
+            bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
+            assert_eq!(story(&mut bench), fresh);
         }
-        bench.run("CONFIG SET maxmemory 1");
-        let snapshot = bench.model.snapshot();
-        bench.model.follow("127.0.0.1", 7000, &snapshot);
-        bench.run("CONFIG SET requirepass x");
-        bench.model.reset();
-        assert_eq!(bench.heard(), []);
-        bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
-        assert_eq!(story(&mut bench), fresh);
     }
 }
 

@@ -112,7 +112,7 @@ impl VirtualServer {
         self.stalled = None;
     }
 
-    /// Makes its model anew where it is to be another.
+    /// Makes its model another where it is to be one.
     fn configure(
         &mut self,
         software: Software,
@@ -124,7 +124,7 @@ impl VirtualServer {
         if (self.append_only, self.software, self.lua_only, self.cluster) != asked {
             let defaults = ModelOptions::default();
             let options = ModelOptions { append_only, software, lua_only, cluster, ..defaults };
-            self.model = Model::new(options);
+            self.model.configure(options);
         }
         (self.append_only, self.software, self.lua_only, self.cluster) = asked;
     }
