@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog;
 use crate::recipe::{self, About};
-use crate::scenario::{Overrides, Scenario, ScenarioError};
+use crate::scenario::{Overrides, Scenario, ScenarioError, ScenarioFile};
 
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/matrix/1";
@@ -238,19 +238,17 @@ impl Pair {
         catalogued(name, lock, true)
     }
 
-    /// What a pair runs of the scenario in this text, which has this name and lies in this file, or its
-    /// searched form.
+    /// What a pair runs of the scenario in this file, or its searched form.
     ///
     /// # Errors
-    /// [`ScenarioError`] as for [`Scenario::parse`].
+    /// [`ScenarioError`] as for [`ScenarioFile::with`].
     pub fn form(
-        (name, file, text): (&str, &str, &str),
+        file: &ScenarioFile<'_>,
         lock: &str,
         searched: bool,
     ) -> Result<Scenario, ScenarioError> {
         let lock = Some(lock.to_owned());
-        let overrides = Overrides { lock, searched, ..Overrides::default() };
-        let mut scenario = Scenario::parse(name, file, text, &overrides)?;
+        let mut scenario = file.with(&Overrides { lock, searched, ..Overrides::default() })?;
         if !scenario.swarm.searched {
             // What a sweep may add is no part of the story.
             scenario.swarm = Swarm::default();
@@ -390,7 +388,7 @@ impl Totals {
 
 fn catalogued(name: &str, lock: &str, searched: bool) -> Result<Scenario, ScenarioError> {
     let text = catalog::text(name).expect("a scenario of the catalogue");
-    Pair::form((name, &format!("{name}.toml"), text), lock, searched)
+    Pair::form(&ScenarioFile::read(name, &format!("{name}.toml"), text)?, lock, searched)
 }
 
 /// The names of all recipes, in their order.

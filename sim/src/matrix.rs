@@ -23,7 +23,7 @@ use reports::matrix as written;
 use scenarios::catalog;
 use scenarios::matrix::{Conformance, INTERRUPTED, Matrix, Pair, Several, VerdictCounts, locks};
 use scenarios::result::ServerFacts;
-use scenarios::scenario::{Overrides, Scenario};
+use scenarios::scenario::{Overrides, Scenario, ScenarioFile};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -147,8 +147,8 @@ impl Asked {
         let mut asked = Self { pairs: Vec::new(), scenarios: Vec::new(), files: BTreeMap::new() };
         for source in sources(&args.scenario)? {
             let Source { name, file, text, is_file } = &source;
-            let whole = Scenario::parse(name, file, text, &Overrides::default());
-            let whole = whole.map_err(Failure::usage)?;
+            let written = ScenarioFile::read(name, file, text).map_err(Failure::usage)?;
+            let whole = written.with(&Overrides::default()).map_err(Failure::usage)?;
             if asked.scenarios.iter().any(|it| it.name == whole.name) {
                 return Err(Failure::usage_text(
                     format!("two scenarios are called {}: one of them in {file}", whole.name),
@@ -159,7 +159,7 @@ impl Asked {
                 continue;
             }
             for lock in &locks {
-                let pair = Pair::form((name, file, text), lock, args.searched);
+                let pair = Pair::form(&written, lock, args.searched);
                 asked.pairs.push(Arc::new(pair.map_err(Failure::usage)?));
             }
             if *is_file {

@@ -38,23 +38,36 @@ pub struct Overrides {
     pub searched: bool,
 }
 
-impl Scenario {
-    /// The scenario in this text. Files that it names lie beside `file`, or where the overrides that
-    /// name them are given, and are read here.
+/// A scenario as a file has it, to be run with any overrides.
+#[derive(Clone, Debug)]
+pub struct ScenarioFile<'a> {
+    file: &'a str,
+    text: &'a str,
+    written: Scenario,
+}
+
+impl<'a> ScenarioFile<'a> {
+    /// The scenario in this text of this file, which has this name unless the text has one.
     ///
     /// # Errors
-    /// [`ScenarioError`], with the place in the file where it stands there.
-    pub fn parse(
-        name: &str,
-        file: &str,
-        text: &str,
-        overrides: &Overrides,
-    ) -> Result<Self, ScenarioError> {
-        let mut scenario: Self =
+    /// [`ScenarioError`], with the place, where it says what no scenario can say.
+    pub fn read(name: &str, file: &'a str, text: &'a str) -> Result<Self, ScenarioError> {
+        let mut written: Scenario =
             toml::from_str(text).map_err(|error| of_toml(&error).at(file, text, error.span()))?;
-        if scenario.name.is_empty() {
-            name.clone_into(&mut scenario.name);
+        if written.name.is_empty() {
+            name.clone_into(&mut written.name);
         }
+        Ok(Self { file, text, written })
+    }
+
+    /// The scenario with these overrides. Files that it names lie beside its own, or where the overrides that name them
+    /// are given, and are read here.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] where it cannot be run, with the place in the file where it stands there.
+    pub fn with(&self, overrides: &Overrides) -> Result<Scenario, ScenarioError> {
+        let Self { file, text, ref written } = *self;
+        let mut scenario = written.clone();
         let mut touched = Vec::new();
         // What decides on the recipe comes first: other keys are set of what that one meets.
         let is_first = |path: &str| overlap(path, "lock") || overlap(path, "variant");
@@ -109,6 +122,21 @@ impl Scenario {
         let checked = checked.and_then(|()| as_written.check_variants(beside_file));
         checked.map_err(|wrong| blamed(wrong, &touched, file, text))?;
         Ok(scenario)
+    }
+}
+
+impl Scenario {
+    /// The scenario in this text, as [`ScenarioFile::read`] and [`ScenarioFile::with`] have it.
+    ///
+    /// # Errors
+    /// Theirs.
+    pub fn parse(
+        name: &str,
+        file: &str,
+        text: &str,
+        overrides: &Overrides,
+    ) -> Result<Self, ScenarioError> {
+        ScenarioFile::read(name, file, text)?.with(overrides)
     }
 
     /// The scenario that a manifest holds, as it ran.

@@ -8,7 +8,7 @@ use harness::sweep::BatchProgress;
 use history::fault::Fault;
 use history::verdict::Level;
 use scenarios::recipe;
-use scenarios::scenario::{Overrides, Scenario, WorkloadPart};
+use scenarios::scenario::{Overrides, Scenario, ScenarioFile, WorkloadPart};
 use virtual_world::VirtualWorld;
 
 const SMALLEST: Bounds = Bounds { clients: 2, rounds: 1, faults: 1 };
@@ -86,10 +86,11 @@ fn what_needs_no_fault_is_found_without_one() {
 fn a_counterexample_read_from_its_text_violates_the_same() {
     let base = base("get-del-release");
     let example = nearest(&base, SMALLEST);
-    let read = Scenario::parse("x", "x.toml", &example.toml, &Overrides::default()).unwrap();
+    let written = ScenarioFile::read("x", "x.toml", &example.toml).unwrap();
+    let read = written.with(&Overrides::default()).unwrap();
     assert_eq!(read, example.scenario);
     assert_eq!(read.name, "get-del-release-ownership", "its name is in it");
-    let again = scenarios::matrix::Pair::form(("x", "x.toml", &example.toml), base.lock(), false);
+    let again = scenarios::matrix::Pair::form(&written, base.lock(), false);
     let again = std::sync::Arc::new(again.unwrap());
     let (shown, _) = harness::matrix::shown(&mut VirtualWorld::default(), &again, 1).unwrap();
     for (level, shown) in Level::ALL.into_iter().zip(shown) {
