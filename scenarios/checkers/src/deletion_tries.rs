@@ -81,8 +81,8 @@ impl Checker for DeletionTries {
         }
         if let Some(command) = seen.command {
             return match what {
-                What::Command { .. } => self.sends(&command),
-                _ => self.ends(&command, seen),
+                What::Command { .. } => self.sends(command),
+                _ => self.ends(command, seen),
             };
         }
         match what {

@@ -104,7 +104,7 @@ impl Checker for Fairness {
         let EventView { event, head, .. } = *seen;
         self.seen += 1;
         let acquisition = event.acquisition;
-        if let Some(command) = &seen.command {
+        if let Some(command) = seen.command {
             let took_ns = event.at_ns.saturating_sub(command.invoke_ns);
             self.is_calm &= took_ns <= head.ttl_ns / SOON_PART;
             self.command(event, command);

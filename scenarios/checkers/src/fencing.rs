@@ -60,7 +60,7 @@ impl Checker for Fencing {
         let acquisition = event.acquisition;
         if let Some(command) = seen.command.filter(|it| matches!(it.intent.touch, Touch::Create(_)))
         {
-            self.asked(event, &command);
+            self.asked(event, command);
         }
         match event.what {
             What::Fault { fault, node: Some(node), .. } if fault.loses_keys() => {

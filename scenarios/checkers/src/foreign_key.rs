@@ -67,7 +67,7 @@ impl Checker for ForeignKeys {
             What::Acquire => _ = self.found_list.insert(acquisition, None),
             What::Answered { touch, .. } => {
                 if let Some(command) = seen.command {
-                    self.answered(&command, touch, at_ns);
+                    self.answered(command, touch, at_ns);
                 }
             }
             What::NotAcquired(why) => {

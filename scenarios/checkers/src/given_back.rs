@@ -62,7 +62,7 @@ impl Checker for GivenBack {
             self.look(at_ns, head);
         }
         if let Some(command) = seen.command {
-            return self.command(&command, event, head);
+            return self.command(command, event, head);
         }
         match what {
             What::Acquire => self.wanting.insert(acquisition, ()),

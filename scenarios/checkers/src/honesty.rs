@@ -141,8 +141,8 @@ impl Checker for Honesty {
         let EventView { event, head, texts, .. } = *seen;
         if let Some(command) = seen.command {
             return match event.what {
-                What::Command { .. } => self.sends(seen, &command),
-                what => self.ends(event, &command, what),
+                What::Command { .. } => self.sends(seen, command),
+                what => self.ends(event, command, what),
             };
         }
         if let What::Fault { fault, .. } = event.what {

@@ -128,7 +128,7 @@ pub(super) struct EventView<'a> {
     pub(super) head: &'a Head,
     pub(super) texts: &'a Texts,
     /// The command that this event sends or ends, if it may do something to the lock's key.
-    pub(super) command: Option<CommandOp>,
+    pub(super) command: Option<&'a CommandOp>,
     /// It sends a command on the lock's key, be it one that only reads.
     pub(super) sends_on_key: bool,
 }
@@ -166,36 +166,48 @@ pub(super) struct LockCommands<'a> {
     key: Option<Text>,
     touched: bool,
     open: Recent<CommandOp>,
+    /// The operation that the last event has ended: it is shown once more, and then forgotten.
+    ended: u32,
 }
 
 impl<'a> LockCommands<'a> {
     pub(super) fn new(head: &'a Head) -> Self {
-        Self { head, key: None, touched: false, open: Recent::default() }
+        Self { head, key: None, touched: false, open: Recent::default(), ended: 0 }
     }
 
     /// The next event with its command.
-    pub(super) fn next<'e>(&mut self, event: &'e Event, texts: &'e Texts) -> EventView<'e>
-    where
-        'a: 'e,
-    {
+    pub(super) fn next<'e>(&'e mut self, event: &'e Event, texts: &'e Texts) -> EventView<'e> {
+        self.forget_ended();
         let mut sends_on_key = false;
-        let command = match event.what {
+        let may_touch = match event.what {
             What::Command { key, intent, .. } => {
                 sends_on_key = self.is_lock_key(key, texts);
                 let touches = sends_on_key && intent.touch != Touch::None;
                 self.touched |= touches;
-                let command = if touches { CommandOp::sent(event) } else { None };
-                command.inspect(|it| self.open.insert(event.op, *it))
+                if let Some(command) = CommandOp::sent(event).filter(|_| touches) {
+                    self.open.insert(event.op, command);
+                }
+                touches
             }
             What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
-                self.open.remove(event.op)
+                self.ended = event.op;
+                true
             }
-            _ => None,
+            _ => false,
         };
+        let command = if may_touch { self.open.get(event.op) } else { None };
         EventView { event, head: self.head, texts, command, sends_on_key }
     }
 
-    pub(super) fn end(self, texts: &'a Texts) -> HistoryEnd<'a> {
+    fn forget_ended(&mut self) {
+        if self.ended != 0 {
+            self.open.remove(self.ended);
+            self.ended = 0;
+        }
+    }
+
+    pub(super) fn end(mut self, texts: &'a Texts) -> HistoryEnd<'a> {
+        self.forget_ended();
         let Self { head, touched, .. } = self;
         HistoryEnd { head, texts, touched, unended: self.open.into_sorted() }
     }

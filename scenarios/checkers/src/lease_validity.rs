@@ -72,7 +72,7 @@ impl Checker for LeaseValidity {
         }
         let event = seen.event;
         let Event { at_ns, acquisition, .. } = *event;
-        if let Some(command) = &seen.command {
+        if let Some(command) = seen.command {
             self.freed(event, command);
             self.renewed(event, command, seen.head);
             return self.answered(event, command);

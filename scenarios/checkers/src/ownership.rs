@@ -121,7 +121,7 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 impl Checker for Ownership {
     fn see(&mut self, seen: &EventView<'_>) {
         let at_ns = seen.event.at_ns;
-        match (seen.event.what, &seen.command) {
+        match (seen.event.what, seen.command) {
             (What::Answered { touch, answer, found }, Some(command)) => {
                 let answer = Some((at_ns, touch, answer));
                 self.ended(seen.event.op, &CommandOp { answer, ..*command }, found);

@@ -105,8 +105,8 @@ impl Checker for QuorumTold {
         let Event { at_ns, client, acquisition, what, .. } = *seen.event;
         if let Some(command) = seen.command {
             return match what {
-                What::Command { .. } => self.sends(&command),
-                _ => self.ends(&command, seen.event),
+                What::Command { .. } => self.sends(command),
+                _ => self.ends(command, seen.event),
             };
         }
         match what {
