@@ -5,6 +5,7 @@
 //! counted. Deliberately absent: the values. They are compared by their digests of 64 bits, and never
 //! written down.
 
+use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -52,10 +53,10 @@ impl Values {
 
     /// This command has not written it, and will not.
     pub(super) fn wrote_nothing(&mut self, op: u32, content: Content) {
-        if let Some(writers) = self.writers.get_mut(&content) {
-            writers.retain(|it| *it != op);
-            if writers.is_empty() {
-                self.writers.remove(&content);
+        if let Entry::Occupied(mut writers) = self.writers.entry(content) {
+            writers.get_mut().retain(|it| *it != op);
+            if writers.get().is_empty() {
+                writers.remove();
             }
         }
     }
