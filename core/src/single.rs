@@ -153,8 +153,8 @@ impl<E: Env> Single<E> {
             return false;
         }
         // Where the pause would outlast the deadline, the last attempt is made at the deadline.
-        let left = end.since(env.now());
         if let (WaitMode::Notify(channel), Some(ttl_left)) = (&self.target.waiting, ttl_left) {
+            let left = end.since(env.now());
             // A key expires when its last millisecond is over. The jitter keeps waiters apart.
             let jitter = poll.pause(env.random()).saturating_sub(poll.base);
             let sleep = env.sleep(ttl_left.saturating_add(jitter + GRAIN).min(left));

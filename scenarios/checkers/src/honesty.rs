@@ -203,7 +203,7 @@ impl Honesty {
     fn sends(&mut self, seen: &EventView<'_>, command: &CommandOp) {
         self.last_op = seen.event.op;
         let at_ns = command.invoke_ns;
-        let by_command = !seen.texts.get(command.name).starts_with("EVAL");
+        let by_command = || !seen.texts.get(command.name).starts_with("EVAL");
         let margin_ns = seen.head.margin_ns;
         let on_several = seen.head.nodes.is_some_and(|nodes| nodes > 1);
         let maker = self.makers.entry(command.acquisition);
@@ -234,7 +234,7 @@ impl Honesty {
                 if it.releasing {
                     it.release.first_ns.get_or_insert(at_ns);
                     it.release.sent += 1;
-                    it.release.by_command |= by_command;
+                    it.release.by_command |= by_command();
                 }
             }
             it.freeing += u32::from(frees(command.intent.touch));

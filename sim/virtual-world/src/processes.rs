@@ -14,7 +14,8 @@ use super::time::EPOCH_NS;
 #[derive(Debug)]
 pub(super) struct VirtualProcess {
     pub(super) clock: Clock,
-    /// How many numbers it has drawn.
+    /// What the numbers follow from that it draws, and how many it has drawn.
+    seed: u64,
     drawn: u64,
     /// The connection that it uses to each server, by purpose and server.
     conns: [Vec<Option<u32>>; 2],
@@ -24,13 +25,11 @@ pub(super) struct VirtualProcess {
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     all: Vec<VirtualProcess>,
-    /// What their numbers follow from.
-    pub(super) seed: u64,
 }
 
 impl Default for VirtualProcess {
     fn default() -> Self {
-        Self { clock: Clock::exact(EPOCH_NS), drawn: 0, conns: [Vec::new(), Vec::new()] }
+        Self { clock: Clock::exact(EPOCH_NS), seed: 0, drawn: 0, conns: [Vec::new(), Vec::new()] }
     }
 }
 
@@ -51,12 +50,12 @@ impl IndexMut<u32> for Processes {
 impl Processes {
     /// Begins anew with so many, keeping the memory.
     pub(super) fn reset(&mut self, seed: u64, count: usize) {
-        self.seed = seed;
-        for it in &mut self.all {
-            (it.clock, it.drawn) = (Clock::exact(EPOCH_NS), 0);
-            it.conns.iter_mut().for_each(Vec::clear);
-        }
         self.all.resize_with(count, VirtualProcess::default);
+        for (process, it) in (0..).zip(&mut self.all) {
+            (it.clock, it.drawn) = (Clock::exact(EPOCH_NS), 0);
+            it.seed = mix(seed ^ mix(process + 1));
+            it.forget_conns();
+        }
     }
 
     /// How many there are, the run itself included.
@@ -68,8 +67,7 @@ impl Processes {
     pub(super) fn random(&mut self, process: u32) -> u64 {
         let it = &mut self.all[process as usize];
         it.drawn += 1;
-        let mixed = mix(self.seed ^ mix(u64::from(process) + 1));
-        mix(mixed.wrapping_add(it.drawn))
+        mix(it.seed.wrapping_add(it.drawn))
     }
 }
 
