@@ -70,7 +70,8 @@ impl Cleanup {
             let granted = granted.await;
             match lock_conn.withdraw() {
                 Some((conn, sent)) if granted => {
-                    Arc::clone(&handle).work(&owned, &conn, &token, sent).await;
+                    // Few were granted: for the others the task has no room for the work.
+                    Box::pin(Arc::clone(&handle).work(&owned, &conn, &token, sent)).await;
                 }
                 _ => handle.reach(CleanupProgress::Settled),
             }

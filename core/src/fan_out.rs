@@ -62,9 +62,12 @@ impl<T> FanOut<T> {
 
     /// The wait for all answers that are missing; none where there are none.
     pub(crate) fn rest(self) -> Option<impl Future<Output = ()> + use<T>> {
-        let mut pending: Vec<_> = self.pending.into_iter().flatten().collect();
+        let mut pending = self.pending;
         let wait = poll_fn(move |cx| {
-            pending.retain_mut(|it| it.as_mut().poll(cx).is_pending());
+            pending.retain_mut(|it| match it {
+                Some(it) => it.as_mut().poll(cx).is_pending(),
+                None => false,
+            });
             if pending.is_empty() { Poll::Ready(()) } else { Poll::Pending }
         });
         self.received.iter().any(Option::is_none).then_some(wait)

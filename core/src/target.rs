@@ -143,7 +143,7 @@ impl<E: Env> LockTarget<E> {
     }
 
     /// How long a connection may be silent before a call without an answer abandons it. Less than
-    /// the call timeout, which starts as the command is handed to the connection.
+    /// the call timeout, which starts before the command is handed to the connection.
     pub(crate) fn silence_limit(&self) -> Duration {
         self.options.call_timeout() / 2
     }

@@ -32,23 +32,14 @@ pub(crate) fn race<A: Future, B: Future>(
     })
 }
 
-/// Waits for `work`, at most `span` on the node's clock; `None` where it is unfinished by then. What is there at once
-/// takes no timer.
+/// Waits for `work`, at most `span` on the node's clock; `None` where it is unfinished by then.
 pub(crate) async fn within<E: Env, F: Future>(
     env: &E,
     span: Duration,
-    mut work: Pin<&mut F>,
+    work: Pin<&mut F>,
 ) -> Option<F::Output> {
-    let mut sleep = pin!(None);
-    poll_fn(|cx| {
-        if let Poll::Ready(output) = work.as_mut().poll(cx) {
-            return Poll::Ready(Some(output));
-        }
-        if sleep.is_none() {
-            sleep.set(Some(env.sleep(span)));
-        }
-        let slept = sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(cx));
-        slept.unwrap_or(Poll::Pending).map(|()| None)
-    })
-    .await
+    match race(work, pin!(env.sleep(span))).await {
+        Either::Left(output) => Some(output),
+        Either::Right(()) => None,
+    }
 }

@@ -65,6 +65,8 @@ pub(super) struct VirtualServer {
 #[derive(Default)]
 pub(super) struct VirtualServers {
     all: Vec<VirtualServer>,
+    /// Those of schedules that had more: their memory, and what Lua has compiled.
+    spare: Vec<VirtualServer>,
     /// How many nodes clients can connect to.
     nodes: u32,
     /// The server that `Node(0)` leads to.
@@ -237,8 +239,10 @@ impl IndexMut<u32> for VirtualServers {
 impl VirtualServers {
     /// Begins anew with so many servers, of which none follows another, keeping the memory.
     pub(super) fn reset(&mut self, servers: usize) {
+        let spare = &mut self.spare;
+        spare.extend(self.all.drain(servers.min(self.all.len())..));
+        self.all.resize_with(servers, || spare.pop().unwrap_or_default());
         self.all.iter_mut().for_each(VirtualServer::reset);
-        self.all.resize_with(servers, VirtualServer::default);
         self.nodes = self.count();
         (self.primary, self.lingering, self.resource) = (0, None, None);
         (self.replicated, self.has_followups) = (false, false);

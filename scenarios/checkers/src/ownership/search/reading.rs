@@ -80,7 +80,7 @@ impl ReadingKey {
 }
 
 /// A reading.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
     pub(super) state: ReadingKey,
     /// The earliest moment it can be.
@@ -91,6 +91,19 @@ pub(super) struct Reading {
     pub(super) used: SmallVec<[u32; 4]>,
     /// Who was harmed first, if anybody was: each of those it may have been.
     pub(super) harm: SmallVec<[Harmed; 1]>,
+}
+
+impl Clone for Reading {
+    // A `SmallVec` clones its elements one by one, unless it is told that they are but bytes.
+    fn clone(&self) -> Self {
+        Self {
+            state: self.state,
+            at_ns: self.at_ns,
+            early: SmallVec::from_slice(&self.early),
+            used: SmallVec::from_slice(&self.used),
+            harm: SmallVec::from_slice(&self.harm),
+        }
+    }
 }
 
 /// Mostly there is just one, and following it allocates nothing.
