@@ -47,12 +47,12 @@ impl Journal {
         Self { place: JournalPlace::Shared(Arc::new(Mutex::new(state))) }
     }
 
-    /// The same, of this thread alone, in the place of the one that it wrote before. What a handle writes on
-    /// another thread is another history.
+    /// The same, of this thread alone, in the place and the memory of the one that it wrote before. What a handle writes
+    /// on another thread is another history.
     pub fn of_thread(head: Head) -> Self {
-        let history = History::new(head);
-        THREAD.set(JournalState { history, ..JournalState::default() });
-        Self { place: JournalPlace::Thread }
+        let journal = Self { place: JournalPlace::Thread };
+        journal.reset(&head, head.seed);
+        journal
     }
 
     /// A number for a new acquisition.

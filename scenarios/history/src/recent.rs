@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// So many places there are at most for the latest, each found by its number alone.
 const NEAR: u32 = 256;
-/// So many are made at first.
+/// So many are made at first; then all.
 const FIRST_PLACES: usize = 32;
 
 /// What is known of each.
@@ -31,7 +31,7 @@ impl<T> Recent<T> {
         self.remove_far(number);
         let place = place(number);
         if place >= self.near.len() {
-            let places = (place + 1).next_power_of_two().max(FIRST_PLACES);
+            let places = if place < FIRST_PLACES { FIRST_PLACES } else { NEAR as usize };
             self.near.resize_with(places, || None);
         }
         let before = self.near[place].replace((number, known));

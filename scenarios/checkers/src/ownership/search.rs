@@ -55,7 +55,9 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(known: &'a KeyLog) -> Self {
-        let found: FxHashSet<u32> = known.ops.iter().map(|op| op.found).collect();
+        // 0 is none of them.
+        let found = known.ops.iter().map(|op| op.found).filter(|found| *found != 0);
+        let found: FxHashSet<u32> = found.collect();
         let writes = |op: &Op| matches!(op.touch, Touch::Create(_) | Touch::Overwrite(_));
         let writers = (0..).zip(&known.ops).filter(|(_, op)| found.contains(&op.number));
         let writers = writers.filter(|(_, op)| writes(op));
@@ -184,7 +186,7 @@ impl<'a> Search<'a> {
         if first.used.is_empty() {
             return;
         }
-        let mut done = first.used.clone();
+        let mut done: SmallVec<[u32; 4]> = SmallVec::from_slice(&first.used);
         done.retain(|place| others.iter().all(|it| it.used.contains(place)));
         if done.is_empty() {
             return;
