@@ -13,7 +13,7 @@ const FIRST_PLACES: usize = 32;
 /// What is known of each.
 #[derive(Clone, Debug)]
 pub struct Recent<T> {
-    /// The latest, with their numbers, at the places that follow from these. There are as many places as were needed.
+    /// The latest, with their numbers, at the places that follow from these. There are none, the first ones, or all.
     near: Vec<Option<(u32, T)>>,
     /// Those whose place was needed for another.
     far: BTreeMap<u32, T>,
