@@ -92,7 +92,8 @@ async fn ask<E: Env>(
     conn: &E::Conn,
     token: &OwnerToken,
 ) -> Result<Reply, CallError> {
-    let (key, ttl) = (&target.key, Decimal::new(span_ms(target.options.ttl())));
+    let (key, ttl_ms) = (&target.key, span_ms(target.options.ttl()));
+    let ttl = Decimal::new(ttl_ms);
     let args = [token.as_bytes(), ttl.as_bytes()];
     match (&target.fence_counter, &target.waiting) {
         (Some(counter), _) => TRY_FENCED.run_on(conn, &[key, counter], &args).await,
@@ -100,8 +101,8 @@ async fn ask<E: Env>(
         (None, WaitMode::Notify(_)) => TRY.run(conn, key, &args).await,
         (None, WaitMode::Queue(queue)) => TAKE.run_on(conn, &queue.keys(key), &args).await,
         (None, WaitMode::Poll) => {
-            let ttl = ttl.as_bytes();
-            let set = Command::new("SET").arg(key).arg(token).arg("NX").arg("PX").arg(ttl);
+            let set =
+                Command::new("SET").arg(key).arg(token).arg("NX").arg("PX").arg(ttl.as_bytes());
             conn.call(set).await
         }
     }

@@ -236,6 +236,7 @@ struct FailedRound {
 }
 
 /// The clean-ups of a round.
+#[derive(Default)]
 struct RoundCleanups {
     /// On every node that may have granted it.
     all: Vec<Arc<Cleanup>>,
@@ -278,8 +279,7 @@ impl<'a, E: Env> QuorumAttempt<'a, E> {
 
     /// Cleans up, once, where the lock may have been granted.
     fn clean_up(&mut self) -> RoundCleanups {
-        let all = Vec::with_capacity(self.nodes.len());
-        let mut cleanups = RoundCleanups { all, granted: Vec::new() };
+        let mut cleanups = RoundCleanups::default();
         let node_conns = std::mem::take(&mut self.node_conns);
         for ((node, node_conn), vote) in
             self.nodes.iter().zip(node_conns).zip(self.take_votes().into_each())
