@@ -152,7 +152,6 @@ impl<E: Env> Single<E> {
         {
             return false;
         }
-        // Where the pause would outlast the deadline, the last attempt is made at the deadline.
         if let (WaitMode::Notify(channel), Some(ttl_left)) = (&self.target.waiting, ttl_left) {
             let left = end.since(env.now());
             // A key expires when its last millisecond is over. The jitter keeps waiters apart.
@@ -168,6 +167,7 @@ impl<E: Env> Single<E> {
                 return true;
             }
         }
+        // Where the pause would outlast the deadline, the last attempt is made at the deadline.
         let left = end.since(env.now());
         env.sleep(poll.pause(env.random()).min(left)).await;
         true

@@ -30,8 +30,8 @@ type MakeChecker = fn(&Head) -> Option<Box<dyn Checker>>;
 const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
 
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
-/// are commands and phases: not to show these to everybody is what makes many checkers cheap. So is not to look at all
-/// for what a whole history cannot show.
+/// are commands and phases: not to show these to everybody is what makes many checkers cheap. A checker with a condition is
+/// shown nothing of a whole history that does not meet it.
 static ALL: [(MakeChecker, Kinds); 25] = [
     (ownership::checker, KEY_ENDED | OTHERS),
     (mutual_exclusion::checker, OTHERS),

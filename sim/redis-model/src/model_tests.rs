@@ -161,8 +161,11 @@ fn a_password_is_asked_for_and_checked() {
 
 #[test]
 fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
-    let options = ModelOptions { script_budget_instructions: 100_000, ..ModelOptions::default() };
-    let mut bench = TestModel::new(options);
+    let with = |script_budget_instructions| ModelOptions {
+        script_budget_instructions,
+        ..ModelOptions::default()
+    };
+    let mut bench = TestModel::new(with(100_000));
     for script in [
         "while true do end",
         "while true do pcall(function() while true do end end) end",
@@ -174,6 +177,10 @@ fn a_script_that_never_ends_is_ended_even_if_it_catches_errors() {
         assert!(text.starts_with("ERR Script ended after 100000 instructions"), "{text}");
     }
     assert_eq!(bench.eval("return 1"), Reply::Int(1));
+    bench.model.configure(with(50_000));
+    bench.client = bench.model.connect(at(1_000), "127.0.0.1:1");
+    let Reply::Error(fail) = bench.eval("while true do end") else { panic!("it has ended") };
+    assert!(fail.text().starts_with(b"ERR Script ended after 50000 instructions"), "{fail:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use harness::sweep::BatchProgress;
 use harness::{matrix, sweep};
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
-use scenarios::scenario::{Overrides, Scenario};
+use scenarios::scenario::{Overrides, Scenario, ScenarioFile};
 use virtual_world::{Choices, Runner, VirtualWorld};
 
 /// So many schedules of each pair are judged in both ways.
@@ -60,6 +60,16 @@ fn written(scenario: &Scenario) -> Vec<u8> {
     bytes
 }
 
+/// This scenario with every recipe, staged and, where it can be, searched.
+fn forms(name: &str, text: &str) -> impl Iterator<Item = Scenario> {
+    let written = ScenarioFile::read(name, "a.toml", text).unwrap();
+    let asked = locks().flat_map(|lock| [(lock, false), (lock, true)]);
+    asked.filter_map(move |(lock, searched)| {
+        let lock = Some(lock.to_owned());
+        written.with(&Overrides { lock, searched, ..Overrides::default() }).ok()
+    })
+}
+
 #[test]
 fn a_schedule_is_the_same_alone_and_after_others() {
     let halves = catalog::ALL.split_at(catalog::ALL.len() / 2);
@@ -72,10 +82,7 @@ fn a_schedule_is_the_same_alone_and_after_others() {
 fn are_the_same_alone_and_after_others(scenarios: &[(&str, &str)]) {
     for (name, text) in scenarios {
         // This thread has run whatever came before; each of the others has run nothing.
-        for (lock, searched) in locks().flat_map(|lock| [(lock, false), (lock, true)]) {
-            let lock = Some(lock.to_owned());
-            let overrides = Overrides { lock, searched, ..Overrides::default() };
-            let Ok(scenario) = Scenario::parse(name, "a.toml", text, &overrides) else { continue };
+        for scenario in forms(name, text) {
             if scenario.clients > 20 {
                 continue; // They take long, and show no more.
             }
@@ -107,10 +114,7 @@ fn a_history_is_judged_alike_as_a_whole_and_event_by_event() {
 /// Compares schedules of every recipe in this scenario, staged and searched; how many.
 fn are_judged_alike(name: &str, text: &str) -> u64 {
     let mut compared = 0;
-    for (lock, searched) in locks().flat_map(|lock| [(lock, false), (lock, true)]) {
-        let lock = Some(lock.to_owned());
-        let overrides = Overrides { lock, searched, ..Overrides::default() };
-        let Ok(scenario) = Scenario::parse(name, "a.toml", text, &overrides) else { continue };
+    for scenario in forms(name, text) {
         let mut runner = Runner::new(&scenario).unwrap();
         let seeds = if scenario.clients > 20 { 1 } else { JUDGED };
         for seed in 0..seeds {
