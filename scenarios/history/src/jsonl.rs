@@ -6,6 +6,7 @@
 
 mod field;
 mod flat;
+pub(super) mod usual;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -99,7 +100,7 @@ fn add_line(text: &mut Vec<u8>, event: &Event, texts: &Texts) -> io::Result<()> 
     Ok(())
 }
 
-/// Reads a line. Texts that it names are added to these.
+/// Reads a line, whatever it looks like. Texts that it names are added to these.
 pub(super) fn event(text: &str, texts: &mut Texts) -> Result<Event, Flaw> {
     let mut line = EventFields::default();
     let seen = flat::parse(text, &mut line)?;

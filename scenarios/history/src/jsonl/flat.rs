@@ -6,7 +6,7 @@
 //! refused: a field that has nothing to say is left out. Fields in the order in which picklock writes
 //! them are guessed right and so read faster, and that is all the order does.
 
-mod cursor;
+pub(super) mod cursor;
 
 use super::EventFields;
 use super::field::{Field, FieldSet};
@@ -23,10 +23,7 @@ pub(super) fn parse<'a>(text: &'a str, line: &mut EventFields<'a>) -> Result<Fie
     }
     cursor.expect(b'{', "`{`")?;
     let mut goes_on = cursor.next() != Some(b'}');
-    if goes_on {
-        goes_on = cursor.usual(line, &mut seen)?;
-    }
-    let mut guess = Field::What as usize + 1;
+    let mut guess = 0;
     while goes_on {
         let field = cursor.name(guess)?;
         cursor.value(field, line)?;
@@ -48,63 +45,9 @@ pub(super) fn parse<'a>(text: &'a str, line: &mut EventFields<'a>) -> Result<Fie
 }
 
 impl<'a> Cursor<'a> {
-    /// The fields that a line begins with as a rule, as far as it does, and whether others follow. It
-    /// takes nothing that would not be taken without it, but decides without looking a field up.
-    fn usual(&mut self, line: &mut EventFields<'a>, seen: &mut FieldSet) -> Result<bool, Flaw> {
-        if self.begins(Field::AtNs, seen) {
-            line.at_ns = self.number(Field::AtNs)?;
-            if !self.comma() {
-                return Ok(false);
-            }
-        }
-        if self.begins(Field::Client, seen) {
-            line.client = self.number(Field::Client)?;
-            if !self.comma() {
-                return Ok(false);
-            }
-        }
-        if self.begins(Field::Acquisition, seen) {
-            line.acquisition = self.number(Field::Acquisition)?;
-            if !self.comma() {
-                return Ok(false);
-            }
-        }
-        if self.begins(Field::Op, seen) {
-            line.op = self.number(Field::Op)?;
-            if !self.comma() {
-                return Ok(false);
-            }
-        }
-        if self.begins(Field::Stage, seen) {
-            line.stage = self.text(Field::Stage)?;
-            if !self.comma() {
-                return Ok(false);
-            }
-        }
-        if self.begins(Field::What, seen) {
-            line.what = self.text(Field::What)?;
-            if !self.comma() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Passes this field's name as it is written, if it stands there.
-    #[inline(always)]
-    fn begins(&mut self, field: Field, seen: &mut FieldSet) -> bool {
-        let begin = field.begins(&self.text.as_bytes()[self.at..]);
-        if begin == 0 {
-            return false;
-        }
-        self.at += begin;
-        self.next();
-        seen.add(field);
-        true
-    }
-
     /// A field's name and what follows up to its value. The guess is a place among all fields.
     fn name(&mut self, guess: usize) -> Result<Field, Flaw> {
+        self.next();
         if let Some(field) = Field::ALL.get(guess) {
             let begin = field.begins(&self.text.as_bytes()[self.at..]);
             if begin > 0 {

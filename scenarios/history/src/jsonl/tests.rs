@@ -74,7 +74,7 @@ pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
     all
 }
 
-fn written(what: What, texts: &Texts) -> String {
+pub(super) fn written(what: What, texts: &Texts) -> String {
     let event = Event { at_ns: 1, client: 2, acquisition: 3, op: 4, what };
     serde_json::to_string(&line(&event, texts)).unwrap()
 }

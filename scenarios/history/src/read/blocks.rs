@@ -14,6 +14,9 @@ use super::{cut_off, text};
 /// So much is read for a block, in bytes, or what one line takes.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
+/// How long a line is, about, so that a block has room for its events from the first.
+const LINE_BYTES: usize = 96;
+
 /// The lines of a history behind its head.
 #[derive(Debug)]
 pub struct Blocks<R> {
@@ -94,6 +97,7 @@ impl Block {
     /// What its lines say.
     pub fn parse(&self) -> Stretch {
         let mut stretch = Stretch::default();
+        stretch.events.reserve(self.bytes.len() / LINE_BYTES);
         let mut rest = &self.bytes[..];
         while !rest.is_empty() && stretch.flaw.is_none() {
             let end = memchr::memchr(b'\n', rest);
@@ -111,6 +115,9 @@ impl Block {
 fn event(line: &[u8], ended: bool, texts: &mut Texts) -> Result<Event, Flaw> {
     if line.len() > LINE_MOST {
         return Err(Flaw::TooLong);
+    }
+    if let Some(event) = jsonl::usual::event(line, texts) {
+        return Ok(event);
     }
     let event = text(line, ended).and_then(|text| jsonl::event(text, texts));
     event.map_err(|flaw| if ended { flaw } else { cut_off(flaw) })

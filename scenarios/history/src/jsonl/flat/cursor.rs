@@ -9,7 +9,7 @@ use super::super::field::Field;
 use crate::flaw::Flaw;
 
 /// A whole number of so few digits is not too large for 64 bits.
-const DIGITS_SURE: usize = 19;
+pub(in super::super) const DIGITS_SURE: usize = 19;
 
 /// A place in a text.
 pub(super) struct Cursor<'a> {
