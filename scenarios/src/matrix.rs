@@ -256,6 +256,15 @@ impl Pair {
         Ok(scenario)
     }
 
+    /// Whether the scenario says of its recipe that it claims nothing: then all cells are [`Conformance::Unclaimed`],
+    /// whatever runs show. Where it says nothing at all of the recipe, runs are what there is to know, and it is false.
+    pub fn is_unclaimed(scenario: &Scenario) -> bool {
+        let about = scenario.about_lock();
+        let nothing = |level| scenario.expected(about.name, level) == Outcome::NotApplicable;
+        let is_named = scenario.expectation(about.name).is_some();
+        is_named && about.flaw.is_some() && Level::ALL.into_iter().all(nothing)
+    }
+
     /// The same pair, whose runs lasted so long, in nanoseconds.
     #[must_use]
     pub fn lasting(self, lasted_ns: u64) -> Self {

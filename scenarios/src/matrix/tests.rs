@@ -70,6 +70,27 @@ fn in_a_searched_form_progress_alone_may_be_left_open_of_a_sound_recipe() {
 }
 
 #[test]
+fn where_nothing_is_claimed_of_a_pair_no_run_changes_that() {
+    let mut unclaimed = 0;
+    for (name, _) in catalog::ALL {
+        for lock in locks() {
+            let scenario = Pair::scenario(name, lock).unwrap();
+            let stands = [HELD, BROKEN, OPEN, NOTHING]
+                .map(|found| Pair::found(&scenario, [tally(&[found]); 4]).standing().unwrap());
+            let is_unclaimed = stands.iter().all(|it| *it == Conformance::Unclaimed);
+            assert_eq!(Pair::is_unclaimed(&scenario), is_unclaimed, "{name} with {lock}");
+            unclaimed += usize::from(is_unclaimed);
+        }
+    }
+    assert!(unclaimed > 0);
+    // Who expects nothing yet wants to see what there is.
+    let mut own = Pair::scenario("in-time", "polling").unwrap();
+    assert!(Pair::is_unclaimed(&own));
+    own.expect.clear();
+    assert!(!Pair::is_unclaimed(&own));
+}
+
+#[test]
 fn tallies_keep_the_first_seed_that_violated() {
     let found = tally(&[HELD, BROKEN, OPEN, BROKEN, NOTHING]);
     assert_eq!(found.total(), 5);

@@ -23,10 +23,13 @@ const CROWDED: Range<u64> = 0..2;
 const CROWD: u32 = 50;
 /// The default seeds of a searched form.
 const SEARCHED: Range<u64> = 0..100;
+/// The default seeds where the scenario claims nothing of its recipe: one schedule shows what it is like.
+const UNCLAIMED: Range<u64> = 0..1;
 
-/// The default seeds of a scenario.
+/// The default seeds of a scenario with its recipe.
 fn default_seeds(scenario: &Scenario) -> Range<u64> {
     match scenario.clients {
+        _ if Pair::is_unclaimed(scenario) => UNCLAIMED,
         _ if scenario.swarm.searched => SEARCHED,
         CROWD.. => CROWDED,
         _ => STAGED,

@@ -130,8 +130,8 @@ pub(crate) struct MatrixArgs {
     /// The server.
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Seeds of each pair, B excluded; default: 10 if staged (2 with many clients), 100 if searched
-    /// (--world virtual only)
+    /// Seeds of each pair, B excluded; default: 10 if staged (2 with many clients), 100 if searched, 1 where nothing is
+    /// claimed (--world virtual only)
     #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS")]
     pub(crate) seeds: Option<Seeds>,
     /// Threads; default: one per CPU

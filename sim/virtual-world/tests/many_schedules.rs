@@ -152,6 +152,25 @@ fn a_matrix_does_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
+fn a_pair_has_as_many_schedules_as_are_claimed_of_it() {
+    let pair = |name, lock| Arc::new(Pair::scenario(name, lock).unwrap());
+    let all = [
+        (pair("crash-holder", "single"), 10),
+        (pair("bonus-pool", "none"), 2),
+        (pair("late-messages", "none"), 100),
+        (pair("hanging-job", "polling"), 1),
+        (pair("in-time", "polling"), 1),
+    ];
+    let scenarios: Vec<_> = all.iter().map(|(scenario, _)| Arc::clone(scenario)).collect();
+    let progress = BatchProgress::default();
+    let found = matrix::pairs(VirtualWorld::default, &scenarios, None, 2, &progress).unwrap();
+    for (found, (_, schedules)) in found.iter().zip(all) {
+        let runs = found.cells.iter().map(|cell| cell.runs.total());
+        assert!(runs.eq([schedules; 4]), "{found:?}");
+    }
+}
+
+#[test]
 fn what_was_not_reached_says_so() {
     let progress = BatchProgress::default();
     progress.stop.store(true, Ordering::Relaxed);
