@@ -131,23 +131,27 @@ fn read(reply: Reply) -> Result<AttemptReply, CallError> {
     }
 }
 
-/// Waits until enough replicas have acknowledged the last write on this connection.
-async fn replicated<E: Env>(
+/// Waits until enough replicas have acknowledged the last write on this connection. Boxed: few ask for it, and every
+/// attempt would have room for it.
+fn replicated<E: Env>(
     target: &LockTarget<E>,
     conn: &E::Conn,
     replicas: Replicas,
-) -> Result<(), NotAcquired> {
-    let Replicas { count, within } = replicas;
-    target.env.mark(Mark::Phase(Phase::AcquireBetween));
-    let wait = Command::new("WAIT").int(u64::from(count)).int(span_ms(within));
-    match target.answer(pin!(conn.call(wait))).await? {
-        Reply::Int(known) => {
-            let acknowledged = u32::try_from(known).unwrap_or(0);
-            let enough = acknowledged >= count;
-            enough.then_some(()).ok_or(NotAcquired::NotReplicated { acknowledged, wanted: count })
+) -> Pin<Box<impl Future<Output = Result<(), NotAcquired>>>> {
+    Box::pin(async move {
+        let Replicas { count, within } = replicas;
+        target.env.mark(Mark::Phase(Phase::AcquireBetween));
+        let wait = Command::new("WAIT").int(u64::from(count)).int(span_ms(within));
+        match target.answer(pin!(conn.call(wait))).await? {
+            Reply::Int(known) => {
+                let acknowledged = u32::try_from(known).unwrap_or(0);
+                let enough = acknowledged >= count;
+                let missed = NotAcquired::NotReplicated { acknowledged, wanted: count };
+                enough.then_some(()).ok_or(missed)
+            }
+            other => Err(CallError::unexpected(&other).into()),
         }
-        other => Err(CallError::unexpected(&other).into()),
-    }
+    })
 }
 
 /// `error`, or the refusal where the key is no string. `SET NX` answers the same for a list as for

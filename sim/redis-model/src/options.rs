@@ -3,7 +3,7 @@
 //! Invariant: a parameter that CONFIG SET takes is either acted upon or said here to be kept only. Kept
 //! only: save, timeout, hz. Any other parameter answers as a name that Redis does not know.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 use scenarios::topology::{AppendOnly, Software};
 
@@ -86,16 +86,23 @@ pub(crate) const PARAMETERS: &[(&str, ParameterKind, &str)] = &[
     ("timeout", ParameterKind::Number, "0"),
 ];
 
+/// Where a parameter stands.
+fn place(name: &str) -> usize {
+    let place = PARAMETERS.iter().position(|(known, ..)| *known == name);
+    place.expect("only names of the table are asked for")
+}
+
 /// The parameters as they stand.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameters {
-    values: BTreeMap<&'static str, Vec<u8>>,
+    /// In the order of [`PARAMETERS`].
+    values: [Cow<'static, [u8]>; PARAMETERS.len()],
 }
 
 impl Parameters {
     pub(crate) fn new(options: &ModelOptions) -> Self {
-        let fixed = PARAMETERS.iter().map(|&(name, _, value)| (name, value.as_bytes().to_vec()));
-        let mut values: BTreeMap<_, _> = fixed.collect();
+        let values = std::array::from_fn(|place| Cow::Borrowed(PARAMETERS[place].2.as_bytes()));
+        let mut parameters = Self { values };
         let policy: Option<&[u8]> = match options.append_only {
             AppendOnly::Off => None,
             AppendOnly::Always => Some(b"always"),
@@ -103,25 +110,27 @@ impl Parameters {
             AppendOnly::Unsynced => Some(b"no"),
         };
         if let Some(policy) = policy {
-            values.insert("appendonly", b"yes".to_vec());
-            values.insert("appendfsync", policy.to_vec());
+            parameters.set("appendonly", &b"yes"[..]);
+            parameters.set("appendfsync", policy);
         }
-        values.insert("databases", options.databases.to_string().into_bytes());
-        values.insert("port", options.port.to_string().into_bytes());
-        values.insert("requirepass", options.password.clone().unwrap_or_default().into_bytes());
-        Self { values }
+        parameters.set("databases", options.databases.to_string().into_bytes());
+        parameters.set("port", options.port.to_string().into_bytes());
+        if let Some(password) = &options.password {
+            parameters.set("requirepass", password.clone().into_bytes());
+        }
+        parameters
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
-        self.values.iter().map(|(&name, value)| (name, value.as_slice()))
+        PARAMETERS.iter().zip(&self.values).map(|(&(name, ..), value)| (name, &**value))
     }
 
     pub(crate) fn get(&self, name: &str) -> &[u8] {
-        self.values.get(name).map_or(&[], Vec::as_slice)
+        &self.values[place(name)]
     }
 
-    pub(crate) fn set(&mut self, name: &'static str, value: Vec<u8>) {
-        self.values.insert(name, value);
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<Cow<'static, [u8]>>) {
+        self.values[place(name)] = value.into();
     }
 
     /// The password, if one is asked for.

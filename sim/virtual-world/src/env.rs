@@ -58,7 +58,9 @@ impl Env for VirtualEnv {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let refused = with_counted(|sim| sim.executor.spawn(self.process, Box::pin(task)));
+        // Boxed out here: each closure on the way would copy it.
+        let task = Box::pin(task);
+        let refused = with_counted(|sim| sim.executor.spawn(self.process, task));
         // The task of a process that is gone is dropped, while the simulation is not borrowed.
         drop(refused);
     }
