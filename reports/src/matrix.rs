@@ -192,8 +192,7 @@ pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
                 text += &format!("\nSearched for, with nothing staged: {kinds}.\n");
             }
         }
-        let rows = |it: &Matrix| it.groups(name).iter().map(|group| row(group)).collect::<String>();
-        for (on, rows) in servers::alike(matrices, rows) {
+        for (on, rows) in servers::alike(matrices, |it| rows(&it.groups(name))) {
             if let Some(on) = on {
                 text += &format!("\n*{on}:*\n");
             }
@@ -217,15 +216,27 @@ fn repeated(matrices: &[Matrix]) -> String {
     if lines.is_empty() { lines } else { format!("\n## Run again\n\n{lines}") }
 }
 
-fn row(group: &[&Pair]) -> String {
-    let names: Vec<String> = group.iter().map(|pair| format!("`{}`", pair.lock)).collect();
-    let first = group[0];
-    let cells: Vec<String> = match &first.not_run {
+/// A row for all groups of which it says the same: what is found where nothing is claimed is not shown here.
+fn rows(groups: &[Vec<&Pair>]) -> String {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for group in groups {
+        let names: Vec<String> = group.iter().map(|pair| format!("`{}`", pair.lock)).collect();
+        let (names, said) = (names.join(", "), said(group[0]));
+        match rows.iter_mut().find(|(_, known)| *known == said) {
+            Some((known, _)) => *known += &format!(", {names}"),
+            None => rows.push((names, said)),
+        }
+    }
+    rows.into_iter().map(|(names, said)| format!("| {names} | {said} |\n")).collect()
+}
+
+fn said(pair: &Pair) -> String {
+    let cells: Vec<String> = match &pair.not_run {
         Some(_) => Level::ALL.map(|_| "not run".to_owned()).into(),
-        None => first.cells.iter().map(cell).collect(),
+        None => pair.cells.iter().map(cell).collect(),
     };
-    let why = first.not_run.as_ref().unwrap_or(&first.why);
-    format!("| {} | {} | {} |\n", names.join(", "), cells.join(" | "), barred(why))
+    let why = pair.not_run.as_ref().unwrap_or(&pair.why);
+    format!("{} | {}", cells.join(" | "), barred(why))
 }
 
 /// A text as a cell of a table.

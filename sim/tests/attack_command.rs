@@ -42,7 +42,7 @@ fn a_naive_lock_is_picked_in_both_worlds() {
         let only = "release.del.late-request,acquire.set.oom,acquire.set.reset-after";
         let args = ["attack", "--world", world, "--only", only, "--format", "human"];
         let args = [&args[..], &["--format", "json=found.json", "--", &naive]].concat();
-        let said = room.run(&args).ended(1);
+        let said = room.attack(&args).ended(1);
         let results = said.results();
         for says in [
             "lock key picklock-attack",
@@ -77,7 +77,7 @@ fn what_strikes_servers_is_staged_in_both_worlds() {
     for (world, failover) in [("embedded", "not-stageable"), ("redis", "assumption")] {
         let room = Room::new();
         let args = ["attack", "--world", world, "--only", only, "--format", "json", "--", &lock];
-        let said = room.run(&args).ended(0);
+        let said = room.attack(&args).ended(0);
         let found: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
         let plans = found["plans"].as_array().unwrap().iter();
         let came: Vec<_> = plans.map(|it| (&it["plan"], &it["outcome"])).collect();
@@ -102,7 +102,7 @@ fn a_lock_on_several_servers_survives_what_strikes_one_of_them() {
     let room = Room::new();
     let only = "acquire.set.most.lose-reply,hold.power-loss,hold.most.power-loss";
     let args = ["attack", "--world", "redis", "--nodes", "3", "--only", only, "--", &redlock];
-    let said = room.run(&args).ended(0);
+    let said = room.attack(&args).ended(0);
     for says in [
         "3 x redis",
         "  lose-reply                 ok",
@@ -122,7 +122,7 @@ fn a_lock_on_several_servers_survives_what_strikes_one_of_them() {
 fn the_history_of_a_finding_is_judged_alike_by_check() {
     let room = Room::new();
     let args = "attack --world embedded --only release.del.late-request --out out --";
-    room.run(&[&words(args)[..], &[&naive()]].concat()).ended(1);
+    room.attack(&[&words(args)[..], &[&naive()]].concat()).ended(1);
     let directory = fs::read_dir(room.path().join("out/attack")).unwrap().next().unwrap();
     let history = directory.unwrap().path().join("release.del.late-request.jsonl");
     let said = room.run(&["check", history.to_str().unwrap()]).ended(1);
@@ -136,13 +136,13 @@ fn a_lock_that_its_holder_extends_is_struck_at_that_and_held_to_it() {
         extended(&room, "honest", r#"ask PEXPIRE "$PICKLOCK_KEY" "$PICKLOCK_TTL_MS" || broken"#);
     let only = "hold.pexpire.late-request,hold.pexpire2.reset-before";
     let args = ["attack", "--world", "embedded", "--only", only, "--", &honest];
-    let said = room.run(&args).ended(1);
+    let said = room.attack(&args).ended(1);
     for says in ["extends the key of client", "2 plans: 1 with a bug, 1 held"] {
         assert!(said.results().contains(says), "no {says:?} in {}", said.stdout);
     }
     let liar = extended(&room, "liar", "reply=+OK");
     let args = ["attack", "--world", "embedded", "--only", "hold.stop", "--", &liar];
-    let said = room.run(&args).ended(1);
+    let said = room.attack(&args).ended(1);
     let says = "said that it has extended the lock, whose key was not its own any more";
     assert!(said.results().contains(says), "{}", said.stdout);
 }
@@ -154,7 +154,7 @@ fn a_lock_that_keeps_nobody_out_is_convicted_without_any_fault() {
     let always = room.file("always.sh", naive);
     let run = |only: &str, again: &str| {
         let args = ["attack", "--world", "embedded", "--only", only, "--again", again];
-        room.run(&[&args[..], &["--", "bash", &always]].concat())
+        room.attack(&[&args[..], &["--", "bash", &always]].concat())
     };
     let said = run("acquire.set.readonly", "1").ended(1);
     for says in [
@@ -168,7 +168,7 @@ fn a_lock_that_keeps_nobody_out_is_convicted_without_any_fault() {
     let said = run("no-fault", "2").ended(1);
     assert!(said.results().contains("shown in 2 of 2 runs"), "{}", said.stdout);
     let args = ["attack", "--world", "embedded", "--only", "no-fault", "--", &self::naive()];
-    assert!(room.run(&args).ended(0).results().contains("1 plan: 1 held"));
+    assert!(room.attack(&args).ended(0).results().contains("1 plan: 1 held"));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_lock_that_harms_progress_alone_has_an_exit_of_its_own() {
     let naive = fs::read_to_string(naive()).unwrap();
     let immortal = room.file("immortal.sh", naive.replace(r#" PX "$PICKLOCK_TTL_MS""#, ""));
     let args = ["attack", "--world", "embedded", "--only", "hold.kill,acquire.set.oom", "--"];
-    let said = room.run(&[&args[..], &["bash", &immortal]].concat()).ended(5);
+    let said = room.attack(&[&args[..], &["bash", &immortal]].concat()).ended(5);
     for says in ["BUG hold.kill: the holder is killed progress:", "2 plans: 1 with a bug, 1 held"] {
         assert!(said.results().contains(says), "no {says:?} in {}", said.stdout);
     }
@@ -188,7 +188,7 @@ fn the_clock_of_a_program_that_reads_it_itself_is_not_said_to_have_jumped() {
     let room = Room::new();
     let args = "attack --world embedded --only acquire.set.clock-back --";
     let said = |command: &[&str]| {
-        room.run(&[&words(args)[..], command, &[&naive()]].concat()).ended(0).results()
+        room.attack(&[&words(args)[..], command, &[&naive()]].concat()).ended(0).results()
     };
     assert!(said(&["bash"]).contains("1 held"));
     // As good as a static program: nothing is loaded into it.
@@ -285,7 +285,7 @@ fn whatever_a_worker_prints_or_starts_is_gone_with_it() {
                  setsid sleep 600 > /dev/null 2>&1 &\n";
     let noisy = room.program("noisy", &format!("{first}exec {}", naive()));
     let args = "attack --world embedded --only acquire.set.oom --";
-    room.run(&[&words(args)[..], &[&noisy]].concat()).ended(0);
+    room.attack(&[&words(args)[..], &[&noisy]].concat()).ended(0);
     room.is_left_clean();
 }
 

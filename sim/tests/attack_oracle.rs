@@ -28,7 +28,7 @@ fn program(room: &Room, name: &str, script: &str) -> String {
 /// Attacks this with these options.
 fn attack(room: &Room, options: &str, oracle: &str, program: &str) -> cli_support::Said {
     let args = [&["attack"], &words(options)[..], &["--oracle", oracle, "--", program]].concat();
-    room.run(&args)
+    room.attack(&args)
 }
 
 #[test]
@@ -161,20 +161,28 @@ fn what_only_a_fence_could_prevent_is_an_assumption() {
 fn programs_and_oracles_that_are_of_no_use_are_told_of_in_one_message() {
     let room = Room::new();
     let sends = program(&room, "sends", "ask INCR counter");
+    // What has to end has time for it, on a busy machine, too.
     let cases = [
-        ("/nowhere/program", "true", "cannot start your program: cannot run /nowhere/program"),
-        ("true", "true", "your program sent nothing to its Redis"),
-        (&room.program("fails", "echo about to fail >&2; exit 3"), "true", "about to fail"),
-        (&room.program("sleeps", "sleep 600"), "true", "client 1 did not end within 1 s"),
         (
+            "60s",
+            "/nowhere/program",
+            "true",
+            "cannot start your program: cannot run /nowhere/program",
+        ),
+        ("60s", "true", "true", "your program sent nothing to its Redis"),
+        ("60s", &room.program("fails", "echo about to fail >&2; exit 3"), "true", "about to fail"),
+        ("1s", &room.program("sleeps", "sleep 600"), "true", "client 1 did not end within 1 s"),
+        (
+            "60s",
             &sends,
             "echo nope; exit 5",
             "the oracle is not content (exit status: 5); it printed: nope",
         ),
-        (&sends, "sleep 600", "the oracle did not end within 1 s"),
+        ("5s", &sends, "sleep 600", "the oracle did not end within 5 s"),
     ];
-    for (command, oracle, says) in cases {
-        let said = attack(&room, "--world embedded --end-within 1s", oracle, command);
+    for (within, command, oracle, says) in cases {
+        let options = format!("--world embedded --end-within {within}");
+        let said = attack(&room, &options, oracle, command);
         let said = said.ended(2).message();
         assert!(said.contains(says), "{command}: no {says:?} in {said}");
         assert!(said.contains("docs/attack.md"), "{said}");

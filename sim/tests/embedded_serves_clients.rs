@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cli_support::eventually;
 use live_world::embedded::{EmbeddedServer, start};
+use redis::AsyncConnectionConfig;
 use redis_model::options::ModelOptions;
 
 fn server() -> EmbeddedServer {
@@ -103,7 +104,9 @@ async fn redis_rs_is_served_in_both_protocols() {
         let server = server();
         let url = format!("redis://{}/{suffix}", server.addr());
         let client = redis::Client::open(url).expect("a URL");
-        let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+        let mut connection = connected.expect("a connection");
         let set: String = redis::cmd("SET")
             .arg(&["k", "token", "NX", "PX", "60000"])
             .query_async(&mut connection)

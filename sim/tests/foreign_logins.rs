@@ -7,12 +7,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use cli_support::{Room, asked, eventually, login, sets};
+use cli_support::{Room, asked, eventually, login, sets, words};
 use history::verdict::Outcome;
 
 /// A sound lock, which is held for long enough that somebody can interfere.
-const RUN: [&str; 8] =
-    ["--scenario", "bonus-pool", "--clients", "4", "--hold", "200ms", "--world", "redis"];
+/// Long enough for somebody to log in meanwhile, on a busy machine, too.
+const RUN: &str =
+    "--scenario bonus-pool --clients 10 --hold 200ms --set lock.retries=1000 --world redis";
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -21,7 +22,7 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn nobody_else_can_use_a_private_server() {
     let room = Room::new();
-    let playing = room.start(&RUN);
+    let playing = room.start(&words(RUN));
     let (server, port) = room.server();
     eventually("clients are at work", || (sets(port) > 2).then_some(()));
     let dir = fs::read_link(format!("/proc/{server}/cwd")).unwrap();
@@ -47,7 +48,7 @@ fn nobody_else_can_use_a_private_server() {
 #[test]
 fn whoever_logs_in_all_the_same_makes_the_run_inconclusive() {
     let room = Room::new();
-    let playing = room.start(&RUN);
+    let playing = room.start(&words(RUN));
     let (_, port) = room.server();
     // Not before the first of them has won: until then keys are those of the preparations.
     eventually("clients are at work", || {

@@ -12,7 +12,7 @@ use picklock::env::{Conn, Env, Node};
 use picklock::reply::Reply;
 use picklock::{Cluster, TokioEnv};
 use proxy_support::{Raw, addr, connect};
-use test_server::{RedisServer, free_port};
+use test_server::RedisServer;
 
 /// Servers, and one client's links to them, in the same order.
 struct Bed {
@@ -165,9 +165,8 @@ const KEYS: [(&str, u16); 2] = [("b", 3300), ("a", 15495)];
 async fn who_follows_a_cluster_stays_on_its_links() {
     let mut bed = Bed::new();
     for _ in 0..2 {
-        let bus = free_port();
-        let args = ["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()];
-        bed.link_to(RedisServer::start(&args));
+        let (server, bus) = RedisServer::start_node(&[]);
+        bed.link_to(server);
         let port = bed.server_port(bed.servers.len() - 1);
         let meet = format!("CLUSTER MEET 127.0.0.1 {port} {bus}");
         if bed.servers.len() > 1 {

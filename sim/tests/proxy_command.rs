@@ -121,9 +121,8 @@ fn without_file_descriptors_it_waits_and_then_goes_on() {
 #[test]
 fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
     let room = Room::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let _taken = TcpListener::bind(taken).unwrap();
-    let taken = taken.to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
     let run = |args: &[&str]| {
         let usual = ["proxy", "--listen", "0", "--upstream", "127.0.0.1:1"];
         room.run(&[&usual[..], args].concat())

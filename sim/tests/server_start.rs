@@ -8,6 +8,8 @@ use std::time::Duration;
 use cli_support::Room;
 use live_world::server::{PrivateServer, PrivateServerError, ServerSpec, find_server};
 use live_world::supervisor::{Signal, Supervisor};
+use redis::AsyncConnectionConfig;
+use redis::aio::MultiplexedConnection;
 
 fn supervisor() -> Supervisor {
     Supervisor::spawn(Some(Path::new(env!("CARGO_BIN_EXE_picklock")))).unwrap()
@@ -17,8 +19,11 @@ fn spec() -> ServerSpec {
     ServerSpec::new(find_server(None, None).unwrap().path)
 }
 
-fn client(server: &PrivateServer) -> redis::Client {
-    redis::Client::open(format!("redis://{}", server.addr())).unwrap()
+async fn connect(server: &PrivateServer) -> MultiplexedConnection {
+    let client = redis::Client::open(format!("redis://{}", server.addr())).unwrap();
+    // However long a disk takes to sync.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
 }
 
 #[tokio::test]
@@ -29,7 +34,7 @@ async fn several_servers_answer_and_stop() {
     assert_ne!(first.addr(), second.addr());
     assert!(first.addr().ip().is_loopback());
     assert_eq!(first.version(), find_server(None, None).unwrap().version);
-    let mut connection = client(&second).get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&second).await;
     let pong: String = redis::cmd("PING").query_async(&mut connection).await.unwrap();
     assert_eq!(pong, "PONG");
     first.stop().await.unwrap();
@@ -49,13 +54,13 @@ async fn a_killed_server_starts_again_on_its_port_with_its_data() {
     let mut server =
         PrivateServer::start(&supervisor, ServerSpec { args, ..spec() }).await.unwrap();
     let (addr, pid) = (server.addr(), server.pid());
-    let mut connection = client(&server).get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&server).await;
     let () = redis::cmd("SET").arg("k").arg("v").query_async(&mut connection).await.unwrap();
     server.kill().await.unwrap();
     server.restart().await.unwrap();
     assert_eq!(server.addr(), addr);
     assert_ne!(server.pid(), pid);
-    let mut connection = client(&server).get_multiplexed_async_connection().await.unwrap();
+    let mut connection = connect(&server).await;
     let value: String = redis::cmd("GET").arg("k").query_async(&mut connection).await.unwrap();
     assert_eq!(value, "v");
 }

@@ -4,4 +4,4 @@
 
 mod redis_server;
 
-pub use redis_server::{RedisServer, free_port};
+pub use redis_server::RedisServer;

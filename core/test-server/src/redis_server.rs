@@ -2,6 +2,7 @@
 //!
 //! Invariant: the server that answers is the process that was started, and it ends with its handle, also by a panic.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -39,12 +40,29 @@ impl RedisServer {
     /// # Panics
     /// Where it does not start.
     pub fn start_program(program: impl AsRef<OsStr>, arguments: &[&str]) -> Self {
-        Self::start_with(program, |port, _| {
-            let own = format!("--port {port} --bind 127.0.0.1 --save  --appendonly no");
-            let own = own.split(' ').map(str::to_owned);
-            // redis-server takes the last of two equal options.
-            own.chain(arguments.iter().map(ToString::to_string)).collect()
-        })
+        Self::start_with(program, |port, _| Self::arguments(port, arguments))
+    }
+
+    /// redis-server as a node of a cluster, and the port on which other nodes meet it.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn start_node(arguments: &[&str]) -> (Self, u16) {
+        let bus = Cell::new(0);
+        let server = Self::start_with("redis-server", |port, _| {
+            // Another for each try, for it may be what is in use.
+            bus.set(free_port());
+            let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus.get().to_string()];
+            Self::arguments(port, &[&of_cluster[..], arguments].concat())
+        });
+        (server, bus.get())
+    }
+
+    fn arguments(port: u16, more: &[&str]) -> Vec<String> {
+        let own = format!("--port {port} --bind 127.0.0.1 --save  --appendonly no");
+        let own = own.split(' ').map(str::to_owned);
+        // redis-server takes the last of two equal options.
+        own.chain(more.iter().map(ToString::to_string)).collect()
     }
 
     /// A program with all its arguments, given the port and the directory of the server. The directory is the
@@ -153,10 +171,7 @@ impl Drop for RedisServer {
 }
 
 /// A port that was free a moment ago.
-///
-/// # Panics
-/// Where none is.
-pub fn free_port() -> u16 {
+fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("a bound socket has an address").port()
 }

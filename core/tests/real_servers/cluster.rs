@@ -16,7 +16,7 @@ use picklock::{
     Cluster, Count, Fence, Guard, Holding, Locks, Node, NotAcquired, Options, Queue, Released,
     Renewal, Single, TokioEnv, wait,
 };
-use test_server::{RedisServer, free_port};
+use test_server::RedisServer;
 
 const ONCE_MORE: wait::Poll =
     wait::Poll { base: Duration::from_millis(1), jitter: Duration::ZERO, max_retries: Some(1) };
@@ -34,15 +34,12 @@ impl Nodes {
     async fn start(with_replica: bool) -> Self {
         let mut nodes = Self { servers: Vec::new(), ids: Vec::new() };
         for _ in 0..3 + usize::from(with_replica) {
-            let bus = free_port().to_string();
-            let cluster = format!(
-                "--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 2000 \
-                 --cluster-require-full-coverage no --repl-diskless-sync-delay 0"
-            );
-            let server = RedisServer::start(&cluster.split(' ').collect::<Vec<_>>());
+            let options = "--cluster-node-timeout 2000 --cluster-require-full-coverage no \
+                           --repl-diskless-sync-delay 0";
+            let (server, bus) = RedisServer::start_node(&options.split(' ').collect::<Vec<_>>());
             nodes.ids.push(text(&server.env(), &["CLUSTER", "MYID"]).await);
             if let Some(first) = nodes.servers.first() {
-                let port = server.port().to_string();
+                let [port, bus] = [server.port(), bus].map(|port| port.to_string());
                 call(&first.env(), &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
             }
             nodes.servers.push(server);
@@ -285,7 +282,7 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
     let late = Cluster::open([url, nodes.servers[2].url()]).unwrap();
-    let short = Options::builder(LONG).call_timeout(Duration::from_millis(200)).build().unwrap();
+    let short = Options::builder(LONG).call_timeout(Duration::from_secs(1)).build().unwrap();
     let late = single(TokioEnv::for_key(&late, KEY), short);
     let error = late.acquire(PATIENCE, ONCE_MORE).await.unwrap_err();
     assert_eq!(error, NotAcquired::Held);

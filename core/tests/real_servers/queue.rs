@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{
-    LONG, PATIENCE, ServerExt, call, eventually, listeners, ran, subscribers, text,
+    LONG, PATIENCE, ServerExt, call, eventually, listeners, ran, subscribers, synced, text,
 };
 use picklock::env::Env;
 use picklock::queue_scripts::LEAVE;
@@ -194,6 +194,7 @@ async fn who_listens_at_a_server_that_has_become_a_replica_is_granted_nothing() 
     let second = RedisServer::start(&at_once);
     let (old, new) = (first.env(), second.env());
     call(&new, &["REPLICAOF", "127.0.0.1", &first.port().to_string()]).await;
+    synced(&new).await;
     let holder = queue(first.env(), LONG).acquire(PATIENCE).await.unwrap();
     let waiter = queue(first.env(), LONG);
     let waiter = tokio::spawn(async move { waiter.acquire(Duration::from_secs(3)).await });
