@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is taken here the strict reader ([`super::flat`]) takes too, for the same event; a test compares the
 //! two. Whatever is unusual is left to that one: another order, blanks, escapes, letters beyond ASCII, rare events, and
-//! all that is wrong. It exists because it takes a third of the time.
+//! all that is wrong. It exists because it takes half of the time.
 
 use picklock::env::Phase;
 
