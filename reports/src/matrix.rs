@@ -192,7 +192,10 @@ pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
                 text += &format!("\nSearched for, with nothing staged: {kinds}.\n");
             }
         }
-        for (on, rows) in servers::alike(matrices, |it| rows(&it.groups(name))) {
+        let rows = |it: &Matrix| -> String {
+            joined(&it.groups(name), said).iter().map(|group| row(group)).collect()
+        };
+        for (on, rows) in servers::alike(matrices, rows) {
             if let Some(on) = on {
                 text += &format!("\n*{on}:*\n");
             }
@@ -216,20 +219,27 @@ fn repeated(matrices: &[Matrix]) -> String {
     if lines.is_empty() { lines } else { format!("\n## Run again\n\n{lines}") }
 }
 
-/// A row for all groups of which it says the same: what is found where nothing is claimed is not shown here.
-fn rows(groups: &[Vec<&Pair>]) -> String {
-    let mut rows: Vec<(String, String)> = Vec::new();
+/// Groups that show the same, joined.
+pub(crate) fn joined<'a, T: PartialEq>(
+    groups: &[Vec<&'a Pair>],
+    shown: impl Fn(&Pair) -> T,
+) -> Vec<Vec<&'a Pair>> {
+    let mut joined: Vec<Vec<&Pair>> = Vec::new();
     for group in groups {
-        let names: Vec<String> = group.iter().map(|pair| format!("`{}`", pair.lock)).collect();
-        let (names, said) = (names.join(", "), said(group[0]));
-        match rows.iter_mut().find(|(_, known)| *known == said) {
-            Some((known, _)) => *known += &format!(", {names}"),
-            None => rows.push((names, said)),
+        match joined.iter_mut().find(|known| shown(known[0]) == shown(group[0])) {
+            Some(known) => known.extend(group),
+            None => joined.push(group.clone()),
         }
     }
-    rows.into_iter().map(|(names, said)| format!("| {names} | {said} |\n")).collect()
+    joined
 }
 
+fn row(group: &[&Pair]) -> String {
+    let names: Vec<String> = group.iter().map(|pair| format!("`{}`", pair.lock)).collect();
+    format!("| {} | {} |\n", names.join(", "), said(group[0]))
+}
+
+/// A row behind its names.
 fn said(pair: &Pair) -> String {
     let cells: Vec<String> = match &pair.not_run {
         Some(_) => Level::ALL.map(|_| "not run".to_owned()).into(),

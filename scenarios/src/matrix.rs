@@ -256,8 +256,8 @@ impl Pair {
         Ok(scenario)
     }
 
-    /// Whether the scenario says of its recipe that it claims nothing: then all cells are [`Conformance::Unclaimed`],
-    /// whatever runs show. Where it says nothing at all of the recipe, runs are what there is to know, and it is false.
+    /// Whether the scenario names its recipe and claims nothing about it: then all cells are
+    /// [`Conformance::Unclaimed`], whatever runs show. False where no `[[expect]]` names the recipe.
     pub fn is_unclaimed(scenario: &Scenario) -> bool {
         let about = scenario.about_lock();
         let nothing = |level| scenario.expected(about.name, level) == Outcome::NotApplicable;

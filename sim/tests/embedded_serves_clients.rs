@@ -1,6 +1,6 @@
 //! The embedded server, asked by the clients people use.
 
-mod cli_support;
+mod proxy_support;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -8,8 +8,8 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use cli_support::eventually;
 use live_world::embedded::{EmbeddedServer, start};
+use proxy_support::refused;
 use redis::AsyncConnectionConfig;
 use redis_model::options::ModelOptions;
 
@@ -224,8 +224,8 @@ fn five_hundred_connections_are_served_at_once() {
     assert_eq!(seen.len(), 500, "every client drew another number");
 }
 
-#[test]
-fn a_dropped_server_closes_its_connections_and_its_port() {
+#[tokio::test]
+async fn a_dropped_server_closes_its_connections_and_its_port() {
     let server = server();
     let addr = server.addr();
     let mut stream = raw(&server);
@@ -235,6 +235,5 @@ fn a_dropped_server_closes_its_connections_and_its_port() {
     // Closed, or reset: either way nothing more comes.
     let _ = stream.read_to_end(&mut rest);
     assert!(rest.is_empty());
-    // A process that another test is just starting keeps a copy of the port until it runs its program.
-    eventually("nobody listens any more", || TcpStream::connect(addr).err());
+    refused(addr).await;
 }

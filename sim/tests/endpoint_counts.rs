@@ -15,7 +15,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
 use picklock::{Options, Single};
-use proxy_support::{DEADLINE, eventually};
+use proxy_support::{DEADLINE, eventually, refused};
 
 type Counts = BTreeMap<String, u64>;
 
@@ -119,8 +119,7 @@ async fn the_embedded_model_counts_likewise() {
     assert_eq!(endpoint.server().software, "picklock model");
     let addr = endpoint.addr();
     endpoint.close().await;
-    // A process that another test is just starting keeps a copy of the port until it runs its program.
-    eventually("nobody listens any more", || std::net::TcpStream::connect(addr).is_err()).await;
+    refused(addr).await;
 }
 
 #[tokio::test]

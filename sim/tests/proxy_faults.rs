@@ -9,7 +9,7 @@ use fault_proxy::{
     Upstream,
 };
 use picklock::env::Node;
-use proxy_support::{Bed, DEADLINE, addr, connect, eventually};
+use proxy_support::{Bed, DEADLINE, addr, connect, eventually, refused};
 use redis::AsyncConnectionConfig;
 use scenarios::distribution::Distribution;
 
@@ -22,7 +22,7 @@ async fn a_lost_reply_leaves_the_key_set_and_the_client_without_answer() {
     let bed = Bed::new(Plan::default()).await;
     let fault = bed.proxy.rules().add(rule(Action::Drop(Side::Reply)));
     let client = redis::Client::open(format!("redis://{}", bed.link.addr())).unwrap();
-    // It is the handshake's, too.
+    // The handshake has the same limit.
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(2)));
     let mut connection =
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
@@ -270,7 +270,5 @@ async fn dropping_the_proxy_closes_listeners_and_connections() {
     client.exchange("PING\r\n", "+PONG\r\n").await;
     drop(proxy);
     assert_eq!(client.end().await.unwrap(), b"");
-    // A process that another test is just starting keeps a copy of the port until it runs its program.
-    let is_closed = || std::net::TcpStream::connect(link.addr()).is_err();
-    eventually("nobody listens any more", is_closed).await;
+    refused(link.addr()).await;
 }

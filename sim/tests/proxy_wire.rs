@@ -11,7 +11,7 @@ use fault_proxy::{
     Upstream,
 };
 use picklock::env::Node;
-use proxy_support::{Bed, Pipe, Raw, accept, connect, eventually};
+use proxy_support::{Bed, Pipe, Raw, accept, connect, refused};
 use tokio::net::TcpStream;
 
 const ALL: Toxicity = Toxicity::ALL;
@@ -119,7 +119,7 @@ async fn a_half_open_connection_is_silent_where_the_other_end_has_gone() {
 #[tokio::test]
 async fn a_timeout_lets_nothing_through_and_closes() {
     let pipe = pipe().await;
-    // Long enough for both to have sent something before it is over.
+    // Long enough for both to send something first.
     let effect = pipe.link.add_effect(Side::Request, Effect::Timeout(ms(1_000)), ALL);
     let start = tokio::time::Instant::now();
     let (mut client, mut server) = pipe.connect().await;
@@ -237,12 +237,7 @@ async fn a_link_can_be_closed_and_opened_again_where_it_was() {
     let effect = pipe.link.add_effect(Side::Reply, Effect::Limit(2), ALL);
     pipe.link.close();
     assert_eq!(client.end().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
-    // A process that another test is just starting keeps a copy of the port until it runs its program.
-    let refused = || {
-        std::net::TcpStream::connect(addr)
-            .is_err_and(|it| it.kind() == ErrorKind::ConnectionRefused)
-    };
-    eventually("it is refused", refused).await;
+    refused(addr).await;
     let again = pipe.proxy.reopen(&pipe.link, addr).unwrap();
     assert_eq!(again.addr(), addr);
     // Its effects are still there, and connections are counted on.

@@ -50,7 +50,7 @@ impl RedisServer {
     pub fn start_node(arguments: &[&str]) -> (Self, u16) {
         let bus = Cell::new(0);
         let server = Self::start_with("redis-server", |port, _| {
-            // Another for each try, for it may be what is in use.
+            // A new one for each try: the last may have been in use.
             bus.set(free_port());
             let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus.get().to_string()];
             Self::arguments(port, &[&of_cluster[..], arguments].concat())

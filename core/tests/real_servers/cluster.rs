@@ -282,7 +282,7 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
     let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
     let late = Cluster::open([url, nodes.servers[2].url()]).unwrap();
-    let short = Options::builder(LONG).call_timeout(Duration::from_secs(1)).build().unwrap();
+    let short = Options::builder(LONG).call_timeout(Duration::from_millis(200)).build().unwrap();
     let late = single(TokioEnv::for_key(&late, KEY), short);
     let error = late.acquire(PATIENCE, ONCE_MORE).await.unwrap_err();
     assert_eq!(error, NotAcquired::Held);

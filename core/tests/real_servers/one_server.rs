@@ -65,7 +65,7 @@ async fn a_watchdog_keeps_a_lock_beyond_its_ttl() {
     let options = Options::builder(ttl).renewal(renewal).build().unwrap();
     let guard = lock(env.clone(), options.clone()).try_acquire().await.unwrap();
     let start = env.now();
-    eventually(&env, || async { env.now() > start.after(4 * ttl / 3) }).await;
+    eventually(&env, || async { env.now() > start.after(2 * ttl) }).await;
     assert!(!guard.is_lost());
     assert_eq!(value(&other).await, token_of(&guard));
     let refused = lock(other.clone(), options).try_acquire().await.unwrap_err();

@@ -11,7 +11,7 @@ use super::Style;
 use super::Verbosity;
 use super::colour::Emphasis;
 use crate::format::plain;
-use crate::matrix::{again, is_surprising, servers, surprise, totals};
+use crate::matrix::{again, is_surprising, joined, servers, surprise, totals};
 
 /// As wide as the longest word of a cell, and its brackets.
 const CELL: usize = 14;
@@ -27,7 +27,11 @@ pub fn matrix(matrices: &[Matrix], style: Style) -> String {
         for scenario in matrices.first().map(Matrix::scenarios).unwrap_or_default() {
             text += &format!("{}\n", style.ink(Emphasis::Bold, &plain(scenario)));
             let rows = |matrix: &Matrix| -> String {
-                let groups = alike(&matrix.groups(scenario));
+                // Reasons are not shown here.
+                let shown = |pair: &Pair| {
+                    (pair.cells.iter().map(word).collect::<Vec<_>>(), pair.not_run.clone())
+                };
+                let groups = joined(&matrix.groups(scenario), shown);
                 groups.iter().map(|group| row(group, style)).collect()
             };
             for (on, rows) in servers::alike(matrices, rows) {
@@ -87,22 +91,6 @@ fn surprises(matrix: &Matrix) -> Vec<(&str, Vec<&str>, String)> {
         }
     }
     all
-}
-
-/// Groups that differ in their reasons alone, which are not shown here, joined.
-fn alike<'a>(groups: &[Vec<&'a Pair>]) -> Vec<Vec<&'a Pair>> {
-    let shown = |pair: &Pair| -> Vec<_> { pair.cells.iter().map(word).collect() };
-    let mut joined: Vec<Vec<&Pair>> = Vec::new();
-    for group in groups {
-        let same = |it: &&mut Vec<&Pair>| {
-            shown(it[0]) == shown(group[0]) && it[0].not_run == group[0].not_run
-        };
-        match joined.iter_mut().find(same) {
-            Some(known) => known.extend(group),
-            None => joined.push(group.clone()),
-        }
-    }
-    joined
 }
 
 fn row(group: &[&Pair], style: Style) -> String {

@@ -4,9 +4,9 @@
 //! `docs/history.md`. Deliberately absent: compression, any field a reader would have to guess, and
 //! what lines have to do with each other, which is the reader's business.
 
+pub(super) mod canonical;
 mod field;
 mod flat;
-pub(super) mod usual;
 
 use std::borrow::Cow;
 use std::io::{self, Write};

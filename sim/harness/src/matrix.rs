@@ -23,7 +23,7 @@ const CROWDED: Range<u64> = 0..2;
 const CROWD: u32 = 50;
 /// The default seeds of a searched form.
 const SEARCHED: Range<u64> = 0..100;
-/// The default seeds where the scenario claims nothing of its recipe: one schedule shows what it is like.
+/// The default seeds where the scenario claims nothing about its recipe: one schedule is enough for an example.
 const UNCLAIMED: Range<u64> = 0..1;
 
 /// The default seeds of a scenario with its recipe.

@@ -20,7 +20,7 @@ use scenarios::result::RunResult;
 /// Longer than anything picklock does in these tests, on the slowest machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// So often an attack is made in which a busy machine leaves something open.
+/// How often an attack is run while the machine is too busy for a result.
 const ATTACKS_MOST: usize = 3;
 
 /// The words of a command line without quotes.
@@ -169,7 +169,7 @@ impl Room {
         self.start(args).said()
     }
 
-    /// Runs an attack to its end, and again where the machine was too busy for it to say anything.
+    /// Runs an attack to its end; again while the machine is too busy for a result.
     pub(crate) fn attack<S: AsRef<str>>(&self, args: &[S]) -> Said {
         let mut said = self.run(args);
         for _ in 1..ATTACKS_MOST {
@@ -188,8 +188,8 @@ impl Room {
 
     /// Starts a program that becomes picklock.
     pub(crate) fn start_program(&self, path: &str) -> Playing {
-        // By its shell: while another test starts a process, that may have the script open for writing, and nobody
-        // can run it then.
+        // By its shell: a process that another test is starting may have the script open for writing, and then it
+        // cannot be executed.
         let mut command = Command::new("sh");
         command.arg(path).current_dir(self.path()).stdin(Stdio::null());
         self.begin(command)

@@ -171,6 +171,14 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     tokio::time::timeout(DEADLINE, looked).await.expect(what);
 }
 
+/// Waits until connections to this address are refused. A process that another test is starting keeps a copy of a
+/// closed port until it runs its program.
+pub(crate) async fn refused(addr: SocketAddr) {
+    let is_refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+    let connect = || std::net::TcpStream::connect(addr);
+    eventually("it is refused", || connect().err().is_some_and(is_refused)).await;
+}
+
 /// A request as an array of bulk strings.
 pub(crate) fn command(args: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", args.len()).into_bytes();

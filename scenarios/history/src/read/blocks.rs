@@ -14,7 +14,7 @@ use super::{cut_off, text};
 /// So much is read for a block, in bytes, or what one line takes.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
-/// How long a line is, about, so that a block has room for its events from the first.
+/// The usual length of a line: a block reserves room for its events by it.
 const LINE_BYTES: usize = 96;
 
 /// The lines of a history behind its head.
@@ -116,7 +116,7 @@ fn event(line: &[u8], ended: bool, texts: &mut Texts) -> Result<Event, Flaw> {
     if line.len() > LINE_MOST {
         return Err(Flaw::TooLong);
     }
-    if let Some(event) = jsonl::usual::event(line, texts) {
+    if let Some(event) = jsonl::canonical::event(line, texts) {
         return Ok(event);
     }
     let event = text(line, ended).and_then(|text| jsonl::event(text, texts));

@@ -1,8 +1,8 @@
-//! A line just as picklock writes it, which most lines of most histories are.
+//! The canonical line: an event exactly as picklock writes it. Most lines of most histories are.
 //!
-//! Invariant: what is taken here the strict reader ([`super::flat`]) takes too, for the same event; a test compares the
-//! two. Whatever is unusual is left to that one: another order, blanks, escapes, letters beyond ASCII, rare events, and
-//! all that is wrong. It exists because it takes half of the time.
+//! Invariant: an event that is returned here is what the strict reader ([`super::flat`]) returns for the line; a test
+//! compares the two. Everything else goes to the strict reader: other orders, blanks, escapes, letters beyond ASCII, rare
+//! events, and every error. It exists because it takes half of the time.
 
 use picklock::env::Phase;
 
@@ -10,14 +10,14 @@ use super::super::event::{Answer, Event, Intent, Touch, Update, What};
 use super::super::text::{Text, Texts};
 use super::flat::cursor::DIGITS_SURE;
 
-/// The event of a line; none where the line is not as usual. Texts that it names are added to these.
+/// The event of a line; none where the line is not canonical. Texts that it names are added to these.
 pub(in super::super) fn event(line: &[u8], texts: &mut Texts) -> Option<Event> {
     let mut rest = Rest { bytes: line, texts };
     let at_ns = rest.number(b"{\"at_ns\":")?;
-    let client = rest.small(b",\"client\":")?;
-    let acquisition = rest.or_zero(b",\"acquisition\":")?;
-    let op = rest.or_zero(b",\"op\":")?;
-    rest.pass(b",\"stage\":\"")?;
+    let client = rest.u32(b",\"client\":")?;
+    let acquisition = rest.u32_or_zero(b",\"acquisition\":")?;
+    let op = rest.u32_or_zero(b",\"op\":")?;
+    rest.literal(b",\"stage\":\"")?;
     let what = match *rest.bytes.first()? {
         b'i' => rest.invoked()?,
         b'o' => rest.answered()?,
@@ -25,14 +25,14 @@ pub(in super::super) fn event(line: &[u8], texts: &mut Texts) -> Option<Event> {
         b'n' => rest.noted()?,
         _ => return None,
     };
-    rest.pass(b"}")?;
+    rest.literal(b"}")?;
     rest.bytes.is_empty().then_some(Event { at_ns, client, acquisition, op, what })
 }
 
-/// What happened, for this reason.
-type Because = fn(Text) -> What;
+/// An event with its reason.
+type WithReason = fn(Text) -> What;
 
-/// What has not been read of a line.
+/// The rest of a line, not read yet.
 struct Rest<'a> {
     bytes: &'a [u8],
     texts: &'a mut Texts,
@@ -40,8 +40,8 @@ struct Rest<'a> {
 
 impl<'a> Rest<'a> {
     fn invoked(&mut self) -> Option<What> {
-        self.pass(b"invoke\",\"what\":\"")?;
-        if self.pass(b"command\"").is_none() {
+        self.literal(b"invoke\",\"what\":\"")?;
+        if self.literal(b"command\"").is_none() {
             let all = [
                 (&b"acquire\""[..], What::Acquire),
                 (b"release\"", What::Release),
@@ -50,50 +50,52 @@ impl<'a> Rest<'a> {
             ];
             return self.one_of(all);
         }
-        let node = self.small(b",\"node\":")?.try_into().ok()?;
+        let node = self.u32(b",\"node\":")?.try_into().ok()?;
         let (name, key) = (self.text(b",\"command\":\"")?, self.text(b",\"key\":\"")?);
         let touch = self.touch()?;
-        let compares = self.pass(b",\"compares\":true").is_some();
+        let compares = self.literal(b",\"compares\":true").is_some();
         Some(What::Command { node, name, key, intent: Intent { touch, compares } })
     }
 
     fn answered(&mut self) -> Option<What> {
-        self.pass(b"ok\",\"what\":\"")?;
-        if self.pass(b"command\"").is_some() {
+        self.literal(b"ok\",\"what\":\"")?;
+        if self.literal(b"command\"").is_some() {
             let touch = self.touch()?;
-            self.pass(b",\"answer\":\"")?;
+            self.literal(b",\"answer\":\"")?;
             let all =
                 [(&b"nil\""[..], Answer::Nil), (b"ok\"", Answer::Ok), (b"list\"", Answer::List)];
             let answer = match self.one_of(all) {
                 Some(answer) => answer,
-                None if self.pass(b"int\"").is_some() => Answer::Int(self.signed(b",\"value\":")?),
+                None if self.literal(b"int\"").is_some() => {
+                    Answer::Int(self.signed(b",\"value\":")?)
+                }
                 None => {
-                    self.pass(b"text\"")?;
+                    self.literal(b"text\"")?;
                     Answer::Text(self.text(b",\"text\":\"")?)
                 }
             };
-            let found = self.or_zero(b",\"found\":")?;
+            let found = self.u32_or_zero(b",\"found\":")?;
             return Some(What::Answered { touch, answer, found });
         }
-        if self.pass(b"acquire\"").is_some() {
+        if self.literal(b"acquire\"").is_some() {
             return Some(What::Acquired);
         }
-        if self.pass(b"release\"").is_some() {
+        if self.literal(b"release\"").is_some() {
             return Some(What::Released(self.text(b",\"text\":\"")?));
         }
-        if self.pass(b"take\"").is_some() {
+        if self.literal(b"take\"").is_some() {
             let (prize, left) = (self.signed(b",\"value\":")?, self.signed(b",\"left\":")?);
             return Some(What::Taken { prize, left });
         }
-        self.pass(b"update\"")?;
+        self.literal(b"update\"")?;
         let (read, written) = (self.signed(b",\"value\":")?, self.signed(b",\"written\":")?);
-        let token = self.perhaps(b",\"token\":")?;
+        let token = self.optional(b",\"token\":")?;
         Some(What::Updated(Update { read, written, token }))
     }
 
     fn failed(&mut self) -> Option<What> {
-        self.pass(b"fail\",\"what\":\"")?;
-        let all: [(&[u8], Because); 4] = [
+        self.literal(b"fail\",\"what\":\"")?;
+        let all: [(&[u8], WithReason); 4] = [
             (b"acquire\"", What::NotAcquired),
             (b"command\"", What::Refused),
             (b"take\"", What::NotTaken),
@@ -104,56 +106,56 @@ impl<'a> Rest<'a> {
     }
 
     fn noted(&mut self) -> Option<What> {
-        self.pass(b"note\",\"what\":\"")?;
-        if self.pass(b"phase\",\"phase\":\"").is_some() {
+        self.literal(b"note\",\"what\":\"")?;
+        if self.literal(b"phase\",\"phase\":\"").is_some() {
             let name = std::str::from_utf8(self.string()?).ok()?;
             return Phase::from_name(name).map(What::Phase);
         }
-        if self.pass(b"valid-until\"").is_some() {
+        if self.literal(b"valid-until\"").is_some() {
             return self.number(b",\"until_ns\":").map(What::ValidUntil);
         }
-        self.pass(b"fence\"")?;
+        self.literal(b"fence\"")?;
         self.number(b",\"token\":").map(What::Fence)
     }
 
     fn touch(&mut self) -> Option<Touch> {
-        self.pass(b",\"touch\":\"")?;
+        self.literal(b",\"touch\":\"")?;
         Some(match *self.bytes.first()? {
-            b'n' => self.pass(b"nothing\"").map(|()| Touch::None)?,
+            b'n' => self.literal(b"nothing\"").map(|()| Touch::None)?,
             b'c' => {
-                self.pass(b"create\"")?;
-                Touch::Create(self.perhaps(b",\"ttl_ns\":")?)
+                self.literal(b"create\"")?;
+                Touch::Create(self.optional(b",\"ttl_ns\":")?)
             }
             b'o' => {
-                self.pass(b"overwrite\"")?;
-                Touch::Overwrite(self.perhaps(b",\"ttl_ns\":")?)
+                self.literal(b"overwrite\"")?;
+                Touch::Overwrite(self.optional(b",\"ttl_ns\":")?)
             }
-            b'd' => self.pass(b"delete\"").map(|()| Touch::Delete)?,
+            b'd' => self.literal(b"delete\"").map(|()| Touch::Delete)?,
             b'e' => {
-                self.pass(b"extend\"")?;
+                self.literal(b"extend\"")?;
                 Touch::Extend(self.number(b",\"ttl_ns\":")?)
             }
-            _ => self.pass(b"unknown\"").map(|()| Touch::Unknown)?,
+            _ => self.literal(b"unknown\"").map(|()| Touch::Unknown)?,
         })
     }
 
-    /// Passes these bytes, if they come next.
+    /// Skips these bytes, if they come next.
     #[inline(always)]
-    fn pass<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
+    fn literal<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
         self.bytes = self.bytes.strip_prefix(bytes)?;
         Some(())
     }
 
-    /// Passes one of these, and says what it stands for.
+    /// Skips one of these, and returns what it stands for.
     fn one_of<T, const N: usize>(&mut self, all: [(&[u8], T); N]) -> Option<T> {
         let (bytes, found) = all.into_iter().find(|(bytes, _)| self.bytes.starts_with(bytes))?;
         self.bytes = &self.bytes[bytes.len()..];
         Some(found)
     }
 
-    /// The number behind these bytes, which have to come next.
+    /// The number behind these bytes.
     fn number<const N: usize>(&mut self, before: &[u8; N]) -> Option<u64> {
-        self.pass(before)?;
+        self.literal(before)?;
         let (mut size, mut length) = (0_u64, 0);
         for byte in self.bytes {
             let digit = byte.wrapping_sub(b'0');
@@ -168,23 +170,23 @@ impl<'a> Rest<'a> {
         (is_plain && length > 0).then_some(size)
     }
 
-    fn small<const N: usize>(&mut self, before: &[u8; N]) -> Option<u32> {
+    fn u32<const N: usize>(&mut self, before: &[u8; N]) -> Option<u32> {
         self.number(before)?.try_into().ok()
     }
 
-    /// The same of a number that may be left out: then it is none.
-    fn perhaps<const N: usize>(&mut self, before: &[u8; N]) -> Option<Option<u64>> {
+    /// The same, where both may be left out.
+    fn optional<const N: usize>(&mut self, before: &[u8; N]) -> Option<Option<u64>> {
         if self.bytes.starts_with(before) { self.number(before).map(Some) } else { Some(None) }
     }
 
-    /// And of one that is left out where it is 0.
-    fn or_zero<const N: usize>(&mut self, before: &[u8; N]) -> Option<u32> {
-        self.perhaps(before)?.unwrap_or(0).try_into().ok()
+    /// The same of a number that is left out where it is 0.
+    fn u32_or_zero<const N: usize>(&mut self, before: &[u8; N]) -> Option<u32> {
+        self.optional(before)?.unwrap_or(0).try_into().ok()
     }
 
     fn signed<const N: usize>(&mut self, before: &[u8; N]) -> Option<i64> {
-        self.pass(before)?;
-        let is_negative = self.pass(b"-").is_some();
+        self.literal(before)?;
+        let is_negative = self.literal(b"-").is_some();
         let size = self.number(b"")?;
         match is_negative {
             // JSON's minus zero is a fraction.
@@ -194,7 +196,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// A string of plain letters, its opening quotes passed.
+    /// A string without escapes, after its opening quotes.
     fn string(&mut self) -> Option<&'a [u8]> {
         let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
         let length = self.bytes.iter().position(|byte| !is_plain(byte))?;
@@ -204,7 +206,7 @@ impl<'a> Rest<'a> {
     }
 
     fn text<const N: usize>(&mut self, before: &[u8; N]) -> Option<Text> {
-        self.pass(before)?;
+        self.literal(before)?;
         let text = self.string()?;
         Some(self.texts.intern_bytes(text))
     }

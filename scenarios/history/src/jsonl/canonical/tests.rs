@@ -1,4 +1,4 @@
-//! What is taken in one go, the strict reader takes for the same event.
+//! A canonical line is the same event for the strict reader.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::super::tests::{every_event, written};
 use super::super::{event as strict, kind};
 use super::*;
 
-/// What is made of a line, and of one that is taken whether the strict reader takes it for the same, with the same texts.
+/// The event of a line, if it is canonical; then the strict reader must return the same, with the same texts.
 #[track_caller]
 fn taken(line: &str, texts: &Texts) -> Option<Event> {
     let (mut here, mut there) = (texts.clone(), texts.clone());
@@ -25,7 +25,7 @@ fn lines() -> Vec<(What, String)> {
 }
 
 #[test]
-fn usual_lines_are_taken_and_rare_ones_are_not() {
+fn what_is_written_is_canonical_except_rare_events() {
     let (mut rare, mut left) = (BTreeSet::new(), 0);
     let beyond = u64::MAX.to_string();
     for (what, line) in lines() {
