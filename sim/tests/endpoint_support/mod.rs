@@ -1,4 +1,4 @@
-//! Servers to open as endpoints, for the tests named `endpoint_*`.
+//! Servers to open as endpoints, for the tests of endpoints.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 

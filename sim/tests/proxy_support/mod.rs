@@ -1,4 +1,4 @@
-//! A server behind a proxy, real or played by the test, for the tests named `proxy_*`.
+//! A server behind a proxy, real or played by the test, for the tests of the proxy.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 

@@ -118,7 +118,7 @@ fn is_harmed(history: &History) -> bool {
     left < steps || reads.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// What every scenario claims of every recipe is tried by `sim/tests/catalogue_page.rs`.
+/// What every scenario claims of every recipe is tried by `sim/tests/virtual_runs/catalogue_page.rs`.
 #[test]
 fn harm_is_what_the_updates_and_the_end_say() {
     for (name, _) in scenarios::catalog::ALL {

@@ -1,0 +1,7 @@
+//! The catalogue in virtual time: what is claimed is found, and the same seeds give the same bytes.
+
+mod catalogue_page;
+mod replays;
+mod searched_forms;
+mod sound_at_any_size;
+mod stories_tell_the_cause;
