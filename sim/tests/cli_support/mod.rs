@@ -86,6 +86,13 @@ impl Said {
     pub(crate) fn results(&self) -> String {
         words(&self.stdout).join(" ")
     }
+
+    /// The line of the output that begins with this word, behind it.
+    #[track_caller]
+    pub(crate) fn after(&self, word: &str) -> &str {
+        let line = self.stdout.lines().find_map(|line| line.strip_prefix(word));
+        line.unwrap_or_else(|| panic!("{word} in {}", self.stdout)).trim()
+    }
 }
 
 /// Where picklock runs.

@@ -8,12 +8,6 @@ use scenarios::scenario::{Overrides, Scenario};
 
 use crate::cli_support::{Room, Said, eventually, words};
 
-/// A line of the output, behind its first word.
-fn after<'a>(said: &'a Said, word: &str) -> &'a str {
-    let line = said.stdout.lines().find_map(|line| line.strip_prefix(word));
-    line.unwrap_or_else(|| panic!("{word} in {}", said.stdout)).trim()
-}
-
 /// Explores in the smallest world, without a server.
 fn explore(room: &Room, options: &str, code: i32) -> Said {
     let line = format!("explore --clients 2 --rounds 1 --no-confirm {options}");
@@ -25,9 +19,9 @@ fn a_flawed_lock_leaves_a_scenario_that_runs_and_violates_the_same() {
     let room = Room::new();
     let said = explore(&room, "--lock del-release", 1);
     assert!(said.stdout.starts_with("key violated: ownership"), "{}", said.stdout);
-    assert!(after(&said, "verdict:").starts_with("violated (key): ownership after "));
+    assert!(said.after("verdict:").starts_with("violated (key): ownership after "));
     assert!(said.stderr.contains("2 clients, 1 round, 1 fault: "), "{}", said.stderr);
-    let file = after(&said, "scenario:");
+    let file = said.after("scenario:");
     let path: PathBuf = room.path().join(file);
     let text = fs::read_to_string(&path).unwrap();
     let scenario = Scenario::parse("x", file, &text, &Overrides::default()).unwrap();
@@ -57,10 +51,10 @@ fn a_lock_that_only_stalls_ends_with_the_code_of_progress() {
 fn a_sound_lock_is_exhausted_within_bounds_that_are_printed() {
     let room = Room::new();
     let said = explore(&room, "--lock single --format json=found.json --format human", 0);
-    let verdict = after(&said, "verdict:");
+    let verdict = said.after("verdict:");
     let says = ["exhausted: ", " schedules in ", "none violates anything"];
     assert!(says.iter().all(|it| verdict.contains(it)), "{verdict}");
-    assert_eq!(after(&said, "bounds:"), "2 clients, 1 round, 1 fault");
+    assert_eq!(said.after("bounds:"), "2 clients, 1 round, 1 fault");
     let json = fs::read_to_string(room.path().join("found.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["ended"], &json["lock"]), (&"exhausted".into(), &"single".into()));
@@ -88,7 +82,7 @@ fn a_signal_ends_the_search_and_what_was_tried_is_said() {
     playing.signal(Signal::SIGINT);
     let said = playing.said().ended(130);
     assert!(
-        after(&said, "verdict:").starts_with("inconclusive: interrupted after "),
+        said.after("verdict:").starts_with("inconclusive: interrupted after "),
         "{}",
         said.stdout
     );
@@ -99,7 +93,7 @@ fn a_signal_ends_the_search_and_what_was_tried_is_said() {
 fn a_scenario_gives_the_world_and_the_lock() {
     let room = Room::new();
     let said = explore(&room, "--scenario gc-pause --lock polling", 1);
-    let text = fs::read_to_string(room.path().join(after(&said, "scenario:"))).unwrap();
+    let text = fs::read_to_string(room.path().join(said.after("scenario:"))).unwrap();
     assert!(text.contains("pause = \"50ms\""), "the pause between attempts is its own: {text}");
     assert!(
         text.contains("source = \"picklock explore --lock polling --scenario gc-pause\""),
@@ -150,7 +144,7 @@ fn a_redis_server_confirms_what_was_found() {
     let line = "explore --clients 2 --rounds 1 --lock get-del-release";
     let said = room.run(&words(line)).ended(1);
     assert!(said.stdout.contains("\nconfirmed on redis-server "), "{}", said.stdout);
-    let file = after(&said, "scenario:");
+    let file = said.after("scenario:");
     let said = room.run(&["confirm", file]).ended(1);
     assert!(
         said.stdout.starts_with("confirmed: ownership (key) on redis-server "),
@@ -165,7 +159,7 @@ fn a_redis_server_confirms_what_was_found() {
 fn what_another_lock_does_is_not_confirmed() {
     let room = Room::new();
     let said = explore(&room, "--lock get-del-release", 1);
-    let file = after(&said, "scenario:").to_owned();
+    let file = said.after("scenario:").to_owned();
     let said = room.run(&["confirm", &file, "--lock", "single"]).ended(4);
     assert!(said.stdout.contains("nothing to confirm"), "{}", said.stdout);
 }

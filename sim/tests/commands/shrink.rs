@@ -6,19 +6,13 @@ use scenarios::scenario::{Overrides, Scenario};
 
 use crate::cli_support::{Room, Said, words};
 
-/// A line of the output, behind its first word.
-fn after<'a>(said: &'a Said, word: &str) -> &'a str {
-    let line = said.stdout.lines().find_map(|line| line.strip_prefix(word));
-    line.unwrap_or_else(|| panic!("{word} in {}", said.stdout)).trim()
-}
-
 fn run(room: &Room, line: &str, code: i32) -> Said {
     room.run(&words(line)).ended(code)
 }
 
 /// The scenario that a run was shrunk to, as its file has it.
 fn scenario(room: &Room, said: &Said) -> (String, Scenario) {
-    let file = after(said, "scenario:");
+    let file = said.after("scenario:");
     let text = fs::read_to_string(room.path().join(file)).unwrap();
     let scenario = Scenario::parse("x", file, &text, &Overrides::default()).unwrap();
     (text, scenario)
@@ -38,13 +32,13 @@ fn a_failing_seed_of_a_search_becomes_a_scenario_in_which_nothing_is_drawn() {
     let of = scenario.source.strip_prefix("picklock shrink picklock-out/gc-pause/latest, of ");
     assert!(of.is_some_and(|it| it.contains("--scenario gc-pause")), "{}", scenario.source);
     let violated = said.stdout.lines().next().unwrap().to_owned();
-    let file = after(&said, "scenario:");
+    let file = said.after("scenario:");
     for seed in ["1", "77"] {
         let again = room.run(&["--scenario", file, "--world", "virtual", "--seed", seed]).ended(1);
         assert!(again.stdout.contains(&violated), "{violated} in {}", again.stdout);
         assert!(!again.stdout.contains("not as expected"), "{}", again.stdout);
     }
-    let picture = room.path().join(after(&said, "picture:"));
+    let picture = room.path().join(said.after("picture:"));
     assert!(fs::metadata(picture).is_ok_and(|it| it.len() > 0));
 }
 
@@ -77,7 +71,7 @@ fn what_cannot_be_staged_is_said_and_its_smallest_schedule_is_replayed() {
     let said = run(&room, "shrink picklock-out/drawn-errors/latest --no-confirm", code);
     assert!(said.stdout.contains("\nnot staged: "), "{}", said.stdout);
     assert!(!said.stdout.contains("\nscenario: "), "{}", said.stdout);
-    let place = after(&said, "replay:").rsplit(' ').next().unwrap().to_owned();
+    let place = said.after("replay:").rsplit(' ').next().unwrap().to_owned();
     let again = room.run(&["replay", &place]).ended(code);
     assert!(again.stdout.contains("byte for byte"), "{}", again.stdout);
     let shorter = |dir: &str| fs::read(room.path().join(dir).join("history.jsonl")).unwrap().len();
@@ -150,7 +144,7 @@ fn a_run_that_holds_or_was_live_or_was_edited_is_not_shrunk() {
 fn kept(room: &Room) -> String {
     let line = "explore --lock del-release --clients 2 --rounds 1 --no-confirm --keep";
     let said = run(room, line, 1);
-    assert_eq!(after(&said, "kept:"), "picklock-regressions/del-release-ownership.toml");
+    assert_eq!(said.after("kept:"), "picklock-regressions/del-release-ownership.toml");
     "picklock-regressions/del-release-ownership.toml".to_owned()
 }
 

@@ -9,13 +9,11 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
+use super::check_refuses::HEAD;
 use crate::cli_support::{Room, Said, words};
 
 /// Somebody without any rights of their own.
 const NOBODY: u32 = 65_534;
-
-/// A history without events.
-const HEAD: &str = r#"{"format":"picklock/history/1","scenario":"s","lock":"l","tracked":false,"locks":true,"world":"w","seed":1,"clients":3,"lock_key":"k","ttl_ns":1000,"margin_ns":10}"#;
 
 /// picklock as a user runs it: as whoever runs the test, or as nobody.
 struct User {
