@@ -23,6 +23,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// How often an attack is run while the machine is too busy for a result.
 const ATTACKS_MOST: usize = 3;
 
+/// A history without events.
+pub(crate) const HEAD: &str = r#"{"format":"picklock/history/1","scenario":"s","lock":"l","tracked":false,"locks":true,"world":"w","seed":1,"clients":3,"lock_key":"k","ttl_ns":1000,"margin_ns":10}"#;
+
 /// The words of a command line without quotes.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()

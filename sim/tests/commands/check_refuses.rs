@@ -3,10 +3,8 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::cli_support::Room;
+use crate::cli_support::{HEAD, Room};
 
-/// A history without events.
-pub(super) const HEAD: &str = r#"{"format":"picklock/history/1","scenario":"s","lock":"l","tracked":false,"locks":true,"world":"w","seed":1,"clients":3,"lock_key":"k","ttl_ns":1000,"margin_ns":10}"#;
 const ACQUIRE: &str =
     r#"{"at_ns":5,"client":1,"acquisition":1,"op":1,"stage":"invoke","what":"acquire"}"#;
 const ACQUIRED: &str =

@@ -1,7 +1,7 @@
 //! picklock as its user meets it, command by command: what it prints and writes, and how it ends.
 //!
-//! One program, which is built and linked once. What is held to times, or has to have the machine to itself, is a
-//! program of its own.
+//! Tests of live faults, signals and kills are programs of their own: beside these they would not have the machine to
+//! themselves.
 
 mod check_histories;
 mod check_refuses;

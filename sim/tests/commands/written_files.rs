@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 
-use super::check_refuses::HEAD;
-use crate::cli_support::{Room, Said, words};
+use crate::cli_support::{HEAD, Room, Said, eventually, words};
 
 /// Somebody without any rights of their own.
 const NOBODY: u32 = 65_534;
@@ -134,7 +133,7 @@ fn a_pipe_that_nobody_reads_is_waited_for_until_a_signal_comes() {
     let run =
         ["--scenario", "gc-pause", "--lock", "fenced", "--world", "virtual", "--seeds", "0..2"];
     let playing = room.start(&[&run[..], &["--format", &json, "--format", "human"]].concat());
-    crate::cli_support::eventually("the report is written", || {
+    eventually("the report is written", || {
         let run = room.runs().pop()?;
         run.join("manifest.json").is_file().then_some(())
     });
@@ -142,7 +141,7 @@ fn a_pipe_that_nobody_reads_is_waited_for_until_a_signal_comes() {
         playing.signal(Signal::SIGINT);
         playing.stderr().contains("interrupted while writing to").then_some(())
     };
-    crate::cli_support::eventually("the signal ends it", ends);
+    eventually("the signal ends it", ends);
     playing.said().ended(130);
 }
 
@@ -216,9 +215,7 @@ fn the_log_of_a_proxy_leaves_a_device_alone() {
     let room = Room::new();
     let playing =
         room.start(&["proxy", "--listen", "0", "--upstream", "127.0.0.1:1", "--log", "/dev/null"]);
-    crate::cli_support::eventually("it listens", || {
-        playing.stdout().contains(" -> ").then_some(())
-    });
+    eventually("it listens", || playing.stdout().contains(" -> ").then_some(()));
     playing.signal(Signal::SIGTERM);
     playing.said().ended(0);
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());

@@ -10,7 +10,7 @@ use picklock::env::Node;
 use redis::AsyncConnectionConfig;
 use scenarios::distribution::Distribution;
 
-use crate::proxy_support::{Bed, DEADLINE, addr, connect, eventually, refused};
+use crate::proxy_support::{Bed, DEADLINE, Raw, addr, command, connect, eventually, refused};
 
 fn rule(action: Action) -> Rule {
     Rule::new(action).command("SET").key("k")
@@ -173,7 +173,7 @@ async fn more_than_the_proxy_holds_back_arrives_after_the_heal() {
     // Without replies nothing but the room made by writing wakes the lane.
     client.exchange("PING\r\nCLIENT REPLY OFF\r\n", "+PONG\r\n").await;
     bed.link.cut(Cut::Requests);
-    let append = crate::proxy_support::command(&[b"APPEND", b"k", &vec![b'x'; 1 << 20]]);
+    let append = command(&[b"APPEND", b"k", &vec![b'x'; 1 << 20]]);
     let sender = tokio::spawn(async move {
         for _ in 0..24 {
             client.send(&append).await;
@@ -252,7 +252,7 @@ async fn an_unreachable_server_shows_as_a_reset_and_in_the_log() {
     let link = bed.proxy.listen(ClientId(1), Node(1), Upstream::Tcp(nobody), plan).unwrap();
     // The reset may come so soon that the connect itself reports it.
     if let Ok(stream) = tokio::net::TcpStream::connect(link.addr()).await {
-        assert!(crate::proxy_support::Raw(stream).end().await.is_err());
+        assert!(Raw(stream).end().await.is_err());
     }
     let records = bed.proxy.log().records();
     assert!(

@@ -3,8 +3,8 @@
 use nix::sys::signal::Signal;
 use test_server::RedisServer;
 
-use crate::cli_support::{Playing, Room, words};
-use crate::proxy_support::{Raw, connect};
+use crate::cli_support::{Playing, Room, eventually, words};
+use crate::proxy_support::{Raw, addr, connect};
 
 /// Two nodes of a cluster, each with half of the slots, that know each other.
 async fn cluster() -> [RedisServer; 2] {
@@ -27,12 +27,12 @@ async fn cluster() -> [RedisServer; 2] {
 }
 
 async fn direct(node: &RedisServer) -> Raw {
-    connect(crate::proxy_support::addr(node)).await
+    connect(addr(node)).await
 }
 
 /// Where a proxy listens, as it says.
 fn port(playing: &Playing, name: &str) -> u16 {
-    crate::cli_support::eventually("it says where it listens", || {
+    eventually("it says where it listens", || {
         let said = playing.stdout();
         let line =
             said.lines().find_map(|it| it.strip_prefix(&format!("{name}: 127.0.0.1:")))?.to_owned();

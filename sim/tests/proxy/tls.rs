@@ -9,7 +9,7 @@ use fault_proxy::{
 };
 use picklock::env::Node;
 
-use crate::proxy_support::{Bed, addr, connect, eventually, file, terminator};
+use crate::proxy_support::{Bed, addr, command, connect, eventually, file, terminator};
 
 fn link(bed: &Bed, host: &str, port: u16, trust: &Trust) -> Link {
     let upstream = Upstream::tls(host, port, trust).unwrap();
@@ -25,7 +25,7 @@ async fn faults_hit_frames_inside_tls() {
         let link = link(&bed, host, port, &trust);
         let mut client = connect(link.addr()).await;
         let big = vec![b'x'; 1 << 20];
-        client.send(crate::proxy_support::command(&[b"SET", b"big", &big])).await;
+        client.send(command(&[b"SET", b"big", &big])).await;
         client.exchange("STRLEN big\r\n", "+OK\r\n:1048576\r\n").await;
     }
     let fault = bed.proxy.rules().add(Rule::new(Action::Drop(Side::Reply)).key("k"));
