@@ -1,6 +1,6 @@
 //! Availability: who wants a lock that nobody has gets it in time.
 //!
-//! Invariant: a stall is a time in which two or more wanted the lock all along, nobody had it (or
+//! Invariant: a stall is a time in which two or more clients wanted the lock all along, nobody had it (or
 //! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest
 //! is compared with what the scenario allows; where it allows nothing, nothing is said.
 
@@ -15,8 +15,14 @@ use super::interface::{Checker, EventView, HistoryEnd};
 
 pub(super) const NAME: &str = "availability";
 
-/// So many must want the lock before it counts.
-const MANY: usize = 2;
+/// An acquisition under way.
+#[derive(Clone, Copy, Debug)]
+struct Wanting {
+    client: u32,
+    since_ns: u64,
+    /// It has been told of its loss, or has begun to release.
+    ended: bool,
+}
 
 /// An acquisition that has the lock.
 #[derive(Clone, Copy, Debug)]
@@ -45,14 +51,13 @@ impl Stall {
 pub(super) struct Availability {
     within_ns: u64,
     tracked: bool,
-    /// Acquisitions under way: whose, and since when.
-    wanting: BTreeMap<u32, (u32, u64)>,
+    wanting: BTreeMap<u32, Wanting>,
     /// Until when they may rely on their locks that have not been answered yet.
     promised: BTreeMap<u32, u64>,
     holders: Vec<Holder>,
     /// Since when nobody has had it, where nobody has.
     free_ns: u64,
-    /// Since when two or more have wanted it, where they have.
+    /// Since when two clients or more have wanted it, where they have.
     wanted_ns: u64,
     longest: Stall,
     /// How many were longer than allowed, and when the last of these began.
@@ -79,16 +84,21 @@ impl Checker for Availability {
         match what {
             What::Acquire => {
                 self.look(at_ns);
-                self.wanting.insert(acquisition, (client, at_ns));
-                if self.wanting.len() == MANY {
+                let others = self.first_of_many().is_some();
+                let wanting = Wanting { client, since_ns: at_ns, ended: false };
+                self.wanting.insert(acquisition, wanting);
+                if !others {
                     self.wanted_ns = at_ns;
                 }
             }
             What::Acquired => {
                 self.look(at_ns);
-                self.wanting.remove(&acquisition);
-                let promised = self.promised.remove(&acquisition);
-                let until_ns = if self.tracked { promised.unwrap_or(at_ns) } else { u64::MAX };
+                let ended = self.wanting.remove(&acquisition).is_some_and(|it| it.ended);
+                let until_ns = match self.promised.remove(&acquisition) {
+                    _ if ended => at_ns,
+                    promised if self.tracked => promised.unwrap_or(at_ns),
+                    _ => u64::MAX,
+                };
                 self.holders.push(Holder { acquisition, client, until_ns });
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
@@ -97,7 +107,12 @@ impl Checker for Availability {
                 self.promised.remove(&acquisition);
             }
             What::ValidUntil(until_ns) => self.promise(acquisition, until_ns),
-            What::Release | What::Lost => self.ends(at_ns, |it| it.acquisition == acquisition),
+            What::Release | What::Lost => {
+                self.ends(at_ns, |it| it.acquisition == acquisition);
+                if let Some(it) = self.wanting.get_mut(&acquisition) {
+                    it.ended = true;
+                }
+            }
             _ => {}
         }
     }
@@ -122,7 +137,7 @@ impl Availability {
     /// A client is dead: it wants and has nothing any more.
     fn died(&mut self, client: u32, at_ns: u64) {
         self.look(at_ns);
-        self.wanting.retain(|_, (wants, _)| *wants != client);
+        self.wanting.retain(|_, it| it.client != client);
         self.ends(at_ns, |it| it.client == client);
     }
 
@@ -154,16 +169,19 @@ impl Availability {
         });
     }
 
+    /// Who has wanted it for longest, where two clients or more do.
+    fn first_of_many(&self) -> Option<u32> {
+        let first = self.wanting.values().min_by_key(|it| it.since_ns)?.client;
+        self.wanting.values().any(|it| it.client != first).then_some(first)
+    }
+
     /// Whether there has been a stall up to now.
     fn look(&mut self, now_ns: u64) {
         self.forget(now_ns);
-        if !self.holders.is_empty() || self.wanting.len() < MANY {
+        if !self.holders.is_empty() {
             return;
         }
-        let Some((client, _)) = self.wanting.values().copied().min_by_key(|(_, since)| *since)
-        else {
-            return;
-        };
+        let Some(client) = self.first_of_many() else { return };
         let from_ns = self.free_ns.max(self.wanted_ns);
         let stall = Stall { from_ns, until_ns: now_ns, client };
         if stall.span_ns() > self.within_ns && self.counted_ns.replace(from_ns) != Some(from_ns) {
@@ -215,6 +233,23 @@ mod tests {
     fn outcome(tape: Tape) -> history::verdict::Outcome {
         let tape = tape.refused(9, 9, 40..5_000);
         tape.available_within(WITHIN_NS).outcome("availability")
+    }
+
+    #[test]
+    fn two_that_ask_for_one_client_are_one() {
+        let asks = |client| Tape::new().refused(1, 9, 50..5_000).refused(2, client, 60..5_000);
+        assert_eq!(outcome(asks(9)), Held);
+        assert_eq!(outcome(asks(8)), Violated);
+        let later = |end| Tape::new().refused(1, 9, 50..5_000).refused(2, 8, 400..end);
+        assert_eq!(outcome(later(500)), Held, "it counts from when the second wanted it");
+        assert_eq!(outcome(later(501)), Violated);
+    }
+
+    #[test]
+    fn who_had_lost_the_lock_before_it_was_answered_never_had_it() {
+        let stalled = |tape: Tape| tape.waited(1, 1, 45..50).refused(2, 2, 60..400);
+        assert_eq!(outcome(stalled(Tape::new())), Held);
+        assert_eq!(outcome(stalled(Tape::new().lost(1, 48))), Violated);
     }
 
     #[test]

@@ -30,6 +30,8 @@ struct DeadlockFreedom {
     is_left: Option<(u64, Text, i64)>,
     /// A fault has struck, or something was not answered.
     disturbed: bool,
+    /// What is under way: acquisitions, releases, and commands that leave the lock's key alone.
+    open: i64,
 }
 
 pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
@@ -39,6 +41,13 @@ pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
 impl Checker for DeadlockFreedom {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, op, what, .. } = *seen.event;
+        self.open += match what {
+            What::Acquire | What::Release => 1,
+            What::Acquired | What::NotAcquired(_) | What::Released(_) => -1,
+            What::Command { .. } if seen.command.is_none() => 1,
+            What::Answered { .. } | What::Refused(_) if seen.command.is_none() => -1,
+            _ => 0,
+        };
         match what {
             What::Probe(pttl_ms) => {
                 self.first_ns.get_or_insert(at_ns);
@@ -65,6 +74,7 @@ impl Checker for DeadlockFreedom {
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        self.disturbed |= self.open > 0 || !end.unended.is_empty();
         vec![Finding::new(NAME, Level::Progress, self.verdict(end.head, end.texts))]
     }
 }
@@ -162,6 +172,10 @@ mod tests {
         assert_eq!(left(Tape::new().unknown(1, 1, 1..5)), Outcome::Held);
         assert_eq!(left(Tape::new().command(1, 1..5, CREATE, None)), Outcome::Held);
         assert_eq!(left(Tape::new().did(1, 1..5, CREATE)), Outcome::Violated);
+        assert_eq!(left(Tape::new().hold(1, 1, 10..20)), Outcome::Violated);
+        assert_eq!(left(Tape::new().acquires(1, 5)), Outcome::Held, "it has no end");
+        assert_eq!(left(Tape::new().sends(1, 5, CREATE)), Outcome::Held);
+        assert_eq!(left(Tape::new().to(0, "line").sends(1, 5, CREATE)), Outcome::Held);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Invariant: a refusal is blamed only where no update that had begun by then had a greater token. Whom a register
 //! accepts that it should refuse is judged with the register.
 
-use history::verdict::{Finding, Level, Witness};
+use history::verdict::{Finding, Level};
 use history::words::STALE;
 use history::{Event, Head, What};
 use rustc_hash::FxHashMap;
@@ -13,13 +13,33 @@ use super::story;
 
 pub(super) const NAME: &str = "no-wrong-refusal";
 
+/// An update that was shown to the register.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Its token, once it is known.
+    token: Option<u64>,
+    ended: bool,
+}
+
+/// A client whose token the register has refused as old.
+struct Refusal {
+    acquisition: u32,
+    client: u32,
+    token: u64,
+    /// How many updates had begun by then.
+    begun: usize,
+}
+
 /// The tokens that a register has been shown.
 #[derive(Default)]
 struct FenceRefusals {
     /// By acquisition.
     tokens: FxHashMap<u32, u64>,
-    greatest: Option<u64>,
-    first: Option<Witness>,
+    /// In the order in which they began.
+    shown: Vec<Shown>,
+    /// Where the updates under way stand there, by operation.
+    open: FxHashMap<u32, usize>,
+    refused: Vec<Refusal>,
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
@@ -28,21 +48,25 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 
 impl Checker for FenceRefusals {
     fn see(&mut self, seen: &EventView<'_>) {
-        let Event { client, acquisition, what, .. } = *seen.event;
+        let Event { client, acquisition, op, what, .. } = *seen.event;
         match what {
             What::Fence(token) => {
                 self.tokens.insert(acquisition, token);
             }
             What::Update => {
-                self.greatest = self.greatest.max(self.tokens.get(&acquisition).copied());
-            }
-            What::NotUpdated(why) if seen.texts.get(why) == STALE => {
                 let token = self.tokens.get(&acquisition).copied();
-                if let (Some(token), true) = (token, token == self.greatest) {
-                    let summary = format!(
-                        "the register refused client {client}'s token {token}, and had been shown none greater"
-                    );
-                    story::note(&mut self.first, summary, &[(acquisition, client)]);
+                self.open.insert(op, self.shown.len());
+                self.shown.push(Shown { token, ended: false });
+            }
+            What::Updated(update) | What::UpdateUnknown { update, .. } => {
+                self.ended(op, update.token);
+            }
+            What::NotUpdated(why) => {
+                self.ended(op, None);
+                let token = self.tokens.get(&acquisition).copied();
+                if let Some(token) = token.filter(|_| seen.texts.get(why) == STALE) {
+                    let begun = self.shown.len();
+                    self.refused.push(Refusal { acquisition, client, token, begun });
                 }
             }
             _ => {}
@@ -50,12 +74,39 @@ impl Checker for FenceRefusals {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let verdict = verdict(
-            self.first.take(),
-            self.greatest.is_some(),
-            "no client presented a fencing token",
-        );
+        let mut first = None;
+        let (mut greatest, mut begun) = (None, 0);
+        for it in &self.refused {
+            let since = &self.shown[begun..it.begun];
+            greatest = since.iter().map(Shown::at_most).max().max(greatest);
+            begun = it.begun;
+            if greatest == Some(Some(it.token)) {
+                let (client, token) = (it.client, it.token);
+                let summary = format!(
+                    "the register refused client {client}'s token {token}, and had been shown none greater"
+                );
+                story::note(&mut first, summary, &[(it.acquisition, client)]);
+            }
+        }
+        let tested = self.shown.iter().any(|it| it.token.is_some());
+        let verdict = verdict(first, tested, "no client presented a fencing token");
         vec![Finding::new(NAME, Level::Effect, verdict)]
+    }
+}
+
+impl FenceRefusals {
+    fn ended(&mut self, op: u32, token: Option<u64>) {
+        if let Some(place) = self.open.remove(&op) {
+            let it = &mut self.shown[place];
+            (it.token, it.ended) = (token.or(it.token), true);
+        }
+    }
+}
+
+impl Shown {
+    /// The greatest token that it can have had; none where it surely had none.
+    fn at_most(&self) -> Option<u64> {
+        if self.ended { self.token } else { self.token.or(Some(u64::MAX)) }
     }
 }
 
@@ -63,7 +114,7 @@ impl Checker for FenceRefusals {
 mod tests {
     use history::verdict::Outcome::{Held, NotApplicable, Violated};
 
-    use super::NAME;
+    use super::{NAME, What};
     use crate::testing::Tape;
 
     /// Clients 1 and 2 have these tokens, and client 1 updates first.
@@ -80,6 +131,21 @@ mod tests {
         assert_eq!(refused(10, 9).outcome(NAME), Held);
         let witness = refused(9, 10).witness(NAME);
         assert!(witness.summary.contains("refused client 2's token 10"), "{}", witness.summary);
+    }
+
+    #[test]
+    fn a_token_that_was_told_with_the_write_alone_has_been_shown() {
+        let shown = |from, token| {
+            let tape = Tape::fenced().fence(2, 60, 5).update(1, from..400, 0, token);
+            tape.update_refused(2, 200..300).outcome(NAME)
+        };
+        assert_eq!(shown(100, Some(9)), Held);
+        assert_eq!(shown(100, Some(5)), Violated);
+        assert_eq!(shown(310, Some(9)), Violated, "it was not shown yet");
+        assert_eq!(shown(100, None), Violated, "it was shown no token");
+        let unended = Tape::fenced().fence(2, 60, 5).update_refused(2, 200..300);
+        let unended = unended.update(3, 10..20, 0, Some(5)).opens(1, 100, What::Update);
+        assert_eq!(unended.outcome(NAME), Held, "nobody knows which token this had");
     }
 
     #[test]

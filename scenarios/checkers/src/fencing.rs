@@ -33,6 +33,8 @@ struct PendingGrant {
     /// The greatest grant when the first of the commands was sent that may have made the key for it;
     /// nothing where there is no such command.
     made: Option<Option<Grant>>,
+    /// When it was answered with yes, if its token is told only after that.
+    granted_ns: Option<u64>,
 }
 
 /// The tokens that have been handed out.
@@ -71,15 +73,25 @@ impl Checker for Fencing {
                 self.asking.insert(acquisition, asking);
             }
             What::Fence(token) => {
-                self.asking.entry(acquisition).or_default().token = Some(token);
                 self.handed_out(token, event);
-            }
-            What::Acquired => {
-                if let Some(asking) = self.asking.remove(&acquisition) {
-                    self.granted(event, asking);
+                let asking = self.asking.entry(acquisition).or_default();
+                asking.token = Some(token);
+                if let Some(at_ns) = asking.granted_ns {
+                    let asking = *asking;
+                    self.asking.remove(&acquisition);
+                    self.granted(at_ns, event, asking);
                 }
             }
-            What::NotAcquired(_) | What::AcquireUnknown(_) => {
+            What::Acquired => {
+                let asking = self.asking.remove(&acquisition).unwrap_or_default();
+                if asking.token.is_some() {
+                    self.granted(event.at_ns, event, asking);
+                } else {
+                    let granted_ns = Some(event.at_ns);
+                    self.asking.insert(acquisition, PendingGrant { granted_ns, ..asking });
+                }
+            }
+            What::NotAcquired(_) | What::AcquireUnknown(_) | What::Release | What::Lost => {
                 self.asking.remove(&acquisition);
             }
             _ => {}
@@ -134,8 +146,8 @@ impl Fencing {
         }
     }
 
-    fn granted(&mut self, event: &Event, asking: PendingGrant) {
-        let Event { at_ns, client, acquisition, .. } = *event;
+    fn granted(&mut self, at_ns: u64, event: &Event, asking: PendingGrant) {
+        let Event { client, acquisition, .. } = *event;
         let Some(token) = asking.token else { return };
         if let Some(before) = asking.made.unwrap_or(asking.begun).filter(|it| it.token > token) {
             let since = match self.lost {

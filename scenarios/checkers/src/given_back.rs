@@ -89,7 +89,9 @@ impl Checker for GivenBack {
         }
     }
 
-    fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
+    fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        // It is not shown every event.
+        self.look(end.last_ns, end.head);
         let verdict = verdict(
             self.first.take(),
             self.tested,
@@ -207,6 +209,12 @@ mod tests {
 
     fn outcome(tape: Tape) -> Outcome {
         tape.outcome("given-back")
+    }
+
+    #[test]
+    fn time_goes_on_with_any_event() {
+        let idle = told_no().to(0, "another").did(2, 120..100 + TTL_NS + 1, CREATE);
+        assert_eq!(outcome(idle), Violated);
     }
 
     /// Time goes on.

@@ -61,7 +61,9 @@ struct Statements {
     got_last: Option<bool>,
     /// When it was first granted.
     granted_ns: Option<u64>,
-    /// All its commands, and those that have no answer, or had none.
+    /// It has sent something that leaves the lock's key alone, and perhaps asks for it all the same.
+    looked: bool,
+    /// All its other commands, and those that have no answer, or had none.
     sent: u32,
     unanswered: u32,
     /// The commands of its release.
@@ -155,6 +157,7 @@ impl Checker for Honesty {
                 let it = Statements { client: event.client, ..Statements::default() };
                 self.open.insert(acquisition, it);
             }
+            What::Command { .. } => self.with(acquisition, |it| it.looked = true),
             What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
             What::Release => self.with(acquisition, |it| it.releasing = true),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| it.until_ns = until_ns),
@@ -356,7 +359,7 @@ impl Honesty {
     fn told_held(&mut self, acquisition: u32, told: &str) {
         let Some(it) = self.open.get(acquisition).filter(|_| told.ends_with(HELD)) else { return };
         let but = match it.got_last {
-            None if it.sent == 0 => "it had asked no server",
+            None if it.sent == 0 && !it.looked => "it had asked no server",
             None if it.asked_ns.is_some() => "no server had said so",
             Some(true) if !it.several => "its last request had been granted",
             _ => return,

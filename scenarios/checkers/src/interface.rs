@@ -156,6 +156,8 @@ pub(super) struct HistoryEnd<'a> {
     pub(super) texts: &'a Texts,
     /// A command was sent that may have done something to the lock's key.
     pub(super) touched: bool,
+    /// When the last event was.
+    pub(super) last_ns: u64,
     /// The commands that never ended, by operation, if they may do something to the lock's key.
     pub(super) unended: Vec<(u32, CommandOp)>,
 }
@@ -165,6 +167,7 @@ pub(super) struct LockCommands<'a> {
     head: &'a Head,
     key: Option<Text>,
     touched: bool,
+    last_ns: u64,
     open: Recent<CommandOp>,
     /// The operation that the last event has ended: it is shown once more, and then forgotten.
     ended: u32,
@@ -172,16 +175,17 @@ pub(super) struct LockCommands<'a> {
 
 impl<'a> LockCommands<'a> {
     pub(super) fn new(head: &'a Head) -> Self {
-        Self { head, key: None, touched: false, open: Recent::default(), ended: 0 }
+        Self { head, key: None, touched: false, last_ns: 0, open: Recent::default(), ended: 0 }
     }
 
     /// The next event with its command.
     pub(super) fn next<'e>(&'e mut self, event: &'e Event, texts: &'e Texts) -> EventView<'e> {
         self.forget_ended();
+        self.last_ns = event.at_ns;
         let mut sends_on_key = false;
         let may_touch = match event.what {
-            What::Command { key, intent, .. } => {
-                sends_on_key = self.is_lock_key(key, texts);
+            What::Command { node, key, intent, .. } => {
+                sends_on_key = !self.head.is_resource(node) && self.is_lock_key(key, texts);
                 let touches = sends_on_key && intent.touch != Touch::None;
                 self.touched |= touches;
                 if let Some(command) = CommandOp::sent(event).filter(|_| touches) {
@@ -208,8 +212,8 @@ impl<'a> LockCommands<'a> {
 
     pub(super) fn end(mut self, texts: &'a Texts) -> HistoryEnd<'a> {
         self.forget_ended();
-        let Self { head, touched, .. } = self;
-        HistoryEnd { head, texts, touched, unended: self.open.into_sorted() }
+        let Self { head, touched, last_ns, .. } = self;
+        HistoryEnd { head, texts, touched, last_ns, unended: self.open.into_sorted() }
     }
 
     /// Texts are compared until the key has come up; from then on, numbers.

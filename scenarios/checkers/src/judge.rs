@@ -36,7 +36,7 @@ static ALL: [(MakeChecker, Kinds); 25] = [
     (ownership::checker, KEY_ENDED | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | at(RenewBeforeSend) | OTHERS),
-    (honesty::checker, LOCK_COMMANDS | at(Wait) | OTHERS),
+    (honesty::checker, LOCK_COMMANDS | OTHERS_SENT | at(Wait) | OTHERS),
     (work_told::checker, IF_WORK_TOLD | OTHERS),
     (quorum_told::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),
     (pool::checker, LOCK_COMMANDS | OTHERS_SENT | at(HoldBeforeWrite) | OTHERS),

@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use durations::span::rounded;
-use history::verdict::{Finding, Verdict};
+use history::verdict::{Finding, Level, Verdict};
 use history::{Event, Head, What};
 use picklock::env::Phase;
 
@@ -54,7 +54,8 @@ impl<C: Checker + Clone> Checker for LateWrites<C> {
             return findings;
         };
         let before = before.finish(end);
-        for finding in &mut findings {
+        // It harms the resource, and keeps nobody from anything.
+        for finding in findings.iter_mut().filter(|it| it.level == Level::Effect) {
             let Verdict::Violated(witness) = &finding.verdict else { continue };
             let earlier = before.iter().find(|it| it.name == finding.name);
             finding.verdict = match earlier.map(|it| &it.verdict) {

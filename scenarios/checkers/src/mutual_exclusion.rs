@@ -22,6 +22,17 @@ struct Belief {
     client: u32,
     from_ns: u64,
     until_ns: u64,
+    /// It has been told of its loss, or has begun to release.
+    ended: bool,
+}
+
+/// What is known of an acquisition that has not been answered yet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asking {
+    /// Until when it may rely on the lock.
+    promised: Option<u64>,
+    /// It has been told of its loss, or has begun to release.
+    ended: bool,
 }
 
 /// The first two beliefs that overlapped, and how many more did.
@@ -39,8 +50,7 @@ struct MutualExclusion {
     believers: Vec<Belief>,
     /// How many of them, the last ones, began at this moment.
     fresh: usize,
-    /// Until when those may rely on their locks that have not been answered yet.
-    promised: FxHashMap<u32, u64>,
+    asking: FxHashMap<u32, Asking>,
     now_ns: u64,
     violations: u64,
     first: Option<Overlap>,
@@ -54,16 +64,23 @@ impl Checker for MutualExclusion {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, acquisition, .. } = *seen.event;
         match seen.event.what {
+            What::Acquire => _ = self.asking.insert(acquisition, Asking::default()),
             What::Acquired => {
                 self.go_on_to(at_ns);
-                let promised = self.promised.remove(&acquisition);
-                // A recipe that keeps a validity and never said it relies on nothing.
-                let until_ns = if self.tracked { promised.unwrap_or(at_ns) } else { u64::MAX };
-                self.believers.push(Belief { acquisition, client, from_ns: at_ns, until_ns });
+                let Asking { promised, ended } =
+                    self.asking.remove(&acquisition).unwrap_or_default();
+                let until_ns = match promised {
+                    _ if ended => at_ns,
+                    // A recipe that keeps a validity and never said it relies on nothing.
+                    promised if self.tracked => promised.unwrap_or(at_ns),
+                    _ => u64::MAX,
+                };
+                let belief = Belief { acquisition, client, from_ns: at_ns, until_ns, ended };
+                self.believers.push(belief);
                 self.fresh += 1;
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.promised.remove(&acquisition);
+                self.asking.remove(&acquisition);
             }
             What::ValidUntil(until_ns) => {
                 self.go_on_to(at_ns);
@@ -72,6 +89,9 @@ impl Checker for MutualExclusion {
             What::Lost | What::Release => {
                 self.go_on_to(at_ns);
                 self.ends(at_ns, |it| it.acquisition == acquisition);
+                if let Some(it) = self.asking.get_mut(&acquisition) {
+                    it.ended = true;
+                }
             }
             What::Fault { fault: Fault::Crash, .. } => {
                 self.go_on_to(at_ns);
@@ -90,18 +110,18 @@ impl MutualExclusion {
     /// A validity, or a longer one. One that became known after the last had ended is too late.
     fn promise(&mut self, acquisition: u32, known_ns: u64, until_ns: u64) {
         match self.believers.iter_mut().find(|it| it.acquisition == acquisition) {
-            Some(it) if known_ns > it.from_ns && known_ns >= it.until_ns => {}
+            Some(it) if it.ended || (known_ns > it.from_ns && known_ns >= it.until_ns) => {}
             Some(it) => it.until_ns = it.until_ns.max(until_ns),
             None => {
-                let promised = self.promised.entry(acquisition).or_insert(until_ns);
-                *promised = (*promised).max(until_ns);
+                let promised = &mut self.asking.entry(acquisition).or_default().promised;
+                *promised = (*promised).max(Some(until_ns));
             }
         }
     }
 
     fn ends(&mut self, at_ns: u64, whose: impl Fn(&Belief) -> bool) {
         let ended = self.believers.iter_mut().filter(|it| whose(it));
-        ended.for_each(|it| it.until_ns = it.until_ns.min(at_ns));
+        ended.for_each(|it| (it.until_ns, it.ended) = (it.until_ns.min(at_ns), true));
     }
 
     /// Judges the moment that is over, if it is.
@@ -186,6 +206,16 @@ mod tests {
         assert!(!violated(&Tape::new().hold(1, 1, 100..200).hold(2, 2, 200..300)));
         assert!(violated(&Tape::new().hold(1, 1, 100..200).hold(2, 2, 199..300)));
         assert!(violated(&Tape::new().hold(1, 1, 100..900).hold(2, 2, 200..300)));
+    }
+
+    #[test]
+    fn who_has_been_told_of_its_loss_before_it_was_answered_never_believed() {
+        let second = |tape: Tape| tape.waited(1, 1, 90..100).hold(2, 2, 110..200);
+        assert!(violated(&second(Tape::new())));
+        assert!(!violated(&second(Tape::new().lost(1, 95))));
+        assert!(!violated(&second(Tape::new().releases(1, 95..300))));
+        let renewed = Tape::new().hold(1, 1, 100..120).valid(1, 120, 900).hold(2, 2, 120..200);
+        assert!(!violated(&renewed), "what has been given back is not relied on any more");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
 use history::words::DROPPED;
-use history::{Event, Head, Recent, What};
+use history::{Event, Head, Intent, Recent, Touch, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
 
@@ -99,12 +99,16 @@ impl Checker for Perseverance {
                 if seen.command.is_some() =>
             {
                 let Some(it) = self.wanting.get_mut(acquisition) else { return };
-                it.failure = match what {
-                    What::Refused(why) => passing(seen.texts.get(why)).map(RequestFailure::Refused),
-                    What::Unanswered(_) => Some(RequestFailure::Unanswered),
-                    _ => None,
-                };
-                self.tested |= it.failure.is_some();
+                if seen.command.is_some_and(|it| asks(it.intent)) {
+                    it.failure = match what {
+                        What::Refused(why) => {
+                            passing(seen.texts.get(why)).map(RequestFailure::Refused)
+                        }
+                        What::Unanswered(_) => Some(RequestFailure::Unanswered),
+                        _ => None,
+                    };
+                    self.tested |= it.failure.is_some();
+                }
                 let made = matches!(what, What::Answered { touch, .. } if makes(touch));
                 if let Some(command) = seen.command.filter(|it| made && !frees(it.intent.touch))
                     && command.invoke_ns >= it.round_ns
@@ -121,6 +125,11 @@ impl Checker for Perseverance {
         let verdict = verdict(self.first.take(), self.tested, vacuous);
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
+}
+
+/// Whether a command asks for the lock. What compares goes on from what was had before.
+fn asks(intent: Intent) -> bool {
+    makes(intent.touch) || (intent.touch == Touch::Unknown && !intent.compares)
 }
 
 impl Perseverance {
@@ -208,6 +217,9 @@ mod tests {
         assert_eq!(outcome(unanswered().waited(1, 1, 100..200)), Held, "it got the lock");
         let again = unanswered().did(1, 120..130, CREATE).refused(1, 1, 100..200);
         assert_eq!(outcome(again), Held, "another request was answered");
+        let denied = Tape::new().refused_with(1, 101..104, CREATE, "NOPERM no permissions");
+        let denied = denied.command(1, 105..110, DELETE, None).refused(1, 1, 100..200);
+        assert_eq!(outcome(denied), NotApplicable, "what had no answer gives the lock back");
         let told = asked(unanswered().refused(1, 1, 100..200)).witness("perseverance").summary;
         let says = "client 1 gave up 100 ns after it had asked for the lock, because a request had no answer: another \
                     may have one, and its retries take 500 ns at least";

@@ -40,6 +40,8 @@ impl Win {
 struct Pool {
     prizes: i64,
     left: Option<(u64, i64)>,
+    /// A take was still under way when it was read in the end, and has won since.
+    went_on: bool,
     /// In the order in which they were known.
     wins: Vec<Win>,
     /// Takes that may have been carried out.
@@ -68,6 +70,7 @@ impl Checker for Pool {
             }
             What::Taken { prize, left } => {
                 self.open -= 1;
+                self.went_on |= self.left.is_some();
                 let Event { acquisition, client, .. } = *event;
                 self.wins.push(Win { acquisition, client, prize, left, done_ns: event.at_ns });
             }
@@ -154,6 +157,10 @@ fn accounted_for(pool: &Pool) -> Verdict {
     };
     let gone = pool.prizes - left;
     let won = i64::try_from(pool.wins.len()).unwrap_or(i64::MAX);
+    if gone < won && pool.went_on {
+        let early = "the pool was read in the end, and clients went on to take prizes";
+        return Verdict::Inconclusive(early.to_owned());
+    }
     if gone < won {
         let text = format!("{won} clients won a prize, but only {gone} went from the pool");
         return at_end(at_ns, text);

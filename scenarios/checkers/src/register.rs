@@ -20,6 +20,9 @@ struct RegisterWrite {
     acquisition: u32,
     client: u32,
     token: Option<u64>,
+    written: i64,
+    /// Another surely wrote after it had read the same.
+    again: bool,
 }
 
 impl RegisterWrite {
@@ -38,13 +41,12 @@ struct RegisterChecker {
     /// Updates under way: the greatest value that had surely been written when each began, and by whom.
     begun: FxHashMap<u32, Option<(i64, RegisterWrite)>>,
     greatest: Option<(i64, RegisterWrite)>,
-    /// Updates that ended without an answer.
-    unknown: i64,
+    /// Updates that ended without an answer, and what they read.
+    unknown: Vec<(i64, RegisterWrite)>,
     left: Option<(u64, i64)>,
     /// An update was still under way when it was read in the end, and has ended since.
     went_on: bool,
     lost: Option<Witness>,
-    stale: Option<Witness>,
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
@@ -79,7 +81,7 @@ impl Checker for RegisterChecker {
             vec![effect("no-lost-update", lost), effect("updates-accounted-for", accounted_for)];
         if end.head.fenced {
             let any = self.writes.values().any(|it| it.token.is_some());
-            let stale = match self.stale.take() {
+            let stale = match self.stale_write() {
                 Some(witness) => Verdict::Violated(witness),
                 None if any => Verdict::Held,
                 None => Verdict::NotApplicable("no client presented a fencing token".to_owned()),
@@ -93,7 +95,8 @@ impl Checker for RegisterChecker {
 impl RegisterChecker {
     fn updated(&mut self, event: &Event, update: Update, surely: bool) {
         let Update { read, written, token } = update;
-        let write = RegisterWrite { acquisition: event.acquisition, client: event.client, token };
+        let Event { acquisition, client, .. } = *event;
+        let write = RegisterWrite { acquisition, client, token, written, again: false };
         if let Some((greatest, other)) = self.begun.remove(&event.op).flatten()
             && read < greatest
         {
@@ -105,13 +108,13 @@ impl RegisterChecker {
             story::note(&mut self.lost, summary, &[other.who(), write.who()]);
         }
         if !surely {
-            self.unknown += 1;
+            self.unknown.push((read, write));
             return;
         }
         self.done += 1;
-        self.stale_write(read, write);
-        match self.writes.get(&read) {
-            Some(&other) => {
+        match self.writes.get_mut(&read) {
+            Some(other) => {
+                other.again = true;
                 let summary = format!(
                     "client {} and client {} both read {read} from the register and wrote {written}: one \
                      update was lost",
@@ -128,25 +131,54 @@ impl RegisterChecker {
         }
     }
 
-    /// Whether a write was accepted behind one with a greater token. Values say what came behind what.
-    fn stale_write(&mut self, read: i64, write: RegisterWrite) {
-        let before = self.writes.range(..read).next_back().map(|(_, it)| *it);
-        let after = self.writes.range(read + 1..).next().map(|(_, it)| *it);
-        let falls = |one: RegisterWrite, other: RegisterWrite| {
-            one.token.zip(other.token).is_some_and(|(one, other)| one > other)
-        };
-        let pair = before.filter(|it| falls(*it, write)).map(|it| (it, write));
-        let pair = pair.or(after.filter(|it| falls(write, *it)).map(|it| (write, it)));
-        if let Some((one, other)) = pair
-            && let (Some(greater), Some(token)) = (one.token, other.token)
-        {
-            let summary = format!(
-                "the register accepted client {}'s write with token {token} after client {}'s with \
-                 token {greater}",
-                other.client, one.client
-            );
-            story::note(&mut self.stale, summary, &[one.who(), other.who()]);
+    /// The writes that were accepted behind one with a greater token. Values say what came behind what, as far as no two
+    /// read the same.
+    fn stale_write(&self) -> Option<Witness> {
+        let mut writes = self.writes.clone();
+        for (read, write) in self.surely_written() {
+            writes.entry(read).and_modify(|it| it.again = true).or_insert(write);
         }
+        let mut stale = None;
+        let mut greatest: Option<(u64, RegisterWrite)> = None;
+        for write in writes.values() {
+            if write.again {
+                greatest = None;
+                continue;
+            }
+            let Some(token) = write.token else { continue };
+            match greatest {
+                Some((greater, before)) if greater > token => {
+                    let summary = format!(
+                        "the register accepted client {}'s write with token {token} after client {}'s with \
+                         token {greater}",
+                        write.client, before.client
+                    );
+                    story::note(&mut stale, summary, &[before.who(), write.who()]);
+                }
+                _ => greatest = Some((token, *write)),
+            }
+        }
+        stale
+    }
+
+    /// Of the updates without an answer, those that were written all the same: somebody has read what only they can
+    /// have written.
+    fn surely_written(&self) -> Vec<(i64, RegisterWrite)> {
+        let lost = self.writes.values().any(|it| it.again);
+        // What an update without an end has written, nobody knows.
+        if self.unknown.is_empty() || lost || !self.begun.is_empty() {
+            return Vec::new();
+        }
+        let written = self.writes.values().chain(self.unknown.iter().map(|(_, it)| it));
+        let mut writers: BTreeMap<i64, u32> = BTreeMap::new();
+        written.for_each(|it| *writers.entry(it.written).or_default() += 1);
+        let is_read = |value| {
+            self.writes.contains_key(&value) || self.unknown.iter().any(|(read, _)| *read == value)
+        };
+        let surely = |(_, it): &&(i64, RegisterWrite)| {
+            it.written != self.initial && writers[&it.written] == 1 && is_read(it.written)
+        };
+        self.unknown.iter().filter(surely).copied().collect()
     }
 
     /// What the register holds in the end is what was written, one step an update.
@@ -161,7 +193,7 @@ impl RegisterChecker {
         let steps = left - self.initial;
         // One whose end is not known, because its client died, may have been written, too.
         let unended = i64::try_from(self.begun.len()).unwrap_or(i64::MAX);
-        let unknown = self.unknown.saturating_add(unended);
+        let unknown = i64::try_from(self.unknown.len()).unwrap_or(i64::MAX).saturating_add(unended);
         let summary = if steps < self.done {
             format!("{} updates were written, and the register went up by {steps}", self.done)
         } else if steps > self.done.saturating_add(unknown) {

@@ -347,8 +347,12 @@ impl Tape {
     }
 
     /// The same, without an answer to the write.
-    pub(super) fn update_unknown(mut self, client: u32, span: Range<u64>, read: i64) -> Self {
-        let update = Update { read, written: read + 1, token: None };
+    pub(super) fn update_unknown(self, client: u32, span: Range<u64>, read: i64) -> Self {
+        self.wrote_unknown(client, span, Update { read, written: read + 1, token: None })
+    }
+
+    /// The same of this update.
+    pub(super) fn wrote_unknown(mut self, client: u32, span: Range<u64>, update: Update) -> Self {
         let why = self.history.texts.intern("reset");
         self.op(client, client, span, What::Update, What::UpdateUnknown { update, why });
         self

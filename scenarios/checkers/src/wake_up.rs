@@ -39,7 +39,8 @@ struct Sleeper {
 #[derive(Clone, Copy, Debug)]
 struct OpenCommand {
     acquisition: u32,
-    node: u16,
+    /// Which server's key of the lock it touches, if any's.
+    node: Option<u16>,
     invoke_ns: u64,
     /// It might make the lock's key, or have it live longer.
     makes: bool,
@@ -129,8 +130,7 @@ impl Checker for WakeUp {
                 if let Some(it) = self.waiters.get_mut(&acquisition) {
                     it.open += 1;
                 }
-                // Of what touches the key in no way, only that it is under way is of interest.
-                let node = if of_lock { node } else { u16::MAX };
+                let node = of_lock.then_some(node);
                 self.sent.insert(op, OpenCommand { acquisition, node, invoke_ns: at_ns, makes });
             }
             What::Answered { touch, .. } => {
@@ -188,10 +188,8 @@ impl WakeUp {
 
     /// A command was answered, and has done this.
     fn did(&mut self, sent: OpenCommand, touch: Touch, head: &Head) {
-        if touch == Touch::None || sent.node == u16::MAX {
-            return;
-        }
-        let key = self.keys.entry(sent.node).or_default();
+        let Some(node) = sent.node.filter(|_| touch != Touch::None) else { return };
+        let key = self.keys.entry(node).or_default();
         if touch == Touch::Delete {
             // What was made meanwhile was made behind it.
             if key.made_ns <= sent.invoke_ns {

@@ -25,6 +25,7 @@ enum Kind {
     CompareDelete,
     Delete,
     CompareExtend,
+    Extend,
     Overwrite,
     /// Overwrites, and is told what was there.
     GetSet,
@@ -45,6 +46,8 @@ struct Seen {
     number: u32,
     /// Which command had written the value that it was told of; 0 for none.
     found: u32,
+    /// How long the key lives from then on, where it sets that.
+    ttl_ns: u64,
 }
 
 fn below(random: &mut Pcg64Mcg, bound: u64) -> u64 {
@@ -57,7 +60,7 @@ fn any_of<T: Copy>(random: &mut Pcg64Mcg, all: &[T]) -> T {
 
 /// Commands carried out one after the other on a key that nobody else touches.
 fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
-    use Kind::{CompareDelete, CompareExtend, Create, Delete, GetSet, HandOver, Overwrite};
+    use Kind::{CompareDelete, CompareExtend, Create, Delete, Extend, GetSet, HandOver, Overwrite};
     let kinds = [
         Create,
         Create,
@@ -68,6 +71,8 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
         Delete,
         Delete,
         CompareExtend,
+        CompareExtend,
+        Extend,
         Overwrite,
         // A lock that is handed over shows no values.
         if below(random, 3) == 0 { HandOver } else { GetSet },
@@ -85,26 +90,39 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
         key = key.filter(|(_, until_ns, _)| now_ns < *until_ns);
         let by = any_of(random, &[1, 2, 3]);
         let kind = if nth == 0 { Create } else { any_of(random, &kinds) };
+        let ttls_ns = [TTL_NS, TTL_NS, TTL_NS / 4, 4 * TTL_NS, 1, 0];
+        let ttls_ns = match kind {
+            CompareExtend | Extend => &ttls_ns[..],
+            HandOver => &ttls_ns[..1],
+            _ => &ttls_ns[..4],
+        };
+        let ttl_ns = any_of(random, ttls_ns);
         let mine = key.is_some_and(|(value, ..)| value == by);
         let found = key.filter(|_| kind == GetSet).map_or(0, |(.., writer)| writer);
         let did = match kind {
             Create => key.is_none(),
             CompareDelete | CompareExtend | HandOver => mine,
-            Delete => key.is_some(),
+            Delete | Extend => key.is_some(),
             Overwrite | GetSet => true,
         };
         if did {
-            let deletes = matches!(kind, CompareDelete | Delete);
-            let writer =
-                key.filter(|_| kind == CompareExtend).map_or(number, |(.., writer)| writer);
-            let heir = if kind == HandOver { below(random, 4) } else { u64::from(by) };
-            let heir = u32::try_from(heir).unwrap();
-            key = (!deletes && heir != 0).then_some((heir, now_ns + TTL_NS, writer));
+            key = match (kind, key) {
+                (CompareDelete | Delete, _) => None,
+                (CompareExtend | Extend, Some((value, _, writer))) => {
+                    Some((value, now_ns + ttl_ns, writer))
+                }
+                (HandOver, _) => {
+                    let heir = u32::try_from(below(random, 4)).unwrap();
+                    (heir != 0).then_some((heir, now_ns + ttl_ns, number))
+                }
+                _ => Some((by, now_ns + ttl_ns, number)),
+            };
         }
         let (there_ns, back_ns) = (below(random, latency_ns), below(random, latency_ns));
         let lost = loses && below(random, 4) == 0;
         let done_ns = if lost { NEVER } else { now_ns + back_ns };
-        all.push(Seen { kind, by, sent_ns: now_ns - there_ns, done_ns, did, number, found });
+        let sent_ns = now_ns - there_ns;
+        all.push(Seen { kind, by, sent_ns, done_ns, did, number, found, ttl_ns });
     }
     all
 }
@@ -122,16 +140,17 @@ fn history(seen: &[Seen]) -> History {
     let why = history.texts.intern("reset");
     for (op, it) in (1..).zip(seen) {
         let (touch, compares) = match it.kind {
-            Kind::Create => (Touch::Create(Some(TTL_NS)), false),
+            Kind::Create => (Touch::Create(Some(it.ttl_ns)), false),
             Kind::CompareDelete => (Touch::Delete, true),
             Kind::Delete => (Touch::Delete, false),
-            Kind::CompareExtend => (Touch::Extend(TTL_NS), true),
-            Kind::Overwrite | Kind::GetSet => (Touch::Overwrite(Some(TTL_NS)), false),
+            Kind::CompareExtend => (Touch::Extend(it.ttl_ns), true),
+            Kind::Extend => (Touch::Extend(it.ttl_ns), false),
+            Kind::Overwrite | Kind::GetSet => (Touch::Overwrite(Some(it.ttl_ns)), false),
             Kind::HandOver => (Touch::Unknown, false),
         };
         let intent = Intent { touch, compares };
         let touch = match it.kind {
-            Kind::GetSet if it.found == 0 => Touch::Create(Some(TTL_NS)),
+            Kind::GetSet if it.found == 0 => Touch::Create(Some(it.ttl_ns)),
             _ if it.did => touch,
             _ => Touch::None,
         };
@@ -221,7 +240,7 @@ impl Oracle {
         harmed: bool,
         it: Seen,
     ) {
-        let mine = Key::Of(it.by, at_ns + TTL_NS, it.number);
+        let mine = Key::Of(it.by, at_ns + it.ttl_ns, it.number);
         let anothers = matches!(key, Key::Of(owner, ..) if owner != it.by);
         // Of what nobody knows, nobody is accused.
         let harms = anothers && it.kind != Kind::HandOver;
@@ -242,10 +261,10 @@ impl Oracle {
             (Kind::Create, Key::None) | (Kind::Overwrite | Kind::GetSet, _) => mine,
             (Kind::Create, _) | (_, Key::None) => return,
             (Kind::CompareDelete | Kind::Delete, _) => Key::None,
-            (Kind::CompareExtend, Key::Of(owner, _, writer)) => {
-                Key::Of(owner, at_ns + TTL_NS, writer)
+            (Kind::CompareExtend | Kind::Extend, Key::Of(owner, _, writer)) => {
+                Key::Of(owner, at_ns + it.ttl_ns, writer)
             }
-            (Kind::CompareExtend, Key::Unknown) => Key::Unknown,
+            (Kind::CompareExtend | Kind::Extend, Key::Unknown) => Key::Unknown,
         };
         self.go_on(all, gone, after, at_ns, harmed || harms);
     }

@@ -36,6 +36,16 @@ fn who_begins_after_another_has_it_has_the_greater_token() {
 }
 
 #[test]
+fn a_token_may_be_told_after_the_lock() {
+    let one = |token| Tape::new().hold(1, 1, 100..200).fence(1, 100, token);
+    let two = |told_ns, token| one(7).hold(2, 2, 300..400).fence(2, told_ns, token);
+    assert_eq!(outcome(two(300, 8)), Held);
+    assert_eq!(outcome(two(300, 6)), Violated);
+    assert_eq!(outcome(two(350, 6)), Violated);
+    assert_eq!(witness(two(300, 6)).clients, [1, 2]);
+}
+
+#[test]
 fn no_two_have_the_same_whenever_they_began() {
     assert_eq!(outcome(then(101, 7)), Violated);
     assert_eq!(outcome(then(50, 7)), Violated);

@@ -12,6 +12,7 @@ use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };
+const READ: Intent = Intent { touch: Touch::None, compares: false };
 /// What an acquisition says without saying that another has the lock.
 const NOT_SENT: &str = "not sent: no connection";
 const DEL: Intent = Intent { touch: Touch::Delete, compares: false };
@@ -97,6 +98,8 @@ fn another_has_it_where_a_server_says_so() {
     for told in ["held by another", last] {
         let asked = || Tape::new().refused_because(1, 1, 90..200, told);
         assert_eq!(outcome(asked()), Violated, "it asked nobody");
+        let read = asked().command(1, 91..99, READ, Some(Touch::None));
+        assert_eq!(outcome(read), Held, "it has looked");
         let answered = |touch| asked().command(1, 91..99, CREATE, Some(touch));
         assert_eq!(outcome(answered(Touch::None)), Held);
         assert_eq!(outcome(answered(CREATE.touch)), Violated);

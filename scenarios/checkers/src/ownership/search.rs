@@ -49,6 +49,8 @@ struct Search<'a> {
     deletes: Vec<u32>,
     /// Those that would make the key.
     creates: Vec<u32>,
+    /// Those that would set the life of whatever is there.
+    extends: Vec<u32>,
     /// Those of which nobody knows what they would do.
     unknown: Vec<u32>,
 }
@@ -68,6 +70,7 @@ impl<'a> Search<'a> {
             open: FxHashMap::default(),
             deletes: Vec::new(),
             creates: Vec::new(),
+            extends: Vec::new(),
             unknown: Vec::new(),
         }
     }
@@ -134,6 +137,7 @@ impl<'a> Search<'a> {
         match op.touch {
             Touch::Delete if !op.compares => self.deletes.push(place),
             Touch::Create(_) | Touch::Overwrite(_) => self.creates.push(place),
+            Touch::Extend(_) if !op.compares => self.extends.push(place),
             Touch::Unknown => self.unknown.push(place),
             _ => {}
         }
@@ -195,7 +199,8 @@ impl<'a> Search<'a> {
         for place in &done {
             self.open.entry(self.op(*place).acquisition).or_default().retain(|it| it != place);
         }
-        for places in [&mut self.deletes, &mut self.creates, &mut self.unknown] {
+        let kinds = [&mut self.deletes, &mut self.creates, &mut self.extends, &mut self.unknown];
+        for places in kinds {
             places.retain(|it| !done.contains(it));
         }
     }

@@ -70,6 +70,8 @@ impl<'a> HoldSweep<'a> {
         };
         let until_ns = ttl_ns.map_or(kept_ns, |ttl_ns| lives(creation.sent_ns, ttl_ns));
         let mut hold = KeyHold { from_ns: creation.done_ns, until_ns };
+        // By when every command of its own that has set its life so far had been carried out.
+        let mut set_ns = creation.done_ns;
         let mut culprit: Option<&Op> = None;
         for op in behind {
             self.looks += 1;
@@ -81,9 +83,15 @@ impl<'a> HoldSweep<'a> {
                 // was answered in time.
                 let lasted = !op.is_open() && (op.compares || op.done_ns <= hold.until_ns);
                 hold.until_ns = match op.touch {
-                    Touch::Extend(ttl_ns) if lasted => lives(op.sent_ns, ttl_ns),
+                    Touch::Extend(ttl_ns) if lasted => {
+                        let until_ns = lives(op.sent_ns, ttl_ns);
+                        // Of two that overlap, either may have been the last.
+                        let is_last = op.sent_ns > set_ns;
+                        if is_last { until_ns } else { hold.until_ns.min(until_ns) }
+                    }
                     _ => hold.until_ns.min(op.sent_ns),
                 };
+                set_ns = set_ns.max(op.done_ns);
                 continue;
             }
             let inside = op.sent_ns > hold.from_ns && op.done_ns < hold.until_ns;

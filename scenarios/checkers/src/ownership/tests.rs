@@ -6,7 +6,7 @@ use history::verdict::Witness;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
+use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const PLAIN_DELETE: Intent = Intent { touch: Touch::Delete, compares: false };
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
@@ -48,6 +48,13 @@ fn a_command_is_blamed_only_where_it_was_surely_within_the_hold() {
     assert!(!violated(&its_own(created(), end)), "perhaps after the expiry");
     assert!(violated(&its_own(created().margin(7), end - 8)));
     assert!(!violated(&its_own(created().margin(7), end - 7)), "within the margin of the clock");
+}
+
+#[test]
+fn a_key_of_the_same_name_on_the_resources_server_is_not_the_locks() {
+    let writes = |node| created().resource(1).to(node, LOCK).did(2, 150..160, TAKE_OVER);
+    assert!(violated(&writes(0)));
+    assert!(!violated(&writes(1)));
 }
 
 /// A false alarm of `server-errors` with `queue`, seed 18608.

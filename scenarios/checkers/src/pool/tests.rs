@@ -156,6 +156,22 @@ fn without_a_look_at_the_end_nothing_is_claimed_of_it() {
 }
 
 #[test]
+fn a_pool_that_was_read_before_the_last_take_says_nothing_of_the_end() {
+    // It is read at 1,000,000.
+    let took = |end_ns| Tape::new().take(1, 100..end_ns, 10, 9).pool_left(10);
+    assert_eq!(took(1_000_000).outcome("prizes-accounted-for"), Outcome::Violated);
+    assert_eq!(took(1_000_001).outcome("prizes-accounted-for"), Outcome::Inconclusive);
+}
+
+#[test]
+fn a_late_write_is_no_excuse_for_refusals() {
+    let refused = refused(one(|tape| tape), 2, 600..700);
+    let late = refused.valid(3, 90, 200).phase(3, 180, picklock::env::Phase::HoldBeforeWrite);
+    let late = late.clients(4).take(3, 100..300, 9, 8).timely_writes();
+    assert_eq!(late.outcome("all-prizes-won"), Outcome::Violated);
+}
+
+#[test]
 fn the_earliest_second_winner_is_told_and_all_are_counted() {
     let tape = Tape::new().take(1, 100..110, 5, 4).take(2, 120..130, 7, 6).take(3, 140..150, 7, 6);
     let tape = tape.take(4, 160..170, 5, 4).take(5, 180..190, 5, 4).take(6, 195..200, 3, 2);

@@ -165,6 +165,16 @@ impl Search<'_> {
         passed.then(|| nobodys().not_before(may_end_ns)).into_iter().collect()
     }
 
+    /// When the life is over that this command sets to a key that is there since then, if it sets one.
+    fn short_life(&self, place: u32, since_ns: u64) -> Option<u64> {
+        match self.op(place).touch {
+            Touch::Extend(ttl_ns) | Touch::Overwrite(Some(ttl_ns)) => {
+                Some(self.lives(since_ns.max(self.op(place).sent_ns), ttl_ns))
+            }
+            _ => None,
+        }
+    }
+
     fn lives(&self, from_ns: u64, ttl_ns: u64) -> u64 {
         from_ns.saturating_add(ttl_ns).saturating_sub(self.known.margin_ns)
     }
@@ -192,12 +202,9 @@ impl Search<'_> {
         ways.extend(ends.into_iter().flatten().map(|it| self.using(&reading, it)));
         if ends == [None, None] {
             // A shorter life, too, ends it.
-            let shortened = |it: u32| match self.op(it).touch {
-                Touch::Extend(ttl_ns) => {
-                    let end_ns = self.lives(from_ns.max(self.op(it).sent_ns), ttl_ns);
-                    (end_ns <= now_ns).then(|| self.using(&reading, it).not_before(end_ns))
-                }
-                _ => None,
+            let shortened = |it: u32| {
+                let end_ns = self.short_life(it, from_ns)?;
+                (end_ns <= now_ns).then(|| self.using(&reading, it).not_before(end_ns))
             };
             let unknown = || self.unknown_one(&reading).map(|it| self.using(&reading, it));
             ways.extend(own().find_map(shortened).or_else(unknown));
@@ -224,16 +231,38 @@ impl Search<'_> {
             }
             all.push(deleted);
         }
-        // Or it was overwritten, and who did that has deleted its own.
-        let deleted = |culprit: &u32| {
+        // Or another has cut its life short, and that is over.
+        let shortened = self.creates.iter().chain(&self.extends).filter(foreign);
+        let shortened = shortened.filter_map(|&it| {
+            let end_ns = self.short_life(it, since_ns)?;
+            (end_ns <= now_ns).then_some((end_ns, it))
+        });
+        let mut shortened: SmallVec<[(u64, u32); 2]> = shortened.collect();
+        shortened.sort_unstable();
+        for (end_ns, culprit) in shortened {
+            all.push(
+                self.using(&reading, culprit)
+                    .harmed(harm(culprit))
+                    .is(ReadingKey::Free)
+                    .not_before(end_ns),
+            );
+        }
+        // Or it was overwritten, and who did that has ended its own.
+        let ended = |culprit: &u32| {
             let it = self.op(*culprit);
-            let mut own = self.open_of(it.acquisition, &reading);
-            let delete = own.find(|&it| self.op(it).touch == Touch::Delete);
-            delete.filter(|_| matches!(it.touch, Touch::Overwrite(_)))
+            let ends = |it: u32| match self.op(it).touch {
+                Touch::Delete => Some((self.op(it).sent_ns, it)),
+                _ => Some((self.short_life(it, since_ns)?, it)),
+            };
+            let own = self.open_of(it.acquisition, &reading).filter(|it| it != culprit);
+            let ended = own.filter_map(ends).min().filter(|(end_ns, _)| *end_ns <= now_ns);
+            ended.filter(|_| matches!(it.touch, Touch::Overwrite(_)))
         };
-        let overwrites = self.creates.iter().filter(foreign).filter(|it| deleted(it).is_some());
+        let overwrites = self.creates.iter().filter(foreign).filter(|it| ended(it).is_some());
         for culprit in self.any_of(overwrites.copied()) {
-            let both = deleted(&culprit).map(|it| self.using(&self.using(&reading, culprit), it));
+            let both = ended(&culprit).map(|(end_ns, it)| {
+                self.using(&self.using(&reading, culprit), it).not_before(end_ns)
+            });
             all.extend(both.map(|it| it.harmed(harm(culprit)).is(ReadingKey::Free)));
         }
         all
@@ -280,13 +309,23 @@ impl Search<'_> {
         match reading.state {
             ReadingKey::Nobodys => smallvec![reading],
             ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
-                // It may be a later one of its own, which matters where somebody has found that.
+                // It may be a later one, its own or another's, which matters where somebody has found that.
+                let found = |&it: &u32| self.is_found(it) && !reading.has_used(it);
+                let is_own = |it: &u32| self.op(*it).acquisition == owner.0;
                 let mut gone = ReadingList::new();
-                if self.open_of(owner.0, &reading).filter(is_creation).any(|it| self.is_found(it)) {
+                let found_own = self.creates.iter().filter(|it| is_own(it)).any(found);
+                let found_others =
+                    !op.compares && self.creates.iter().filter(|it| !is_own(it)).any(found);
+                if found_own || found_others {
                     gone = self.gone(reading.clone(), now_ns);
                 }
-                let mut all: ReadingList = smallvec![reading];
-                all.extend(gone.iter().flat_map(own));
+                let mut all: ReadingList = smallvec![reading.clone()];
+                if found_own {
+                    all.extend(gone.iter().flat_map(own));
+                }
+                if found_others {
+                    all.extend(gone.iter().flat_map(|it| self.anothers(it, place)));
+                }
                 all
             }
             ReadingKey::Held { owner, since_ns, .. } => {
@@ -346,7 +385,9 @@ impl Search<'_> {
         };
         let creators = || self.creates.iter().filter(foreign).copied();
         let harmed = |creator: &u32| {
-            let mut harmed = self.using(reading, *creator).harmed(harm(*creator));
+            let it = self.op(*creator);
+            let its = ReadingKey::of((it.acquisition, it.client), self.by(it), it.sent_ns, 0, 0);
+            let mut harmed = self.using(reading, *creator).harmed(harm(*creator)).is(its);
             if !reading.is_harmful() {
                 creators().for_each(|other| harmed.may_be(harm(other)));
             }
