@@ -58,6 +58,10 @@ struct Launcher {
 struct DeploymentState {
     /// Which server `Node(0)` leads to.
     primary: usize,
+    /// The number of the last election of sentinels that was awaited.
+    epoch: u64,
+    /// Sentinels have elected a primary besides.
+    unawaited_election: bool,
     /// The old primary that goes on beside the new one.
     lingering: Option<usize>,
     /// Which have ended.

@@ -41,6 +41,10 @@ const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
+/// Nothing can be said of a lock whose server was replaced without the history saying so.
+const UNAWAITED: &str = "the sentinels have elected a primary that no fault asked for, as they do where a server does not \
+                         answer them in time; run it again when this machine is less busy";
+
 /// Why a run did not get through all its phases.
 enum Unfinished {
     CutShort(CutShort),
@@ -121,6 +125,7 @@ pub(super) async fn run(
         ended = run.phases() => ended,
         never = clients.nemesis.carry_out_all(deployment, &mut requests) => match never {},
     };
+    deployment.note_unawaited_election().await;
     run.clean_up(ended.is_ok()).await;
     // It waits for a thread, which a runtime must not.
     let _ = tokio::task::spawn_blocking(move || drop(resource)).await;
@@ -307,7 +312,9 @@ impl LiveRun<'_> {
         }
         let mut remarks = self.clients.nemesis.remarks();
         remarks.extend(self.remarks);
-        let disturbed = (self.foreign_logins > 0).then(|| disturbed(self.foreign_logins));
+        let foreign = (self.foreign_logins > 0).then(|| disturbed(self.foreign_logins));
+        let elected = self.deployment.had_unawaited_election().then(|| UNAWAITED.to_owned());
+        let disturbed = foreign.or(elected);
         let Self { server_commands, stuck, .. } = self;
         Ok(Run { history, cut_short, disturbed, server_commands, remarks, stuck, ..Run::default() })
     }

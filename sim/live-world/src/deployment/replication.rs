@@ -60,7 +60,16 @@ impl Deployment {
 
     /// Every server that is up follows the primary.
     pub(crate) async fn attach_replicas(&self) -> Result<(), DeploymentError> {
-        self.attach_others(None).await
+        let attached = self.attach_others(None).await;
+        let cut_off = |error: &DeploymentError| match error {
+            DeploymentError::Refuses { source, .. } => source.is_indeterminate(),
+            _ => false,
+        };
+        // Where sentinels have just made a server a replica, they have closed its connections, and ours with them.
+        match attached {
+            Err(error) if self.has_sentinels() && cut_off(&error) => self.attach_others(None).await,
+            attached => attached,
+        }
     }
 
     /// The same where one of them follows it already, and clients may be connected to that: it must not take writes in

@@ -30,6 +30,12 @@ const ELECTED_WITHIN: Duration = Duration::from_secs(30);
 /// How often they are asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
+/// Which server the sentinels have made the primary, and their number for that.
+struct Election {
+    primary: usize,
+    epoch: u64,
+}
+
 impl Deployment {
     /// Starts so many sentinels, which watch the primary.
     pub(crate) async fn start_sentinels(&self, sentinels: u32) -> Result<(), DeploymentError> {
@@ -87,8 +93,9 @@ impl Deployment {
     pub(crate) async fn await_election(&self, old: usize) -> Result<(), DeploymentError> {
         let end = Instant::now() + ELECTED_WITHIN;
         while Instant::now() < end {
-            if let Some(named) = self.primary_by_sentinels().await.filter(|named| *named != old) {
-                self.state().primary = named;
+            if let Some(election) = self.last_election().await.filter(|it| it.primary != old) {
+                let mut state = self.state();
+                (state.primary, state.epoch) = (election.primary, election.epoch);
                 return Ok(());
             }
             sleep(ASK_EVERY).await;
@@ -98,17 +105,34 @@ impl Deployment {
         )))
     }
 
-    /// The primary according to the first sentinel that answers.
-    async fn primary_by_sentinels(&self) -> Option<usize> {
+    /// Remembers it where the sentinels have elected a primary since the last election that was awaited.
+    pub(crate) async fn note_unawaited_election(&self) {
+        let last = self.last_election().await;
+        let mut state = self.state();
+        state.unawaited_election |= last.is_some_and(|it| it.epoch > state.epoch);
+    }
+
+    /// Whether the sentinels have been seen to elect a primary that no fault asked for.
+    pub(crate) fn had_unawaited_election(&self) -> bool {
+        self.state().unawaited_election
+    }
+
+    /// The last election of which a sentinel knows.
+    async fn last_election(&self) -> Option<Election> {
+        let mut last: Option<Election> = None;
         for sentinel in self.sentinels.get().into_iter().flatten() {
-            let named = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]).await;
-            if let Ok(Reply::Array(addr)) = named {
-                let port = addr.get(1).and_then(Reply::as_int)?;
-                let is_named = |it: &Endpoint| i64::from(it.addr().port()) == port;
-                return self.endpoints.iter().position(is_named);
+            let Ok(reply) = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]).await else { continue };
+            let (Some(port), Some(epoch)) = (field(&reply, "port"), field(&reply, "config-epoch"))
+            else {
+                continue;
+            };
+            let is_named = |it: &Endpoint| u64::from(it.addr().port()) == port;
+            let Some(primary) = self.endpoints.iter().position(is_named) else { continue };
+            if last.as_ref().is_none_or(|last| epoch > last.epoch) {
+                last = Some(Election { primary, epoch });
             }
         }
-        None
+        last
     }
 
     /// Whether a sentinel knows every replica, and so many other sentinels.
@@ -121,4 +145,15 @@ impl Deployment {
         let sentinels = many(sentinel.ask(&["SENTINEL", "SENTINELS", SERVICE]).await);
         replicas + 1 >= self.endpoints.len() && sentinels >= others
     }
+}
+
+/// A field of a reply that has names and values by turns, if it is a number.
+fn field(reply: &Reply, name: &str) -> Option<u64> {
+    let Reply::Array(list) = reply else { return None };
+    let mut pairs = list.chunks_exact(2);
+    let value = pairs.find_map(|pair| match pair {
+        [Reply::Bulk(it), Reply::Bulk(value)] if **it == *name.as_bytes() => Some(value),
+        _ => None,
+    })?;
+    std::str::from_utf8(value).ok()?.parse().ok()
 }

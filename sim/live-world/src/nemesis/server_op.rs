@@ -187,6 +187,9 @@ impl LiveNemesis {
         if power && !deployment.is_paged(server) {
             return Err(no_library(server, "what is on its disk is unknown"));
         }
+        if is_failover {
+            deployment.note_unawaited_election().await;
+        }
         // Asked before it ends: the primary may be another one afterwards.
         let node = deployment.node_of(server);
         if power {
