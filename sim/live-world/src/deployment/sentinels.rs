@@ -18,8 +18,10 @@ use fault_proxy::Upstream;
 
 /// The name of the service, by which clients ask sentinels for its primary.
 pub(crate) const SERVICE: &str = "picklock";
-/// How long a server does not answer until a sentinel takes it for dead.
+/// How long a server does not answer until a sentinel takes it for dead, while an election is awaited;
 const DOWN_AFTER_MS: u32 = 500;
+/// and otherwise, so that none is held where this machine is busy.
+const DOWN_AFTER_CALM_MS: u32 = 60_000;
 /// The failover timeout. For as long, sentinels do not reconfigure replicas that seem to follow another primary: ours
 /// follow theirs through a link of the proxy.
 const FAILOVER_TIMEOUT_MS: u32 = 120_000;
@@ -48,7 +50,7 @@ impl Deployment {
         let config = format!(
             "sentinel monitor {SERVICE} 127.0.0.1 {primary} {quorum}\n\
              sentinel auth-pass {SERVICE} {}\n\
-             sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n\
+             sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_CALM_MS}\n\
              sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}\n",
             password.reveal()
         );
@@ -91,18 +93,39 @@ impl Deployment {
 
     /// Waits until the sentinels have elected another primary than this.
     pub(crate) async fn await_election(&self, old: usize) -> Result<(), DeploymentError> {
+        self.take_for_dead_after(DOWN_AFTER_MS).await;
+        let elected = self.another_primary(old).await;
+        self.take_for_dead_after(DOWN_AFTER_CALM_MS).await;
+        let Election { primary, epoch } = elected.ok_or_else(|| {
+            DeploymentError::Late(format!(
+                "the sentinels have elected no new primary after {ELECTED_WITHIN:?}"
+            ))
+        })?;
+        let mut state = self.state();
+        (state.primary, state.epoch) = (primary, epoch);
+        Ok(())
+    }
+
+    async fn another_primary(&self, old: usize) -> Option<Election> {
         let end = Instant::now() + ELECTED_WITHIN;
         while Instant::now() < end {
-            if let Some(election) = self.last_election().await.filter(|it| it.primary != old) {
-                let mut state = self.state();
-                (state.primary, state.epoch) = (election.primary, election.epoch);
-                return Ok(());
+            let last = self.last_election().await.filter(|it| it.primary != old);
+            if last.is_some() {
+                return last;
             }
             sleep(ASK_EVERY).await;
         }
-        Err(DeploymentError::Late(format!(
-            "the sentinels have elected no new primary after {ELECTED_WITHIN:?}"
-        )))
+        None
+    }
+
+    /// From now on a server counts as dead that has not answered the sentinels for so long.
+    async fn take_for_dead_after(&self, ms: u32) {
+        let ms = ms.to_string();
+        for sentinel in self.sentinels.get().into_iter().flatten() {
+            // One that cannot be asked votes as before; the others may do.
+            let set = ["SENTINEL", "SET", SERVICE, "down-after-milliseconds", &ms];
+            let _ = sentinel.ask(&set).await;
+        }
     }
 
     /// Remembers it where the sentinels have elected a primary since the last election that was awaited.
