@@ -2,7 +2,8 @@
 //!
 //! Invariant: a waiter is registered before it asks for the lock, so no message for it is missed between
 //! the two; and when the subscription breaks, every waiter is woken to look for itself. A message wakes
-//! only the waiter whose token it names. The subscribing task ends with the last handle. A message may be
+//! only the waiter whose token it names. The subscribing task ends with the last handle; one that is dropped before,
+//! as by a runtime that ends, leaves a failed subscription, which the next caller replaces. A message may be
 //! lost without an error, so waiters also look by themselves.
 
 use std::collections::BTreeMap;
@@ -80,7 +81,8 @@ impl Subscriber {
     /// Waits until the subscription is confirmed, subscribing if need be.
     ///
     /// # Errors
-    /// Those of [`Env::subscribe`]; [`CallError::Indeterminate`] after a call timeout.
+    /// Those of [`Env::subscribe`]; [`CallError::Indeterminate`] after a call timeout; [`CallError::NotSent`] where the
+    /// task that subscribes was dropped.
     pub(crate) async fn subscribe<E: Env>(
         &self,
         target: &Arc<LockTarget<E>>,
@@ -94,9 +96,9 @@ impl Subscriber {
             starts
         });
         if starts {
-            let (shared, target) = (Arc::clone(&self.shared), Arc::clone(target));
-            let env = target.env.clone();
-            env.spawn(async move { shared.run(&target).await });
+            let mut task = SubscribingTask { shared: Arc::clone(&self.shared), ended: false };
+            let (env, target) = (target.env.clone(), Arc::clone(target));
+            env.spawn(async move { task.run(&target).await });
         }
         let confirmed = |state: &SubscriberState| match &state.subscription {
             Confirmed => Some(Ok(())),
@@ -155,6 +157,28 @@ impl GrantWaiter {
 impl Drop for GrantWaiter {
     fn drop(&mut self) {
         self.shared.state.with(|state| state.waiters.remove(&self.token));
+    }
+}
+
+/// The task that subscribes and delivers. Where it is dropped unfinished, nobody else would ever say so.
+struct SubscribingTask {
+    shared: Arc<SubscriberShared>,
+    ended: bool,
+}
+
+impl SubscribingTask {
+    async fn run<E: Env>(&mut self, target: &LockTarget<E>) {
+        self.shared.run(target).await;
+        self.ended = true;
+    }
+}
+
+impl Drop for SubscribingTask {
+    fn drop(&mut self) {
+        if !self.ended {
+            let reason = "the task that subscribes was dropped, as by a runtime that ends";
+            self.shared.set(SubscriptionState::Failed(CallError::NotSent(reason.into())));
+        }
     }
 }
 
@@ -243,4 +267,46 @@ fn put(inbox: &Inbox, notice: Notice) {
         }
         ((), true)
     });
+}
+
+#[cfg(all(test, not(picklock_loom)))]
+mod tests {
+    use super::*;
+    use crate::env::Node;
+    use crate::target::{LockContext, WaitMode};
+    use crate::testing::{TestEnv, World, exact};
+
+    fn target(env: TestEnv) -> Arc<LockTarget<TestEnv>> {
+        let (options, context) = (exact().build().unwrap(), LockContext::default());
+        let target =
+            LockTarget::new(env, Node(0), (*b"k").into(), WaitMode::Poll, options, context);
+        Arc::new(target.unwrap())
+    }
+
+    #[test]
+    fn a_caller_hears_that_the_task_which_subscribes_was_dropped() {
+        let world = World::new();
+        let (subscriber, target) = (Subscriber::new(&world.env()), target(world.env()));
+        let mut waiting = Box::pin(subscriber.subscribe(&target));
+        assert!(world.poll_and_drop(waiting.as_mut()).is_none());
+        world.drop_tasks();
+        let dropped = world.block_on(waiting);
+        assert!(matches!(dropped, Err(CallError::NotSent(_))), "{dropped:?}");
+        assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
+    }
+
+    #[test]
+    fn a_confirmed_subscription_whose_task_was_dropped_is_made_again_and_waiters_look() {
+        let world = World::new();
+        let env = world.env();
+        let (subscriber, target) = (Subscriber::new(&env), target(env.clone()));
+        assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
+        let waiter = subscriber.wait_for(&OwnerToken::draw(&env));
+        assert!(subscriber.is_subscribed());
+        world.drop_tasks();
+        assert!(!subscriber.is_subscribed());
+        assert_eq!(world.poll_and_drop(waiter.next()), Some(Notice::Look));
+        assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
+        assert_eq!(world.listeners(), 1);
+    }
 }

@@ -160,6 +160,30 @@ async fn a_release_is_heard_and_no_ttl_waited_for() {
     assert_eq!(guard.release().await, Released::Released);
 }
 
+#[test]
+fn a_queue_serves_on_when_the_runtime_that_subscribed_has_ended() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let holder = second.block_on(queue(env.clone(), LONG).acquire(PATIENCE)).unwrap();
+    let lock = queue(server.env(), LONG);
+    let acquire = |lock: Queue<TokioEnv>| async move { lock.acquire(PATIENCE).await };
+    let given_up = first.spawn(acquire(lock.clone()));
+    second.block_on(eventually(&env, || async { waiting(&env).await == 1 }));
+    given_up.abort();
+    second.block_on(eventually(&env, || async { waiting(&env).await == 0 }));
+    drop(first);
+    second.block_on(eventually(&env, || async { subscribers(&env).await == 0 }));
+    let waiter = second.spawn(acquire(lock));
+    second.block_on(eventually(&env, || async { subscribers(&env).await == 1 }));
+    second.block_on(async {
+        assert_eq!(holder.release().await, Released::Released);
+        // The key lives for a minute: the waiter has been told.
+        assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fencing_tokens_rise_and_a_resource_refuses_the_lower() {
     let server = RedisServer::start(&[]);
