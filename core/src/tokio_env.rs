@@ -51,7 +51,7 @@ pub struct TokioEnv {
 }
 
 struct EnvShared {
-    nodes: Vec<NodeSource>,
+    nodes: Vec<Arc<NodeSource>>,
     options: TokioOptions,
     /// Runs the tasks that are spawned outside a runtime, as by a guard dropped there.
     runtime: OnceLock<Handle>,
@@ -93,18 +93,24 @@ impl TokioEnv {
     /// and TLS for the primary; its address is not used. Nothing is sent yet.
     ///
     /// # Errors
-    /// What redis-rs finds wrong with a URL.
+    /// What redis-rs finds wrong with a URL, and where no sentinel is given.
     pub fn sentinel<T: IntoConnectionInfo>(
         sentinels: impl IntoIterator<Item = T>,
         name: &str,
         server: impl IntoConnectionInfo,
     ) -> Result<Self, RedisError> {
-        let sentinels = sentinels.into_iter().map(Client::open).collect::<Result<_, _>>()?;
+        let sentinels: Vec<Client> =
+            sentinels.into_iter().map(Client::open).collect::<Result<_, _>>()?;
+        if sentinels.is_empty() {
+            let kind = redis::ErrorKind::InvalidClientConfig;
+            return Err(RedisError::from((kind, "no sentinel is given")));
+        }
         let options = TokioOptions::default();
         Ok(Self::from_sentinels(sentinels, name, server.into_connection_info()?, options))
     }
 
-    /// As [`sentinel`](Self::sentinel), with these options for connections.
+    /// As [`sentinel`](Self::sentinel), with these options for connections. Without sentinels nothing can be sent:
+    /// every call fails as [`CallError::NotSent`].
     pub fn from_sentinels(
         sentinels: Vec<Client>,
         name: &str,
@@ -114,14 +120,14 @@ impl TokioEnv {
         Self::of(vec![NodeSource::Primary(Sentinels::new(sentinels, name, server))], options)
     }
 
-    /// The environment with further servers, `Node(1)` the first: those of the locked resource, for example.
+    /// An environment with the servers of this one and then these: those of the locked resource, for example. It
+    /// shares the connections of this one and its clones.
     #[must_use]
     pub fn beside(self, clients: Vec<Client>) -> Self {
-        let Ok(shared) = Arc::try_unwrap(self.shared) else {
-            unreachable!("an environment that was just made has one handle")
-        };
+        let shared = &self.shared;
         let others = clients.into_iter().map(|client| NodeSource::At(Host::new(client)));
-        Self::of(shared.nodes.into_iter().chain(others).collect(), shared.options)
+        let nodes = shared.nodes.iter().cloned().chain(others.map(Arc::new));
+        Self::with_nodes(nodes.collect(), shared.options)
     }
 
     /// The environment of a lock on a cluster: `Node(0)` is the owner of the slot of `key`, also while and
@@ -134,6 +140,10 @@ impl TokioEnv {
     }
 
     fn of(nodes: Vec<NodeSource>, options: TokioOptions) -> Self {
+        Self::with_nodes(nodes.into_iter().map(Arc::new).collect(), options)
+    }
+
+    fn with_nodes(nodes: Vec<Arc<NodeSource>>, options: TokioOptions) -> Self {
         let shared = EnvShared { nodes, options, runtime: OnceLock::new() };
         if let Ok(handle) = Handle::try_current() {
             shared.runtime.get_or_init(|| handle);
@@ -241,7 +251,7 @@ impl TokioEnv {
     }
 
     fn endpoint(&self, node: Node) -> Result<&NodeSource, CallError> {
-        self.shared.nodes.get(usize::from(node.0)).ok_or_else(|| {
+        self.shared.nodes.get(usize::from(node.0)).map(|source| &**source).ok_or_else(|| {
             CallError::NotSent(format!("no server is configured as {node:?}").into())
         })
     }
@@ -312,6 +322,26 @@ mod tests {
         let mut sleeping = Box::pin(env.sleep(Duration::from_millis(1)));
         assert!(poll(sleeping.as_mut()).is_pending());
         runtime.block_on(sleeping);
+    }
+
+    #[test]
+    fn an_environment_with_other_handles_may_be_extended() {
+        let url = |port| format!("redis://127.0.0.1:{port}/");
+        let env = TokioEnv::open(url(1)).unwrap();
+        let extended = env.clone().beside(vec![Client::open(url(2)).unwrap()]);
+        assert!(env.endpoint(Node(1)).is_err());
+        assert!(extended.endpoint(Node(1)).is_ok());
+        let first = |env: &TokioEnv| Arc::clone(&env.shared.nodes[0]);
+        assert!(Arc::ptr_eq(&first(&env), &first(&extended)), "they share connections");
+    }
+
+    #[test]
+    fn a_primary_needs_a_sentinel() {
+        let primary = |sentinels: &[&str]| {
+            TokioEnv::sentinel(sentinels.to_vec(), "primary", "redis://any/").is_ok()
+        };
+        assert!(!primary(&[]));
+        assert!(primary(&["redis://127.0.0.1:1/"]));
     }
 
     #[test]

@@ -11,7 +11,9 @@ use picklock::env::{CallError, Conn, Env};
 use picklock::reply::Reply;
 use picklock::{
     Locks, Node, NotAcquired, Options, Poll, Queue, Released, Renewal, Single, TokioEnv,
+    TokioOptions,
 };
+use redis::IntoConnectionInfo;
 use test_server::RedisServer;
 
 const NAME: &str = "the-primary";
@@ -247,6 +249,8 @@ async fn what_sentinels_say_is_told_apart() {
     // A busy machine may need another try.
     eventually(&primary.env(), || async { lock.try_acquire().await.is_ok() }).await;
     assert_eq!(asked(), 0);
-    let nobody = named(&[]).connect(Node(0)).await.err().unwrap();
+    let (ignored, defaults) = ("redis://ignored/".into_connection_info(), TokioOptions::default());
+    let nobody = TokioEnv::from_sentinels(vec![], NAME, ignored.unwrap(), defaults);
+    let nobody = nobody.connect(Node(0)).await.err().unwrap();
     assert!(matches!(nobody, CallError::NotSent(_)), "{nobody}");
 }
