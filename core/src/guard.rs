@@ -82,6 +82,10 @@ impl<E: Env> Guard<E> {
 
     /// Waits until the lock is lost: when a renewal finds it gone, or at the end of validity, also without a
     /// watchdog or any answer from Redis. A renewal moves that end.
+    ///
+    /// # Panics
+    /// With [`TokioEnv`](crate::TokioEnv), where the runtime in which this future was first polled has ended; outside of
+    /// a runtime, where all have ended in which a lock of the environment was acquired.
     pub async fn lost(&self) -> Lost {
         match self.held.over().await {
             HoldStatus::Lost(lost) => lost,
@@ -104,6 +108,9 @@ impl<E: Env> Guard<E> {
     ///
     /// # Errors
     /// [`Lost`], where the lock was lost before the work was done.
+    ///
+    /// # Panics
+    /// As [`lost`](Self::lost).
     pub async fn run<F: Future>(self, work: F) -> Result<(F::Output, Self), Lost> {
         let output = {
             let mut lost = pin!(self.lost());

@@ -10,12 +10,13 @@ mod addr;
 mod cluster;
 mod host;
 mod listener;
+mod runtimes;
 mod sentinel;
 mod server_conn;
 mod slot_conn;
 mod slot_owners;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError};
@@ -30,6 +31,7 @@ use crate::time::{Instant, WallTime, span_ns};
 use cluster::ClusterNodes;
 use host::Host;
 use listener::SubscribedOwner;
+use runtimes::Runtimes;
 use sentinel::Sentinels;
 use server_conn::{ServerConn, monotonic};
 use slot_conn::SlotConn;
@@ -42,6 +44,9 @@ pub use server_conn::TokioOptions;
 /// multiplexed connection a node, shared by all locks, made when first needed and again after it
 /// has broken.
 ///
+/// A task that is started outside a runtime, as by a guard dropped there, runs in the latest runtime in which the
+/// environment has connected and which has not ended.
+///
 /// Its monotonic clock does not count the time a machine is suspended (`CLOCK_MONOTONIC` on Linux):
 /// a holder must not be suspended, or migrated for longer than its validity lasts. Timers have a
 /// resolution of a millisecond and fire late rather than early.
@@ -53,8 +58,7 @@ pub struct TokioEnv {
 struct EnvShared {
     nodes: Vec<Arc<NodeSource>>,
     options: TokioOptions,
-    /// Runs the tasks that are spawned outside a runtime, as by a guard dropped there.
-    runtime: OnceLock<Handle>,
+    runtimes: Runtimes,
 }
 
 /// Where a node is.
@@ -144,11 +148,11 @@ impl TokioEnv {
     }
 
     fn with_nodes(nodes: Vec<Arc<NodeSource>>, options: TokioOptions) -> Self {
-        let shared = EnvShared { nodes, options, runtime: OnceLock::new() };
-        if let Ok(handle) = Handle::try_current() {
-            shared.runtime.get_or_init(|| handle);
+        let runtimes = Runtimes::default();
+        if let Ok(here) = Handle::try_current() {
+            runtimes.add(here);
         }
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(EnvShared { nodes, options, runtimes }) }
     }
 }
 
@@ -176,8 +180,7 @@ impl Env for TokioEnv {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let here = Handle::try_current().ok();
-        match here.as_ref().or_else(|| self.shared.runtime.get()) {
+        match Handle::try_current().ok().or_else(|| self.shared.runtimes.latest()) {
             Some(runtime) => drop(runtime.spawn(task)),
             None => tracing::warn!("no runtime to run a task of the lock; its key goes by its ttl"),
         }
@@ -232,21 +235,21 @@ impl Env for TokioEnv {
 }
 
 impl TokioEnv {
-    /// Remembers the first runtime in which it is called.
+    /// Remembers the runtime in which it is called.
     ///
     /// # Errors
     /// [`CallError::NoRuntime`] outside a runtime.
     fn enter_runtime(&self) -> Result<(), CallError> {
-        let handle = Handle::try_current().map_err(|_| CallError::NoRuntime)?;
-        self.shared.runtime.get_or_init(|| handle);
+        self.shared.runtimes.add(Handle::try_current().map_err(|_| CallError::NoRuntime)?);
         Ok(())
     }
 
-    /// A timer of the current runtime; outside a runtime, of the remembered one.
+    /// A timer of the current runtime; outside a runtime, of a remembered one.
     #[expect(clippy::disallowed_methods, reason = "this is the environment that sleeps")]
     fn timer(&self, span: Duration) -> tokio::time::Sleep {
-        let remembered = self.shared.runtime.get().filter(|_| Handle::try_current().is_err());
-        let _entered = remembered.map(Handle::enter);
+        let outside = Handle::try_current().is_err();
+        let remembered = outside.then(|| self.shared.runtimes.latest()).flatten();
+        let _entered = remembered.as_ref().map(Handle::enter);
         tokio::time::sleep(span)
     }
 

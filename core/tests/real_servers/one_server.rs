@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::fake;
@@ -324,4 +324,23 @@ fn a_guard_dropped_outside_the_runtime_is_released() {
     drop(guard);
     let free = || async { value(&env).await == Reply::Nil };
     runtime.block_on(eventually(&env, free));
+}
+
+#[test]
+fn a_guard_dropped_outside_is_released_by_the_runtime_that_has_not_ended() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (first, second) = (runtime(), runtime());
+    let server = RedisServer::start(&[]);
+    let (env, lock) = (server.env(), lock(server.env(), options(LONG)));
+    let guard = first.block_on(lock.try_acquire()).unwrap();
+    assert_eq!(first.block_on(guard.release()), Released::Released);
+    drop(first);
+    let guard = second.block_on(lock.acquire(PATIENCE, POLL)).unwrap();
+    // Polled on this thread, which is outside: its timer is one of the second, too.
+    let mut lost = Box::pin(guard.lost());
+    assert!(lost.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(lost);
+    drop(guard);
+    let free = || async { value(&env).await == Reply::Nil };
+    second.block_on(eventually(&env, free));
 }
