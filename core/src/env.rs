@@ -82,7 +82,7 @@ pub trait Conn: Clone + Send + Sync + 'static {
     /// Dropping the future does not cancel the command: once polled, it may still be carried out.
     ///
     /// # Errors
-    /// See [`CallError`]: all but *indeterminate* say that the command had no effect.
+    /// See [`CallError`]: all but *indeterminate* say that the command had no effect, save parts of a script.
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send;
 
     /// Reports that a call had no answer in time. Where nothing at all was received on this connection for
@@ -111,7 +111,11 @@ pub enum CallError {
     /// The command surely never left: no connection could be made, or it was known to be closed.
     #[error("not sent: {0}")]
     NotSent(Box<str>),
-    /// The server answered with an error and carried nothing out.
+    /// The server answered with an error and carried nothing out. Of a script, the commands before the one that failed
+    /// were carried out; those of this crate are written so that an acquisition or renewal was not. A refused release has
+    /// deleted the key where only the PUBLISH behind the deletion was refused
+    /// ([`DELETE_AND_TELL`](crate::scripts::DELETE_AND_TELL)), and may have taken clients out of the queue
+    /// ([`LEAVE`](crate::queue_scripts::LEAVE)).
     #[error("refused by the server: {0}")]
     Refused(#[from] ServerError),
     /// The command may or may not have been carried out, now or later.

@@ -131,7 +131,9 @@ impl<E: Env> Guard<E> {
     }
 
     /// Releases the lock and reports the outcome. Dropping this future does not cancel the release, which
-    /// runs as a task of its own. A deletion without an answer is sent three times at most.
+    /// runs as a task of its own. A deletion that has no answer, or is refused, is sent three times at most, with a pause
+    /// of a quarter of the call timeout before the next. With a connection for each, this takes at most six and a half call
+    /// timeouts. If none is answered, the outcome is [`Released::Unknown`], and a warning is logged.
     pub async fn release(self) -> Released {
         self.held.begin_release();
         self.held.hold.outcome().await

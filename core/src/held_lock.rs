@@ -209,6 +209,13 @@ impl<E: Env> ReleaseTask<E> {
         let outcome = held.release().await;
         held.target.env.mark(Mark::Phase(Phase::Released));
         tracing::debug!(key = %held.target, ?outcome, "lock released");
+        if let Released::Unknown(error) = &outcome {
+            tracing::warn!(
+                key = %held.target,
+                %error,
+                "lock not released; if its key is still there, it stays until its ttl is over"
+            );
+        }
         observe::released(&held.target, &self.1, &outcome);
         held.hold.released(outcome);
     }

@@ -127,7 +127,8 @@ pub enum Released {
     AlreadyExpired,
     /// The hold had ended before its release, and another holds the lock; its key was not touched.
     TakenByOther,
-    /// No answer says which. If the key is still there, it expires with its TTL.
+    /// No try had an answer, or the server refused them all (without permission for the commands, for example), or the
+    /// task of the release was dropped. If the key is still there, it expires with its TTL.
     Unknown(CallError),
 }
 

@@ -122,7 +122,8 @@ impl Locks {
     /// Takes the lock of this key, waiting for at most `deadline`, does the work, and releases the lock. The work
     /// is dropped if the lock is lost; dropping the future drops the work and releases. For work that takes
     /// longer than the TTL, the options need a
-    /// [`watchdog`](crate::options::OptionsBuilder::watchdog).
+    /// [`watchdog`](crate::options::OptionsBuilder::watchdog). `Ok` says that the work was protected, also where the
+    /// release had no answer or was refused; see [`Guard::protect`].
     ///
     /// # Errors
     /// [`NotDone`] says whether the work was not begun, stopped, or not protected until its end.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: none touches a key that holds another's token, so none can harm another's hold, do harm when
 //! it runs twice, or bring a lost key back; and every command that can fail comes before the key is set, so
-//! an error says that nothing was done. Scripts that compare answer 1 (done), 0 (the key is missing) or -1
+//! an error says that no lock was granted. Scripts that compare answer 1 (done), 0 (the key is missing) or -1
 //! (it is another's); those that acquire answer a list that begins with 1 (granted) or 0 (held). They are
 //! public so that observers can recognise them.
 
@@ -34,7 +34,8 @@ pub static COMPARE_AND_EXTEND: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// As [`COMPARE_AND_DELETE`], and publishes on channel `ARGV[2]` that the key is free, also where it was missing.
+/// As [`COMPARE_AND_DELETE`], and publishes on channel `ARGV[2]` that the key is free, also where it was missing. Where the
+/// server refuses to publish, the key is deleted all the same.
 pub static DELETE_AND_TELL: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local owner = redis.call('GET', KEYS[1])\n\

@@ -78,8 +78,9 @@ impl<E: Env> Guard<E> {
     /// Does the work while the lock is held, and releases it. Dropping the future stops the work and
     /// releases the lock.
     ///
-    /// A release without an answer, after work that was done within the validity, is no error: the work
-    /// was protected, and the key expires at the latest with its TTL.
+    /// A release that has no answer or is refused, after work that was done within the validity, is no error: the work
+    /// was protected. `Ok` does not say that the lock is free: its key expires at the latest with its TTL, and a warning
+    /// is logged.
     ///
     /// # Errors
     /// [`Unprotected`], where the lock did not last until the work was done.

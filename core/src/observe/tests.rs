@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::with_default;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::*;
 use crate::env::Node;
@@ -29,6 +29,7 @@ struct Notes {
     parents: Vec<Option<usize>>,
     entered: Vec<usize>,
     said: String,
+    warnings: Vec<BTreeMap<&'static str, String>>,
 }
 
 struct Into<'a>(&'a mut BTreeMap<&'static str, String>, &'a mut String);
@@ -66,7 +67,11 @@ impl Subscriber for Notebook {
 
     fn event(&self, event: &Event<'_>) {
         let notes = &mut *self.0.lock().unwrap();
-        event.record(&mut Into(&mut BTreeMap::new(), &mut notes.said));
+        let mut fields = BTreeMap::new();
+        event.record(&mut Into(&mut fields, &mut notes.said));
+        if *event.metadata().level() == Level::WARN {
+            notes.warnings.push(fields);
+        }
     }
 
     fn enter(&self, id: &Id) {
@@ -171,4 +176,20 @@ fn what_was_dropped_has_no_outcome_and_a_lost_hold_is_told() {
             ("lock.release", "release_unknown", None),
         ],
     );
+}
+
+#[test]
+fn a_release_that_is_refused_is_warned_of() {
+    let (world, notes) = (World::new(), Notebook::default());
+    with_default(notes.clone(), || {
+        let lock = lock(world.env());
+        let guard = world.block_on(lock.try_acquire()).unwrap();
+        world.fault_times(3, "DELETE", Fault::Refuse("NOPERM no permissions"));
+        assert_eq!(world.block_on(guard.protect(|_| async { 7 })), Ok(7), "it was protected");
+    });
+    let notes = notes.0.lock().unwrap();
+    let [warning] = &notes.warnings[..] else { panic!("{:?}", notes.warnings) };
+    assert_eq!(warning["key"], "ключ\\n\u{fffd}");
+    assert!(warning["error"].contains("NOPERM"), "{warning:?}");
+    assert!(warning["message"].contains("until its ttl is over"), "{warning:?}");
 }

@@ -11,6 +11,7 @@ mod locks;
 #[cfg(unix)]
 mod nodes;
 mod one_server;
+mod permissions;
 mod queue;
 mod sentinel;
 mod support;
