@@ -117,13 +117,19 @@ pub enum CallError {
     /// ([`DELETE_AND_TELL`](crate::scripts::DELETE_AND_TELL)), and may have taken clients out of the queue
     /// ([`LEAVE`](crate::queue_scripts::LEAVE)).
     #[error("refused by the server: {0}")]
-    Refused(#[from] ServerError),
+    Refused(ServerError),
     /// The command may or may not have been carried out, now or later.
     #[error("outcome unknown: {0}")]
     Indeterminate(Box<str>),
     /// The command surely never left: this environment needs a runtime, and it was not called within one.
     #[error("no tokio runtime here; call it within one, such as in `Runtime::block_on`")]
     NoRuntime,
+}
+
+impl From<ServerError> for CallError {
+    fn from(error: ServerError) -> Self {
+        Self::Refused(error)
+    }
 }
 
 impl CallError {

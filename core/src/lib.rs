@@ -127,6 +127,8 @@
 //!
 //! # What it reports
 //!
+//! The text of an error says all that is known; no error has a `source`, which would say a part of it again.
+//!
 //! Every lock has [`Counters`]. Through `tracing` there are events, and spans of level debug with the
 //! fields `key` (as text) and `outcome`, and never the token. A span whose future was dropped has no outcome.
 //!

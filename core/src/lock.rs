@@ -1,7 +1,7 @@
 //! The results of acquiring, extending, losing and releasing, which all locks share.
 //!
 //! Invariant: there are three outcomes, never two. Where a command may or may not have been carried out, the
-//! result says so.
+//! result says so. An error says all that is known in its own text, and has no source which would say it again.
 
 use crate::env::CallError;
 use crate::reply::ServerError;
@@ -26,7 +26,7 @@ pub enum NotAcquired {
     Held,
     /// The server refused the command and carried nothing out.
     #[error("refused by the server: {0}")]
-    Refused(#[source] ServerError),
+    Refused(ServerError),
     /// No connection could be made; nothing was sent.
     #[error("not sent: {0}")]
     NotSent(Box<str>),
@@ -60,7 +60,6 @@ pub enum NotAcquired {
     #[error("not acquired before the deadline; last: {last}")]
     Deadline {
         /// The error of that attempt.
-        #[source]
         last: Box<NotAcquired>,
     },
 }
@@ -156,12 +155,21 @@ pub enum NotExtended {
     Lost(#[from] Lost),
     /// The call failed. The end of validity is what it was; trying again is safe.
     #[error("not extended: {0}")]
-    Failed(#[from] CallError),
+    Failed(CallError),
+}
+
+impl From<CallError> for NotExtended {
+    fn from(error: CallError) -> Self {
+        Self::Failed(error)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use super::*;
+    use crate::with::Unprotected;
 
     fn refused(code: &str) -> NotAcquired {
         NotAcquired::Refused(ServerError { code: code.into(), message: "".into() })
@@ -185,6 +193,21 @@ mod tests {
         for (error, outcome) in cases {
             assert_eq!(error.outcome(), outcome, "{error}");
         }
+    }
+
+    #[test]
+    fn an_error_says_everything_once() {
+        let code = |error: &dyn Error| {
+            assert!(error.source().is_none(), "{error}");
+            error.to_string().matches("OOM").count()
+        };
+        let call = CallError::from(ServerError { code: "OOM".into(), message: "full".into() });
+        let deadline = NotAcquired::Deadline { last: Box::new(refused("OOM")) };
+        assert_eq!(code(&call), 1);
+        assert_eq!((code(&refused("OOM")), code(&deadline)), (1, 1));
+        assert_eq!(code(&NotAcquired::Unknown(call.clone())), 1);
+        assert_eq!(code(&NotExtended::from(call)), 1);
+        assert_eq!(code(&Unprotected::<()>::from(Lost::KeyGone)), 0);
     }
 
     #[test]

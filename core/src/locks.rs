@@ -186,8 +186,8 @@ impl NoLock {
     }
 }
 
-/// Why work under a lock was not done, or not protected.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why work under a lock was not done, or not protected. It is an error whatever the output of the work is.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotDone<T> {
     /// The work was not begun.
     #[error(transparent)]
@@ -195,4 +195,31 @@ pub enum NotDone<T> {
     /// The work was begun, and the lock did not last until it was done.
     #[error(transparent)]
     Unprotected(#[from] Unprotected<T>),
+}
+
+impl<T> fmt::Debug for NotDone<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoLock(error) => f.debug_tuple("NoLock").field(error).finish(),
+            Self::Unprotected(error) => f.debug_tuple("Unprotected").field(error).finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::lock::Released;
+
+    #[test]
+    fn work_with_any_output_may_fail_as_an_error() {
+        /// What cannot even be written for debugging.
+        struct Output;
+        let released = Released::AlreadyExpired;
+        let failed = NotDone::from(Unprotected::Done { output: Output, released });
+        let error: Box<dyn Error + Send + Sync> = failed.into();
+        assert_eq!(format!("{error:?}"), "Unprotected(Done { released: AlreadyExpired, .. })");
+    }
 }

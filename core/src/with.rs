@@ -53,12 +53,13 @@ impl<E: Env> fmt::Debug for Holding<E> {
     }
 }
 
-/// The lock did not last until the work was done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// The lock did not last until the work was done. It is an error whatever the output is, and `Debug` leaves the output
+/// out.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unprotected<T> {
     /// It was lost while the work ran, and the work was dropped.
     #[error("work stopped: {0}")]
-    Stopped(#[from] Lost),
+    Stopped(Lost),
     /// The work was done, but the release found that the lock may have ended before that.
     #[error("work done, but the lock may have ended before it: {released:?}")]
     Done {
@@ -67,6 +68,23 @@ pub enum Unprotected<T> {
         /// The outcome of the release; never [`Released::Released`].
         released: Released,
     },
+}
+
+impl<T> From<Lost> for Unprotected<T> {
+    fn from(lost: Lost) -> Self {
+        Self::Stopped(lost)
+    }
+}
+
+impl<T> fmt::Debug for Unprotected<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped(lost) => f.debug_tuple("Stopped").field(lost).finish(),
+            Self::Done { released, .. } => {
+                f.debug_struct("Done").field("released", released).finish_non_exhaustive()
+            }
+        }
+    }
 }
 
 impl<E: Env> Guard<E> {
