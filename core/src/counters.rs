@@ -70,7 +70,7 @@ pub enum Count {
 
 impl Count {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: &'static [Self] = &[
         Self::Acquired,
         Self::Held,
         Self::Refused,
@@ -162,7 +162,7 @@ impl Counters {
 
     /// All counts by name, each read when the iterator reaches it; for an exporter.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        Count::ALL.into_iter().map(|what| (what.name(), self.get(what)))
+        Count::ALL.iter().map(|what| (what.name(), self.get(*what)))
     }
 }
 
@@ -200,9 +200,9 @@ mod tests {
     #[test]
     fn every_count_has_its_place_and_a_name_of_its_own() {
         let counters = Counters::default();
-        for (place, what) in Count::ALL.into_iter().enumerate() {
-            assert_eq!(what as usize, place);
-            (0..=place).for_each(|_| counters.count(what));
+        for (place, what) in Count::ALL.iter().enumerate() {
+            assert_eq!(*what as usize, place);
+            (0..=place).for_each(|_| counters.count(*what));
         }
         let names: BTreeSet<_> = counters.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), Count::ALL.len());

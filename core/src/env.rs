@@ -194,7 +194,7 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase, in the order of a lock's life.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: &'static [Self] = &[
         Self::AcquireBeforeSend,
         Self::AcquireBetween,
         Self::AcquireApplied,
@@ -227,6 +227,6 @@ impl Phase {
 
     /// The phase of this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|phase| phase.name() == name)
+        Self::ALL.iter().copied().find(|phase| phase.name() == name)
     }
 }

@@ -294,7 +294,8 @@ fn what(line: &EventFields<'_>, texts: &mut Texts) -> Result<What, Flaw> {
         ("phase", "note") => {
             let name = need(line.phase.as_ref(), "phase")?;
             let phase = Phase::from_name(name);
-            What::Phase(phase.ok_or_else(|| unknown("phase", name, Phase::ALL.map(Phase::name)))?)
+            let names = || Phase::ALL.iter().map(|phase| phase.name());
+            What::Phase(phase.ok_or_else(|| unknown("phase", name, names()))?)
         }
         (kind, stage) => return Err(unlike_any(kind, stage)),
     })
@@ -305,7 +306,11 @@ fn need<T>(value: Option<T>, field: &'static str) -> Result<T, Flaw> {
     value.ok_or(Flaw::MissingField(field))
 }
 
-fn unknown<const N: usize>(field: &'static str, found: &str, names: [&'static str; N]) -> Flaw {
+fn unknown(
+    field: &'static str,
+    found: &str,
+    names: impl IntoIterator<Item = &'static str>,
+) -> Flaw {
     Flaw::UnknownName { field, found: Quoted::new(found), nearest: nearest(found, names) }
 }
 

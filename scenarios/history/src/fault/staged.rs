@@ -203,7 +203,8 @@ impl Ways {
 }
 
 /// The names of all phases.
-static PHASES: LazyLock<[&str; Phase::ALL.len()]> = LazyLock::new(|| Phase::ALL.map(Phase::name));
+static PHASES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| Phase::ALL.iter().map(|phase| phase.name()).collect());
 
 /// A phase by its name.
 mod named_phase {
@@ -216,7 +217,7 @@ mod named_phase {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Phase, D::Error> {
         let name = String::deserialize(from)?;
-        Phase::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, &*PHASES))
+        Phase::from_name(&name).ok_or_else(|| D::Error::unknown_variant(&name, &PHASES))
     }
 }
 

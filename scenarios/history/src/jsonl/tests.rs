@@ -53,7 +53,7 @@ pub(super) fn every_event(texts: &mut Texts) -> Vec<What> {
         What::Fence(u64::MAX),
         What::Lost,
     ];
-    all.extend(Phase::ALL.map(What::Phase));
+    all.extend(Phase::ALL.iter().copied().map(What::Phase));
     for (node, staged) in [(None, Some(0)), (Some(3), None)] {
         let fault = |fault| What::Fault { fault, node, for_ns: 9, in_hold: true, staged };
         all.extend(Fault::ALL.map(fault));
