@@ -16,6 +16,10 @@ pub const TTL_MIN: Duration = Duration::from_millis(1);
 /// for every date before the year 10000.
 pub const TTL_MAX: Duration = Duration::from_millis(i64::MAX as u64 - 253_402_300_800_000);
 
+/// The longest TTL of a lock that is handed over. Its scripts add up TTLs in milliseconds, an eighth of one for each
+/// client that waits, and Lua hands Redis a sum as an integer only below 10^17: this leaves room for 700 000 waiters.
+pub const QUEUE_TTL_MAX: Duration = Duration::from_millis(1_000_000_000_000);
+
 /// The longest key Redis accepts, in bytes: 512 MiB.
 pub const KEY_LEN_MAX: usize = 512 * 1024 * 1024;
 
@@ -243,7 +247,7 @@ impl OptionsBuilder {
             return Err(OptionsError::TtlTooShort { ttl });
         }
         if ttl > TTL_MAX {
-            return Err(OptionsError::TtlTooLong { ttl });
+            return Err(OptionsError::TtlTooLong { ttl, max: TTL_MAX });
         }
         let ttl = whole_ms(ttl);
         let allowance = drift.over(ttl);
@@ -296,11 +300,14 @@ pub enum OptionsError {
         /// The given value.
         ttl: Duration,
     },
-    /// Redis would refuse it: its end overflows a signed count of milliseconds.
-    #[error("ttl of {ttl:?} is beyond what redis takes ({TTL_MAX:?})")]
+    /// Redis would refuse it: its end overflows a signed count of milliseconds, or what the scripts of a queue compute
+    /// from it is no integer any more.
+    #[error("ttl of {ttl:?} is beyond what redis takes ({max:?})")]
     TtlTooLong {
         /// The given value.
         ttl: Duration,
+        /// The longest: [`TTL_MAX`], or [`QUEUE_TTL_MAX`] of a lock that is handed over.
+        max: Duration,
     },
     /// No validity would be left.
     #[error("drift allowance of {allowance:?} leaves nothing of a ttl of {ttl:?}")]

@@ -26,7 +26,7 @@ use crate::guard::Guard;
 use crate::lock::NotAcquired;
 use crate::lock_conn::LockConn;
 use crate::observe;
-use crate::options::{Options, OptionsError, check_key_len};
+use crate::options::{Options, OptionsError, QUEUE_TTL_MAX, check_key_len};
 use crate::queue_scripts::{JOIN, LOOK};
 use crate::script::Script;
 use crate::subscriber::{GrantWaiter, Notice, Subscriber};
@@ -69,8 +69,8 @@ impl<E: Env> Queue<E> {
     /// `Queue`.
     ///
     /// # Errors
-    /// [`OptionsError::KeyEmpty`], [`OptionsError::KeyTooLong`], [`OptionsError::KeyAlone`], and
-    /// [`OptionsError::NotInLine`] for options of other locks: fencing tokens, replicas to wait for,
+    /// [`OptionsError::KeyEmpty`], [`OptionsError::KeyTooLong`], [`OptionsError::KeyAlone`],
+    /// [`OptionsError::TtlTooLong`] beyond [`QUEUE_TTL_MAX`], and [`OptionsError::NotInLine`] for options of other locks: fencing tokens, replicas to wait for,
     /// notifications of releases.
     pub fn new(
         env: E,
@@ -91,6 +91,10 @@ impl<E: Env> Queue<E> {
     ) -> Result<Self, OptionsError> {
         if options.notifies() || options.is_fenced() || options.replicas().is_some() {
             return Err(OptionsError::NotInLine);
+        }
+        let ttl = options.ttl();
+        if ttl > QUEUE_TTL_MAX {
+            return Err(OptionsError::TtlTooLong { ttl, max: QUEUE_TTL_MAX });
         }
         let subscriber = Arc::new(Subscriber::new(&env));
         let key = key.into();

@@ -24,7 +24,7 @@ fn a_ttl_has_two_ends() {
     assert_eq!(exact(MS).build().unwrap().ttl(), MS);
     assert_eq!(exact(TTL_MAX).build().unwrap().ttl(), TTL_MAX);
     let long = TTL_MAX + NS;
-    assert_eq!(exact(long).build(), Err(OptionsError::TtlTooLong { ttl: long }));
+    assert_eq!(exact(long).build(), Err(OptionsError::TtlTooLong { ttl: long, max: TTL_MAX }));
 }
 
 #[test]

@@ -7,10 +7,12 @@ use crate::support::{
     LONG, PATIENCE, ServerExt, call, eventually, listeners, ran, subscribers, synced, text,
 };
 use picklock::env::Env;
+use picklock::options::QUEUE_TTL_MAX;
 use picklock::queue_scripts::LEAVE;
 use picklock::reply::Reply;
 use picklock::{
-    Fence, FenceGate, Lost, Node, NotAcquired, Options, Poll, Queue, Released, Single, TokioEnv,
+    Fence, FenceGate, Lost, Node, NotAcquired, Options, OptionsError, Poll, Queue, Released,
+    Single, TokioEnv,
 };
 use test_server::RedisServer;
 
@@ -158,6 +160,22 @@ async fn a_release_is_heard_and_no_ttl_waited_for() {
     // Its key lives for a minute: within the half that the test is patient it was told.
     let guard = waiter.await.unwrap().unwrap();
     assert_eq!(guard.release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_longest_ttl_of_a_queue_is_one_that_its_scripts_take() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let ttl = QUEUE_TTL_MAX + Duration::from_millis(1);
+    let options = Options::builder(ttl).build().unwrap();
+    let refused = Queue::new(env.clone(), Node(0), *b"k", options).err();
+    assert_eq!(refused, Some(OptionsError::TtlTooLong { ttl, max: QUEUE_TTL_MAX }));
+    let holder = queue(server.env(), QUEUE_TTL_MAX).try_acquire().await.unwrap();
+    let lock = queue(server.env(), QUEUE_TTL_MAX);
+    let waiter = tokio::spawn(async move { lock.acquire(PATIENCE).await });
+    eventually(&env, || async { waiting(&env).await == 1 }).await;
+    assert_eq!(holder.release().await, Released::Released);
+    assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
 }
 
 #[test]
