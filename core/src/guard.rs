@@ -94,7 +94,8 @@ impl<E: Env> Guard<E> {
         }
     }
 
-    /// Renews the lock for a whole TTL from now; returns the new end of validity.
+    /// Renews the lock for a whole TTL from now; returns the new end of validity. Takes at most two call timeouts, one
+    /// for a connection and one for the answer, and not longer than the lock is valid.
     ///
     /// # Errors
     /// [`NotExtended::Lost`] where the hold has ended; [`NotExtended::Failed`] where the server refused or did

@@ -115,7 +115,8 @@ impl<E: Env> Queue<E> {
         self.target.counters.drained().await;
     }
 
-    /// Tries once: takes the lock if it is free and nobody waits for it.
+    /// Tries once: takes the lock if it is free and nobody waits for it. Takes at most two call timeouts; four where
+    /// this handle finds the key taken for the first time, as [`Single::try_acquire`](crate::Single::try_acquire) does.
     ///
     /// Dropping the future in mid-call leaves the outcome unknown: if it has taken the lock, the lock is
     /// released in the background.
@@ -126,8 +127,8 @@ impl<E: Env> Queue<E> {
         try_once(&self.target).await
     }
 
-    /// Waits in the queue, at most for `deadline` from now. Dropping the future leaves the queue; a grant
-    /// that arrives meanwhile is handed to the next.
+    /// Waits in the queue, at most for `deadline` from now. What is in flight then is completed, which takes at most
+    /// five call timeouts. Dropping the future leaves the queue; a grant that arrives meanwhile is handed to the next.
     ///
     /// # Errors
     /// [`NotAcquired::Deadline`] with the outcome of the last attempt; a refusal that time does not change

@@ -70,13 +70,15 @@ impl<E: Env> Single<E> {
 
     /// Waits for the background tasks of dropped guards and acquisitions: releases, and clean-ups of
     /// acquisitions with an unknown outcome. Before a runtime ends, this gives them the time to run; a key
-    /// that they have not deleted by then stays for the rest of its TTL. A release takes at most three call
-    /// timeouts, a clean-up at most [`linger`](crate::options::OptionsBuilder::linger).
+    /// that they have not deleted by then stays for the rest of its TTL. A release takes at most six and a half call
+    /// timeouts (see [`Guard::release`]), a clean-up at most [`linger`](crate::options::OptionsBuilder::linger) and two.
     pub async fn drain(&self) {
         self.target.counters.drained().await;
     }
 
-    /// Tries once. Takes at most one call timeout for a connection and one for the answer.
+    /// Tries once. Takes at most one call timeout for a connection and one for the answer; with
+    /// [`wait_for`](crate::options::OptionsBuilder::wait_for) one more. Until this handle or a clone has seen that the
+    /// key holds a string, finding it taken takes as long again: the key is read, as it might hold something else.
     ///
     /// Dropping the future in mid-call leaves the outcome unknown: if it has taken the lock, the lock is
     /// released in the background.
@@ -89,7 +91,8 @@ impl<E: Env> Single<E> {
 
     /// Tries until `deadline` (from now) has passed or the retries of `poll` are used up, pausing in between.
     /// An attempt in flight at the deadline is completed, because cutting it off would turn a likely answer
-    /// into an unknown one; it is bounded by the call timeout.
+    /// into an unknown one. So this takes at most the deadline and what [`try_acquire`](Self::try_acquire) takes, four
+    /// call timeouts; with [`notify`](crate::options::OptionsBuilder::notify) five, as it subscribes before.
     ///
     /// Every attempt has an owner token of its own, so that no late command of one attempt can touch the
     /// key of the next. After an attempt with an unknown outcome, the next begins when the clean-up has had
