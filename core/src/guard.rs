@@ -28,6 +28,9 @@ use crate::watchdog;
 /// run: then the key stays for the rest of its TTL, the release counts as unknown, and a warning is logged. At the
 /// end of a program, await `release`, or drop the guard and await [`Locks::drain`](crate::Locks::drain) or the
 /// lock's own `drain`.
+///
+/// Watchdog and release are tasks, and tokio may start a new task only when the task that has started it yields its
+/// thread. So put work that blocks into `spawn_blocking` or `block_in_place`, and await `release` before blocking.
 #[must_use = "dropping the guard releases the lock"]
 pub struct Guard<E: Env> {
     pub(crate) held: Arc<HeldLock<E>>,
@@ -105,7 +108,8 @@ impl<E: Env> Guard<E> {
     }
 
     /// Runs `work` while the lock is held, and returns its output with the guard. Once the lock is lost,
-    /// `work` is dropped. Work that blocks its thread cannot be stopped.
+    /// `work` is dropped. Work that blocks its thread cannot be stopped, and may keep the watchdog from its work; see
+    /// [`Guard`].
     ///
     /// # Errors
     /// [`Lost`], where the lock was lost before the work was done.

@@ -117,7 +117,8 @@
 //! - **Drift.** Over one TTL the client's clock and the server's differ by less than the [`Drift`] allowance, and
 //!   the server's clock does not jump. The client's wall clock is not used.
 //! - **A server that loses no writes.** A failover to a replica, or a restart after a power loss, may lose a
-//!   lock that was granted; then two clients may hold it.
+//!   lock that was granted; then two clients may hold it. So may a server that evicts keys: its
+//!   `maxmemory-policy` must be `noeviction`.
 //!
 //! # How it is built
 //!

@@ -51,6 +51,10 @@ impl From<Cluster> for Service {
 }
 
 /// Locks by name. Cloning gives another handle to the same connections and counters.
+///
+/// [`try_acquire`](Self::try_acquire), [`acquire`](Self::acquire) and [`with`](Self::with) make a handle to the lock each
+/// time, and a handle that finds its key taken for the first time reads it with a GET. Where locks are often found
+/// taken, keep a handle of [`single`](Self::single): it reads the key once.
 #[derive(Clone)]
 pub struct Locks {
     service: Service,

@@ -180,6 +180,10 @@ impl OptionsBuilder {
 
     /// Renews holds in the background every third of the TTL (the first time at a random moment before that),
     /// without a limit.
+    ///
+    /// The watchdog is a task of the runtime in which the lock was acquired, and ends with it: the hold is then lost at
+    /// the end of its validity. A task that blocks its thread right after acquiring may keep tokio from starting it: put
+    /// blocking work into `spawn_blocking` or `block_in_place`.
     pub fn watchdog(self) -> Self {
         // A builder's TTL never changes, so this is a third of what `build` will give.
         let every = whole_ms(self.ttl) / 3;
@@ -200,7 +204,8 @@ impl OptionsBuilder {
     }
 
     /// Gives every hold a [fencing token](crate::fence::Fence), counted in a further key in the hash slot of the
-    /// lock's. That key has no TTL: it makes tokens rise from one hold to the next.
+    /// lock's: `{k}:fence` for the key `k`, and `{k}:1.fence` for the key `{k}:1`. Use it for nothing else. It has no TTL:
+    /// it makes tokens rise from one hold to the next.
     pub fn fenced(mut self) -> Self {
         self.fenced = Some(Counter::Beside);
         self
@@ -232,6 +237,13 @@ impl OptionsBuilder {
 
     /// Relies on a hold only after `count` replicas have acknowledged it (`WAIT`). This narrows the window in
     /// which a failover loses a lock; it does not close it, because another replica may be promoted.
+    ///
+    /// `WAIT` blocks the connection that all locks of an environment share: while `n` acquisitions wait for replicas
+    /// that do not answer, every other command of the environment, renewals and releases included, may be held up for
+    /// `n` times `within`. So give these locks an environment of their own, by another [`Locks::open`] or
+    /// [`TokioEnv`](crate::TokioEnv); a clone shares the connection.
+    ///
+    /// [`Locks::open`]: crate::Locks::open
     pub fn wait_for(mut self, count: u32, within: Duration) -> Self {
         self.replicas = Some(Replicas { count, within });
         self
@@ -353,7 +365,7 @@ pub enum OptionsError {
         /// How many were given.
         nodes: usize,
     },
-    /// A server may have one vote only.
+    /// A node has one vote. Only indices are compared: that two of them do not lead to the same server is up to the caller.
     #[error("node {node} is given twice")]
     NodeTwice {
         /// Its index.

@@ -17,7 +17,8 @@ use crate::options::OptionsError;
 use crate::script::{Meaning, Script};
 use crate::slot_keys::slot_key;
 
-/// `KEYS[2]` and `KEYS[3]` of the lock with this key.
+/// `KEYS[2]` and `KEYS[3]` of the lock with this key: `{k}:line` and `{k}:book` for the key `k`, and `{k}:1.line` and
+/// `{k}:1.book` for the key `{k}:1`. They are the lock's, and must be used for nothing else.
 ///
 /// # Errors
 /// [`OptionsError::KeyAlone`] for a key with a closing brace and no tag.

@@ -61,7 +61,8 @@ impl<E: Env> Redlock<E> {
     ///
     /// # Errors
     /// [`OptionsError::NodesUneven`] for fewer than three nodes or an even number of them,
-    /// [`OptionsError::NodeTwice`], [`OptionsError::OneNodeOnly`] for options of a lock on one server, and
+    /// [`OptionsError::NodeTwice`] (only indices are compared: two that lead to one server would give it two votes),
+    /// [`OptionsError::OneNodeOnly`] for options of a lock on one server, and
     /// what is wrong with the key.
     pub fn new(
         env: E,
