@@ -129,8 +129,8 @@ fn leave_out_the_aftermath(facts: &mut IncidentFacts<'_>, group: &FindingGroup<'
     }
 }
 
-/// What had struck the clients of the incident until its end, and where safety is violated, the flaw for which the
-/// recipe is known: the first.
+/// What had struck the clients of the incident until its end, and where safety is violated, every known flaw of the
+/// recipe: the history does not say which of them it shows.
 fn why(facts: &IncidentFacts<'_>, level: Level, lock: &str) -> String {
     let mut struck = Vec::new();
     for event in facts.history.events.iter().rev().filter(|it| it.at_ns <= facts.until_ns) {
@@ -149,9 +149,11 @@ fn why(facts: &IncidentFacts<'_>, level: Level, lock: &str) -> String {
     struck.reverse();
     let faults = (!struck.is_empty()).then(|| format!("Struck by: {}.", struck.join(", ")));
     let flaw = recipe::about(lock).ok().and_then(|it| it.flaw);
-    let flaw = flaw.filter(|_| level != Level::Progress).and_then(|it| it.split("; ").next());
-    let flaw = flaw.map(|it| format!("Known flaw of {lock}: {it}."));
-    text(&[faults, flaw].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    let flaws = flaw.filter(|_| level != Level::Progress).map(|it| {
+        let flaws = if it.contains("; ") { "flaws" } else { "flaw" };
+        format!("Known {flaws} of {lock}: {it}.")
+    });
+    text(&[faults, flaws].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
 /// Leaves out marks of a lane that has too many: those in the middle but for the first that do harm. How many.
