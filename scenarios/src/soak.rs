@@ -54,6 +54,9 @@ pub struct SoakedPair {
     pub met_hold: u64,
     /// How many of them showed nothing.
     pub vacuous: u64,
+    /// How many of them violated something that the scenario expects to be violated, or of which it claims nothing.
+    #[serde(default)]
+    pub expected: u64,
 }
 
 /// A schedule that violates what is claimed.
@@ -142,6 +145,9 @@ impl Soak {
             seed,
             level,
         });
+        if conviction.is_none() {
+            pair.expected += found.violations;
+        }
         if self.conviction.is_none() {
             self.conviction = conviction;
         }

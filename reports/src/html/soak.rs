@@ -2,8 +2,9 @@
 //!
 //! Invariant: it is as large after hours as after a minute.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use history::verdict::Outcome;
 use maud::{Markup, html};
 use scenarios::soak::{SoakConviction, SoakedPair};
 
@@ -37,7 +38,8 @@ pub fn soak_page(told: &SoakTold<'_>) -> String {
             @if let Some(it) = &found.conviction { (convicted(it)) }
             (figures(told))
             (coverage(&found.whole))
-            (outcomes(&found.whole))
+            (outcomes(&found.whole, |it| outcome(it, found.conviction.is_some())))
+            (expected(&found.pairs))
             (pairs(&found.pairs))
             (sittings(told))
             section {
@@ -54,6 +56,41 @@ fn convicted(it: &SoakConviction) -> Markup {
         section.alert {
             strong { "Violated: " }
             (plain(&it.lock)) " in " (plain(&it.scenario)) " with seed " (it.seed) ", at level " (it.level.name()) "."
+        }
+    }
+}
+
+/// An invariant's verdict. Until the soak has ended by a violation, everything that is violated was expected.
+fn outcome(outcome: Outcome, is_convicted: bool) -> Markup {
+    match outcome {
+        Outcome::Violated if !is_convicted => html! { span.badge.na { "violated as expected" } },
+        outcome => badge(outcome),
+    }
+}
+
+/// Where violations were expected.
+fn expected(pairs: &[SoakedPair]) -> Markup {
+    let pairs = || pairs.iter().filter(|it| it.expected > 0);
+    let scenarios: BTreeSet<&str> = pairs().map(|it| &*it.scenario).collect();
+    html! {
+        @if !scenarios.is_empty() {
+            section {
+                h2 { "Expected violations" }
+                p.faint {
+                    "Schedules that violated what their scenario expects to be violated, or, at level progress, what it does not \
+                     claim. Any other violation ends the soak."
+                }
+                ul {
+                    @for scenario in scenarios {
+                        li {
+                            (plain(scenario)) ":"
+                            @for it in pairs().filter(|it| it.scenario == scenario) {
+                                " " (plain(&it.lock)) " " span.faint { (count(it.expected)) " of " (count(it.schedules)) }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 }
@@ -163,7 +200,7 @@ mod tests {
     use history::fault::Fault;
     use history::verdict::Level;
     use scenarios::soak::{Sitting, Soak};
-    use scenarios::sweep::{Coverage, Sweep};
+    use scenarios::sweep::{Coverage, InvariantCounts, Sweep};
 
     use super::*;
 
@@ -174,6 +211,7 @@ mod tests {
             schedules,
             met_hold: schedules / 2,
             vacuous: 0,
+            expected: 0,
         };
         let coverage = Coverage { strikes: 99, in_hold: 66_000, ..Coverage::default() };
         let mut soak = Soak::default();
@@ -247,5 +285,35 @@ mod tests {
         let text = page(&found(Some(conviction)), false);
         assert!(text.contains("single in a &lt;scenario&gt; with seed 17, at level belief"));
         assert!(text.contains("ended by a violation") && text.contains("<h2>Run it again</h2>"));
+    }
+
+    #[test]
+    fn an_expected_violation_is_no_alarm_and_is_told_with_its_pairs() {
+        let mut soak = found(None);
+        soak.whole.invariants = vec![InvariantCounts {
+            name: "mutual-exclusion".to_owned(),
+            level: Level::Belief,
+            held: 9,
+            violated: 1,
+            inconclusive: 0,
+            vacuous: 0,
+            not_applicable: 0,
+            first_violated: None,
+        }];
+        soak.pairs[1].expected = 7;
+        let text = page(&soak, false);
+        assert!(text.contains("<span class=\"badge na\">violated as expected</span>"), "{text}");
+        assert!(!text.contains("badge violated"), "{text}");
+        let told = "<li>a &lt;scenario&gt;: redlock <span class=\"faint\">7 of 12,330</span></li>";
+        assert!(text.contains(told), "{text}");
+        soak.conviction = Some(SoakConviction {
+            scenario: "another".to_owned(),
+            lock: "single".to_owned(),
+            seed: 17,
+            level: Level::Belief,
+        });
+        let text = page(&soak, false);
+        assert!(text.contains("badge violated") && text.contains("7 of 12,330"), "{text}");
+        assert!(!text.contains("violated as expected"), "{text}");
     }
 }

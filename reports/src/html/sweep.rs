@@ -3,7 +3,7 @@
 //! Invariant: everything on it follows from the sweep, so the same seeds give the same bytes; a share stands beside the
 //! number of schedules it is of and its interval.
 
-use history::verdict::Level;
+use history::verdict::{Level, Outcome};
 use maud::{Markup, html};
 use scenarios::sweep::{Coverage, InvariantCounts, NO_FAULT, Silent, Sweep};
 use ttl_model::stat::wilson;
@@ -46,7 +46,7 @@ pub fn sweep_page(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> S
             @if found.interrupted {
                 section.alert { strong { "Interrupted: " } "not every seed that was asked for has been run." }
             }
-            (outcomes(found))
+            (outcomes(found, badge))
             (worst(page, found))
             (failing(page, found, replay))
             (by_fault(found))
@@ -68,15 +68,16 @@ pub fn sweep_page(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> S
     document(&title, &body)
 }
 
-/// Each invariant: how many schedules violate it, and which share of all schedules that may be.
-pub(super) fn outcomes(found: &Sweep) -> Markup {
+/// Each invariant: how many schedules violate it, and which share of all schedules that may be; its verdict as `verdict`
+/// shows it.
+pub(super) fn outcomes(found: &Sweep, verdict: impl Fn(Outcome) -> Markup) -> Markup {
     let row = |it: &InvariantCounts| {
         let InvariantCounts { held, violated, inconclusive, vacuous, not_applicable, .. } = it;
         let judged = held + violated;
         html! {
             tr {
                 th scope="row" { (plain(&it.name)) }
-                td data-name="Verdict" { (badge(found.outcome(it))) }
+                td data-name="Verdict" { (verdict(found.outcome(it))) }
                 @if judged > 0 {
                     td.number.wide data-name=(COLUMNS[0]) { (share(*violated, judged)) }
                 } @else {

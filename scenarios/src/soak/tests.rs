@@ -28,6 +28,7 @@ fn found(violated: Option<(u64, Level)>) -> Sweep {
         schedules: 10,
         met_hold: 4,
         vacuous: BTreeMap::from([("nobody came".to_owned(), Silent { schedules: 2, seed: 1 })]),
+        violations: u64::from(violated.is_some()),
         invariants: violated.map(count).into_iter().collect(),
         ..Sweep::default()
     }
@@ -101,6 +102,12 @@ fn how_long_it_takes_where_faults_come_in_a_row_is_no_claim() {
     scenario.expect.iter_mut().for_each(|it| it.progress = Outcome::NotApplicable);
     assert_eq!(convicted(&scenario, &found(Some((1, Level::Progress)))), None);
     assert_eq!(convicted(&scenario, &found(Some((1, Level::Key)))), Some((1, Level::Key)));
+    let mut soak = Soak::new(7, [&scenario]);
+    for (level, expected) in [(Level::Progress, 1), (Level::Key, 1)] {
+        let turn = soak.take(|_| 5);
+        soak.done(&turn, &scenario, found(Some((1, level))));
+        assert_eq!(soak.pairs[0].expected, expected, "{level:?}");
+    }
 }
 
 #[test]
