@@ -9,11 +9,11 @@ pub(crate) mod servers;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use history::verdict::Level;
+use history::verdict::{Level, Outcome};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use scenarios::matrix::{Cell, Conformance, Matrix, Pair, Totals};
-use scenarios::recipe;
 use scenarios::scenario::Scenario;
+use scenarios::{catalog, recipe};
 
 use crate::format::count;
 use crate::junit::skipped;
@@ -34,6 +34,23 @@ pub fn totals(totals: Totals) -> String {
         text += &format!(", {} not run", count(not_run));
     }
     text
+}
+
+/// How the matrices of all servers stand together, and in words.
+pub(crate) fn verdict(matrices: &[Matrix]) -> (Outcome, &'static str) {
+    let Totals { different, vacuous, .. } = Totals::sum(matrices);
+    match () {
+        () if different > 0 => (Outcome::Violated, "not as expected"),
+        () if matrices.iter().any(|it| it.interrupted) => (Outcome::Inconclusive, "interrupted"),
+        () if vacuous > 0 => (Outcome::Inconclusive, "inconclusive"),
+        () if matrices.iter().all(Matrix::has_tested_nothing) => {
+            (Outcome::Inconclusive, "nothing was tested")
+        }
+        () if matrices.iter().any(Matrix::has_tested_nothing) => {
+            (Outcome::Inconclusive, "not tested on every server")
+        }
+        () => (Outcome::Held, "as expected"),
+    }
 }
 
 /// How a cell of a claim that was not found true reads.
@@ -166,6 +183,7 @@ pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
         }
     }
     text += &repeated(matrices);
+    text += &articles(&scenarios);
     let matrix = matrices.first();
     let pairs = || matrix.into_iter().flat_map(|it| &it.pairs);
     text += "\n## Recipes\n\n| recipe | how it locks | known flaw |\n|---|---|---|\n";
@@ -204,6 +222,14 @@ pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
         }
     }
     text
+}
+
+/// The articles that the sources of these scenarios name.
+fn articles(scenarios: &BTreeMap<&str, &Scenario>) -> String {
+    let named = scenarios.values().flat_map(|it| catalog::articles(&it.source));
+    let named: BTreeMap<usize, &str> = named.collect();
+    let lines: String = named.iter().map(|(it, title)| format!("{it}. {title}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\n## Articles that sources name\n\n{lines}") }
 }
 
 /// What was run again, on which server where there are several.

@@ -2,11 +2,36 @@
 //!
 //! Invariant: every file of `catalog/` is listed, by name: `build.rs` writes the list.
 
+use std::collections::BTreeSet;
+
 use history::nearest::nearest;
 
 use crate::scenario::{Overrides, Scenario, ScenarioError};
 
 include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
+
+/// The articles that sources call 1 to 4: titles, and what they say of where they come from.
+pub const ARTICLES: [&str; 4] = [
+    "基于redis单实例实现的分布式锁 (Chinese)",
+    "基于单Redis节点的分布式锁 (Chinese, 2019-01-28), after http://zhangtielei.com/posts/blog-redlock-reasoning.html",
+    "단일 인스턴스로 구성된 레디스에서의 분산 락 구현 (Korean), by 윤종원",
+    "Introduction to the correct implementation of Redis distributed lock (php.cn, 2019-12-11, from cnblogs.com)",
+];
+
+/// The numbers of the articles that a source names, as in `article 3` and `articles 1, 2 and 3`, and their titles.
+pub fn articles(source: &str) -> Vec<(usize, &'static str)> {
+    let (mut numbers, mut is_list) = (BTreeSet::new(), false);
+    for word in source.split_whitespace() {
+        let word = word.trim_end_matches([',', ':', ';', '.']);
+        is_list = match word {
+            "article" | "articles" => true,
+            "and" => is_list,
+            _ => word.parse().is_ok_and(|number: usize| is_list && numbers.insert(number)),
+        };
+    }
+    let named = numbers.into_iter();
+    named.filter_map(|it| Some((it, *ARTICLES.get(it.checked_sub(1)?)?))).collect()
+}
 
 /// Why there is no such scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +87,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_source_names_articles_by_their_numbers() {
+        let numbers = |source| articles(source).into_iter().map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!(numbers("article 1: the prize pool, 100 threads and 10 prizes"), [1]);
+        assert_eq!(numbers("articles 1, 2 and 3: failover"), [1, 2, 3]);
+        assert_eq!(numbers("beyond the articles: article 3 ends at the notice"), [3]);
+        assert_eq!(numbers("a lost reply, which articles 1 and 3 pass over"), [1, 3]);
+        assert_eq!(numbers("beside the articles: 2 clocks, as in article 9"), [0; 0]);
     }
 
     #[test]

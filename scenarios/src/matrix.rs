@@ -336,6 +336,12 @@ impl Matrix {
         !self.interrupted && different == 0 && vacuous == 0 && as_expected > 0
     }
 
+    /// Whether no claim was put to the test: nothing was run, or nothing is claimed of what was.
+    pub fn has_tested_nothing(&self) -> bool {
+        let Totals { different, vacuous, as_expected, .. } = self.totals;
+        !self.interrupted && different + vacuous + as_expected == 0
+    }
+
     /// The pairs of which runs were made again: why, as often as that was so, of whom.
     pub fn run_again(&self) -> Vec<(&str, &str, &[String])> {
         let again = self.pairs.iter().filter(|it| !it.run_again.is_empty());

@@ -54,6 +54,9 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
         let _ = writeln!(text, "  {name:<12}{value}");
     };
     line("source", scenario.source.clone());
+    for (number, title) in catalog::articles(&scenario.source) {
+        line("", format!("article {number}: {title}"));
+    }
     line("tests", scenario.properties.join(", "));
     line("clients", scenario.clients.to_string());
     line("lock", format!("{}, TTL {}", lock.recipe, lock.ttl));
@@ -216,6 +219,9 @@ fn of_recipe(about: &About) -> String {
         let _ = writeln!(text, "  {name:<12}{value}");
     };
     line("from", about.from);
+    for (number, title) in catalog::articles(about.from) {
+        line("", &format!("article {number}: {title}"));
+    }
     line("validity", about.validity.name());
     line("known flaw", about.flaw.unwrap_or("none known"));
     for assumption in about.assumes {

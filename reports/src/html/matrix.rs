@@ -14,7 +14,7 @@ use scenarios::scenario::Scenario;
 use super::document::document;
 use super::verdicts::{ToldRun, badge};
 use crate::format::{count, plain};
-use crate::matrix::{again, is_surprising, servers, surprise, totals};
+use crate::matrix::{again, is_surprising, servers, surprise, totals, verdict};
 
 /// A matrix, and what is told of its pairs.
 #[derive(Clone, Debug)]
@@ -33,21 +33,12 @@ pub fn matrix_page(
 ) -> String {
     let all: Vec<Matrix> = matrices.iter().map(|it| it.matrix.clone()).collect();
     let sum = Totals::sum(&all);
-    let verdict = match () {
-        () if sum.different > 0 => Outcome::Violated,
-        () if sum.vacuous > 0 || all.iter().any(|it| it.interrupted) => Outcome::Inconclusive,
-        () => Outcome::Held,
-    };
-    let says = match verdict {
-        Outcome::Held => "as expected",
-        Outcome::Violated => "not as expected",
-        _ => "cannot tell",
-    };
+    let (outcome, says) = verdict(&all);
     let titles: BTreeMap<&str, &Scenario> =
         scenarios.iter().map(|it| (it.name.as_str(), it)).collect();
     let body = html! {
         header {
-            h1 { "Every recipe in every scenario " span.badge.(class(verdict)) { (says) } }
+            h1 { "Every recipe in every scenario " span.badge.(class(outcome)) { (says) } }
             p.lead { (totals(sum)) }
         }
         main {

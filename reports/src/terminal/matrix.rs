@@ -11,7 +11,7 @@ use super::Style;
 use super::Verbosity;
 use super::colour::Emphasis;
 use crate::format::plain;
-use crate::matrix::{again, is_surprising, joined, servers, surprise, totals};
+use crate::matrix::{again, is_surprising, joined, servers, surprise, totals, verdict};
 
 /// As wide as the longest word of a cell, and its brackets.
 const CELL: usize = 14;
@@ -66,14 +66,9 @@ pub fn matrix(matrices: &[Matrix], style: Style) -> String {
             }
         }
     }
-    let (ink, verdict) = match () {
-        () if !matrices.is_empty() && matrices.iter().all(Matrix::is_as_expected) => {
-            (Emphasis::Green, "as expected")
-        }
-        () if matrices.iter().any(|it| it.interrupted) => (Emphasis::Yellow, "interrupted"),
-        () => (Emphasis::Red, "not as expected"),
-    };
-    text += &format!("{}: {}\n", style.ink(Emphasis::Bold, "verdict"), style.ink(ink, verdict));
+    let (outcome, verdict) = verdict(matrices);
+    let verdict = style.ink(Emphasis::of(outcome), verdict);
+    text += &format!("{}: {verdict}\n", style.ink(Emphasis::Bold, "verdict"));
     text
 }
 
@@ -142,6 +137,33 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("verdict: as expected\n"), "{text}");
+    }
+
+    #[test]
+    fn where_nothing_was_run_or_is_claimed_the_verdict_says_so() {
+        let of = |pairs: &[Pair]| {
+            matrix(&[Matrix::new("embedded", None, pairs.into(), false)], Style::default())
+        };
+        let mut not_run = pair("single", None);
+        (not_run.not_run, not_run.cells) = (Some("it has no replica".to_owned()), Vec::new());
+        let mut unclaimed = pair("polling", None);
+        unclaimed.cells.iter_mut().for_each(|it| it.standing = Conformance::Unclaimed);
+        for pairs in
+            [&[][..], &[not_run.clone()], &[unclaimed.clone()], &[not_run.clone(), unclaimed]]
+        {
+            let text = of(pairs);
+            assert!(text.ends_with("verdict: nothing was tested\n"), "{text}");
+        }
+        assert!(of(&[not_run.clone(), pair("single", None)]).ends_with("verdict: as expected\n"));
+        let different = pair("single", Some(Outcome::Violated));
+        assert!(of(&[not_run.clone(), different]).ends_with("verdict: not as expected\n"));
+        let mut vacuous = pair("single", None);
+        vacuous.cells[0].standing = Conformance::Vacuous;
+        assert!(of(&[vacuous]).ends_with("verdict: inconclusive\n"));
+        let [one, none] = [pair("single", None), not_run]
+            .map(|it| Matrix::new("redis", Some("a server".to_owned()), vec![it], false));
+        let text = matrix(&[one, none], Style::default());
+        assert!(text.ends_with("verdict: not tested on every server\n"), "{text}");
     }
 
     #[test]
