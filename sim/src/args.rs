@@ -1,6 +1,6 @@
 //! The command line: subcommands, and the options of each.
 //!
-//! Invariant: every option can also be given as a `PICKLOCK_*` variable, and the command line wins. Nothing here
+//! Invariant: every option of `run` can also be given as a `PICKLOCK_*` variable, and the command line wins. Nothing here
 //! imports a command; defaults of a scenario are in its file.
 
 mod attack;
@@ -37,8 +37,8 @@ pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
 
 /// Can your Redis lock be picked?
 ///
-/// Runs hundreds of contending clients against Redis, checks what each of them observed, and reports at
-/// four levels whether the lock held.
+/// Runs contending clients against Redis, injects faults, checks what each client observed, and reports at four levels
+/// whether the lock held.
 #[derive(Debug, Parser)]
 #[command(name = "picklock", version, about, long_about, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -98,7 +98,7 @@ pub(crate) enum CliCommand {
     Matrix(Box<MatrixArgs>),
     /// Run every sound recipe in every searched form for hours, with fresh seeds, until something is violated
     Soak(Box<SoakArgs>),
-    /// Put shards of a sweep or a matrix together: the same as one run of the whole
+    /// Put shards of a sweep, a matrix, an attack or an exploration together
     Merge(MergeArgs),
     /// Run a fault-injecting proxy between your clients and Redis
     Proxy(Box<ProxyArgs>),

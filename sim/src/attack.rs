@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use self::part::AttackPart;
 pub(super) use self::part::merged;
-use super::args::{AttackArgs, OutputFormat, World};
+use super::args::{AttackArgs, OutputFormat};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::line::Line;
@@ -33,10 +33,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
     output::refuse_of_part(&args.shard, &args.format)?;
-    if args.world == World::Virtual || args.server.redis.is_some() {
+    if args.server.redis.is_some() {
         return Err(Failure::usage_text(
-            "an attack needs a server of its own, in real time",
-            "use --world embedded, or --world redis with a redis-server that picklock starts",
+            "an attack needs a server of its own",
+            "leave --redis away: picklock starts a redis-server, or uses its own model with --world embedded",
         ));
     }
     if args.oracle.is_some() && args.nodes > 1 {

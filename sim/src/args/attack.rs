@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use attack::AttackFault;
-use clap::Args;
-use clap::builder::{BoolishValueParser, PossibleValuesParser};
+use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use scenarios::span::Span;
 
 use super::output::{Output, outputs};
@@ -21,6 +21,13 @@ Your worker connects to the Redis in REDIS_URL, prints `ready`, and answers each
 An exception is answered with `unknown` and a reason. docs/attack.md has the rest, examples/attack workers to start from.
 Try: picklock attack --ttl 600ms -- python3 my_worker.py";
 
+/// The worlds that can start a worker: all but the virtual one.
+fn live_worlds() -> impl TypedValueParser<Value = World> {
+    let live = World::value_variants().iter().filter(|it| **it != World::Virtual);
+    PossibleValuesParser::new(live.filter_map(ValueEnum::to_possible_value))
+        .try_map(|name| World::from_str(&name, false))
+}
+
 /// Options of `attack`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = PROTOCOL)]
@@ -29,7 +36,7 @@ pub(crate) struct AttackArgs {
     #[arg(long, value_name = "SPAN", default_value = "600ms", env = "PICKLOCK_TTL")]
     pub(crate) ttl: Span,
     /// World to run in
-    #[arg(long, value_enum, default_value_t, env = "PICKLOCK_WORLD")]
+    #[arg(long, value_parser = live_worlds(), default_value = "auto", env = "PICKLOCK_WORLD")]
     pub(crate) world: World,
     /// The server.
     #[command(flatten)]

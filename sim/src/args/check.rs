@@ -32,7 +32,7 @@ pub(crate) struct CheckArgs {
 
 /// The longest waits and highest counts that pass.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Progress thresholds, overriding the head of the history")]
+#[command(next_help_heading = "Limits of progress, overriding the head of the history")]
 pub(crate) struct Thresholds {
     /// The longest a free, wanted lock may stay untaken, such as 5s
     #[arg(long, value_name = "SPAN")]
@@ -88,7 +88,7 @@ pub(crate) fn without_threshold(head: &Head) -> Vec<String> {
     ];
     let missing = thresholds.into_iter().filter(|(is_set, ..)| head.locks && !is_set);
     let remarks = missing.map(|(_, what, option)| {
-        format!("{what}: not checked, no threshold; set one, such as --{option}")
+        format!("{what}: not checked, as no limit is set; set one, such as --{option}")
     });
     remarks.collect()
 }

@@ -8,19 +8,21 @@ use harness::partition::Partition;
 
 use super::output::{Output, outputs};
 
+/// Each option names it: a heading of the whole would go on over the options behind these.
+const HEADING: &str = "Shards";
+
 /// Which part is done here, and where it is kept.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Shards")]
 pub(crate) struct ShardArgs {
     /// Save what is found in this directory every minute, for `picklock merge`
-    #[arg(long, value_name = "DIR", env = "PICKLOCK_SHARDS")]
+    #[arg(long, help_heading = HEADING, value_name = "DIR", env = "PICKLOCK_SHARDS")]
     pub(crate) shards: Option<PathBuf>,
     /// Do one part of several: slice:3/8, or hash:3/8 to deal by name; slice:auto/8 takes the number from Kubernetes, Slurm,
     /// GitLab or GNU parallel
-    #[arg(long, value_name = "SCHEME:M/N", value_parser = partition, env = "PICKLOCK_PARTITION", requires = "shards")]
+    #[arg(long, help_heading = HEADING, value_name = "SCHEME:M/N", value_parser = partition, env = "PICKLOCK_PARTITION", requires = "shards")]
     pub(crate) partition: Option<Partition>,
     /// Go on with a part that was cut short
-    #[arg(long, env = "PICKLOCK_RESUME", value_parser = BoolishValueParser::new(), requires = "shards")]
+    #[arg(long, help_heading = HEADING, env = "PICKLOCK_RESUME", value_parser = BoolishValueParser::new(), requires = "shards")]
     pub(crate) resume: bool,
 }
 

@@ -138,7 +138,7 @@ fn what_is_not_asked_is_told_and_can_be_asked() {
     assert_eq!((code, result.verdict), (0, Outcome::Held));
     let told = ["availability", "wake-up", "fairness", "efficiency"];
     for name in told {
-        let told = format!("{name}: not checked, no threshold; set one, such as --");
+        let told = format!("{name}: not checked, as no limit is set; set one, such as --");
         assert!(result.remarks.iter().any(|it| it.starts_with(&told)), "{:?}", result.remarks);
     }
     let said = room.run(&["check", &unasked]).ended(0);
