@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use history::verdict::{Outcome, Witness};
+use history::verdict::{Level, Outcome, Witness};
 use scenarios::matrix::expected::RunConformance;
 use scenarios::result::{Invariant, RunResult};
 use scenarios::sweep::{InvariantCounts, Sweep};
@@ -50,11 +50,12 @@ impl InvariantTable {
     pub fn run(result: &RunResult) -> Self {
         let RunResult { scenario, lock, world, seed, .. } = result;
         let ran = format!("{scenario}, lock {lock}, world {world}, seed {seed}");
+        let rows = by_level(&result.invariants, |it| it.level);
         Self {
             headline: ran,
             class: format!("picklock.{world}.{scenario}.{lock}"),
             verdict: result.verdict,
-            rows: result.invariants.iter().map(|it| Row::of_run(it, &result.replay)).collect(),
+            rows: rows.into_iter().map(|it| Row::of_run(it, &result.replay)).collect(),
             remarks: result.remarks.clone(),
             replay: result.replay.clone(),
             lasted: Duration::from_nanos(result.stats.duration_ns),
@@ -86,12 +87,20 @@ impl InvariantTable {
         Self {
             headline: headline.to_owned(),
             verdict: sweep.verdict(),
-            rows: sweep.invariants.iter().map(of_level).collect(),
+            rows: by_level(&sweep.invariants, |it| it.level).into_iter().map(of_level).collect(),
             remarks: remarks.to_vec(),
+            replay: replay(None),
             lasted: Duration::from_nanos(sweep.virtual_ns),
             ..run
         }
     }
+}
+
+/// These in the order of their levels, and within a level as they came.
+fn by_level<T>(all: &[T], level: impl Fn(&T) -> Level) -> Vec<&T> {
+    let mut all: Vec<&T> = all.iter().collect();
+    all.sort_by_key(|it| level(it));
+    all
 }
 
 impl Row {
@@ -136,7 +145,6 @@ fn story(witness: &Witness) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use history::verdict::Level;
     use scenarios::matrix::{Pair, expected};
     use scenarios::sweep::Facts;
 
@@ -160,6 +168,20 @@ mod tests {
         let page = table().markdown();
         assert!(page.contains("Verdict: **violated**"), "{page}");
         assert!(page.contains("\n1. "), "{page}");
+    }
+
+    #[test]
+    fn rows_stand_in_the_order_of_their_levels() {
+        let history = support::bonus_pool();
+        let mut result = support::result(&history, vec![support::overlap()]);
+        result.invariants.reverse();
+        let levels = result.invariants.iter().map(|it| it.level);
+        assert!(!levels.is_sorted(), "they come in another order");
+        let levels = InvariantTable::run(&result).rows.into_iter().map(|it| it.level);
+        let mut levels: Vec<&str> = levels.collect();
+        levels.dedup();
+        let known = Level::ALL.map(Level::name);
+        assert!(known.into_iter().filter(|it| levels.contains(it)).eq(levels.iter().copied()));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What a person sees at the end of a sitting of a soak.
 
-use super::colour::Emphasis;
+use history::verdict::Outcome;
+
+use super::summary::verdict_line;
 use super::table;
 use super::{Style, Verbosity};
 use crate::format::{count, counted, long_duration};
@@ -9,8 +11,9 @@ use crate::soak::{SoakTold, megabytes};
 /// The summary: what struck, how much was run, in which time and memory, and the verdict.
 pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
     let found = told.found;
-    let verdict = style.verdict(found.verdict(), 0);
-    let verdict = format!("{}: {verdict}\n", style.ink(Emphasis::Bold, "verdict"));
+    let convicted = found.conviction.as_ref().map(|it| it.level);
+    let level = |level| if convicted == Some(level) { Outcome::Violated } else { Outcome::Held };
+    let verdict = verdict_line(found.verdict(), level, style);
     if style.verbosity == Verbosity::Quiet {
         return verdict;
     }

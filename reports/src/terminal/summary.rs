@@ -15,9 +15,10 @@ use crate::incident::group::groups;
 /// The summary of a run, ending with a line break.
 pub fn summary(result: &RunResult, style: Style) -> String {
     let mut blocks = vec![headline(result, style)];
+    let verdict = verdict_line(result.verdict, |level| result.level(level), style);
     if style.verbosity == Verbosity::Quiet {
         blocks[0].push_str(&verdicts::failures(result, style));
-        blocks[0].push_str(&verdict_line(result, style));
+        blocks[0].push_str(&verdict);
         return blocks.remove(0);
     }
     blocks.push(verdicts::table(result, style));
@@ -25,7 +26,7 @@ pub fn summary(result: &RunResult, style: Style) -> String {
     blocks.push(figures::latencies(&result.stats.latencies, style));
     blocks.push(figures::counts(result, style));
     blocks.push(remarks(result, style));
-    blocks.push(verdict_line(result, style));
+    blocks.push(verdict);
     blocks.retain(|block| !block.is_empty());
     blocks.join("\n")
 }
@@ -78,17 +79,21 @@ fn remarks(result: &RunResult, style: Style) -> String {
 pub(crate) const INTERRUPTED: &str =
     "the run was cut short, and this report covers what had happened by then";
 
-fn verdict_line(result: &RunResult, style: Style) -> String {
-    let verdict = style.verdict(result.verdict, 0);
-    let where_found = match result.verdict {
+/// The verdict, and the levels at which it was found.
+pub(super) fn verdict_line(
+    verdict: Outcome,
+    of: impl Fn(Level) -> Outcome,
+    style: Style,
+) -> String {
+    let where_found = match verdict {
         Outcome::Violated | Outcome::Inconclusive => {
-            let levels = Level::ALL.into_iter();
-            let found = levels.filter(|&level| result.level(level) == result.verdict);
+            let found = Level::ALL.into_iter().filter(|&level| of(level) == verdict);
             let names: Vec<&str> = found.map(Level::name).collect();
             if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
         }
         Outcome::Held | Outcome::NotApplicable => String::new(),
     };
+    let verdict = style.verdict(verdict, 0);
     format!("{}: {verdict}{where_found}\n", style.ink(Emphasis::Bold, "verdict"))
 }
 

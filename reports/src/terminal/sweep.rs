@@ -7,6 +7,7 @@ use history::verdict::Level;
 use scenarios::sweep::{InvariantCounts, Silent, Sweep};
 
 use super::colour::Emphasis;
+use super::summary::verdict_line;
 use super::{Style, Verbosity, table};
 use crate::format::{count, duration, plain};
 
@@ -25,8 +26,7 @@ pub struct Swept {
 
 /// The summary of a sweep. `replay` gives the line that runs one seed again.
 pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
-    let verdict = style.verdict(found.verdict(), 0);
-    let verdict = format!("{}: {verdict}\n", style.ink(Emphasis::Bold, "verdict"));
+    let verdict = verdict_line(found.verdict(), |level| found.level(level), style);
     let headline = format!("{}\n", plain(&swept.headline));
     if style.verbosity == Verbosity::Quiet {
         return headline + &failing(found, replay, style) + &verdict;
@@ -199,7 +199,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line:?} in\n{text}");
         }
-        assert!(text.ends_with("verdict: violated\n"), "{text}");
+        assert!(text.ends_with("verdict: violated (belief)\n"), "{text}");
         let quiet = Style { verbosity: Verbosity::Quiet, ..Style::default() };
         let short = sweep(&swept, &found, |seed| format!("run --seed {seed}"), quiet);
         let lines: Vec<&str> = short.lines().collect();
@@ -210,7 +210,7 @@ mod tests {
                 "2 of 2,000 schedules violated something; the lowest seeds:",
                 "  seed 17: mutual-exclusion",
                 "    run --seed 17",
-                "verdict: violated"
+                "verdict: violated (belief)"
             ]
         );
         let row = text.lines().find(|line| line.starts_with("pause")).unwrap();

@@ -138,9 +138,10 @@ fn tell(
         OutputFormat::Html => Err(output::no_page()),
         OutputFormat::Human => {
             let summary = terminal::sweep(swept, sweep, one, report::style(terminal));
-            let path = path.display();
+            let (path, again) = (path.display(), again(None));
             Ok(format!(
-                "{summary}report: {path}/sweep.html, {path}/report.html (seed {reported}), {path}/sweep.json\n"
+                "{summary}report: {path}/sweep.html, {path}/report.html (seed {reported}), {path}/sweep.json\n\
+                 replay: {again}\n"
             ))
         }
     })

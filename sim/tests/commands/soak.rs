@@ -152,7 +152,7 @@ fn the_first_violation_ends_it_with_its_shrunk_story() {
     let line = "soak --scenario gc-pause --lock single,del-release --for 1h --seed 3 --threads 1";
     let said = soak(&room, line).ended(1);
     for part in
-        ["key violated: ownership", "\nverdict: violated\n", "\nscenario: picklock-out/soak/"]
+        ["key violated: ownership", "\nverdict: violated (key)\n", "\nscenario: picklock-out/soak/"]
     {
         assert!(said.stdout.contains(part), "{part}: {}", said.stdout);
     }
