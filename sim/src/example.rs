@@ -109,13 +109,16 @@ impl ExampleReport {
         let [calm, rest @ ..] = &self.decided[..] else { return String::new() };
         if rest.is_empty() {
             return format!(
-                "decided: in {calm} of {DRAWN} schedules with other latencies, and no fault\n"
+                "cause: no fault; {calm} of {DRAWN} schedules with varied latencies violate it\n"
             );
         }
-        let with = rest.iter().zip(&self.faults);
-        let with = with.map(|(violated, fault)| format!(", {violated} with {fault}"));
+        // Each has the faults before it, too.
+        let with = rest.iter().zip(&self.faults).enumerate().map(|(place, (violated, fault))| {
+            let also = if place == 0 { "" } else { "also " };
+            format!(", {violated} {also}with {fault}")
+        });
         format!(
-            "decided: with other latencies, {calm} of {DRAWN} schedules violate it without a fault{}\n",
+            "cause: of {DRAWN} schedules with varied latencies, {calm} violate it without a fault{}\n",
             with.collect::<String>()
         )
     }

@@ -105,7 +105,7 @@ impl Checker for DeletionTries {
             nodes.sort_unstable_by_key(|(node, _)| *node);
             nodes.iter().for_each(|(_, it)| self.gave_up(acquisition, it, end.head));
         }
-        let vacuous = "no deletion was refused with an error that passes";
+        let vacuous = "no deletion was refused with a transient error";
         let verdict = verdict(self.first.take(), self.tested, vacuous);
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }

@@ -101,7 +101,8 @@ impl Checker for FailFast {
         let mut open: Vec<u32> = self.wanting.iter().map(|(acquisition, _)| acquisition).collect();
         open.sort_unstable();
         open.into_iter().for_each(|acquisition| self.ends(acquisition));
-        let verdict = verdict(self.first.take(), self.tested, "no server refused anybody for good");
+        let verdict =
+            verdict(self.first.take(), self.tested, "no server answered with a permanent error");
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }

@@ -121,7 +121,7 @@ impl Checker for Perseverance {
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        let vacuous = "every request was answered, and with no error that passes";
+        let vacuous = "every request was answered, and with no transient error";
         let verdict = verdict(self.first.take(), self.tested, vacuous);
         vec![Finding::new(NAME, Level::Progress, verdict)]
     }

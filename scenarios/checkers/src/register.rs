@@ -205,7 +205,7 @@ impl RegisterChecker {
         } else {
             return Verdict::Held;
         };
-        let text = "the run reads the register, after the last client";
+        let text = "reads the register, after the last client";
         story::seen_by_run(at_ns, summary, text.to_owned())
     }
 }

@@ -303,7 +303,8 @@ fn cut(lines: &[StoryLine], ends: usize) -> Vec<WitnessStep> {
         let left_out = (place..lines.len()).take_while(|place| !stands(*place)).count();
         if left_out > 0 {
             let at_ns = lines[place].step.at_ns;
-            let text = format!("and so on: {left_out} more");
+            let steps = if left_out == 1 { "step" } else { "steps" };
+            let text = format!("{left_out} {steps} left out");
             kept.push(WitnessStep { at_ns, client: 0, text });
             place += left_out;
         } else {
