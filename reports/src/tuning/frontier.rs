@@ -1,6 +1,6 @@
 //! The frontier of a tuning: how long a crashed holder blocks the others, against how often it goes wrong.
 //!
-//! How often is told as a multiple of what is wanted, so that one corner serves for all targets: a
+//! How often is told as a multiple of the target, so that one corner serves for all targets: a
 //! setting meets them where all its marks stand there.
 //!
 //! Invariant: what is drawn is what may be at most, and not the best guess; what is rarer than the scale
@@ -123,11 +123,11 @@ fn scales(pen: &Pen<'_>, tuning: &Tuning, plot: &Plot<'_>) -> Result<(), ChartEr
         Protection::Tracked => format!("overlaps {overlaps}, lost holds {lost}"),
         Protection::Fenced => format!("lost holds {lost}"),
     };
-    let above = format!("how often it goes wrong at most, against what is wanted ({wanted})");
+    let above = format!("how often it goes wrong at most, as a multiple of the target ({wanted})");
     let width = f64::from(SIZE.0) - 2.0 * MARGIN;
     pen.text((MARGIN, TOP - 18.0), &SCALE.fit(&above, width)?, SCALE, INK, HPos::Left)?;
     let below = format!(
-        "after a crash another has the lock within, in 99 of 100 cases (wanted: {})",
+        "after a crash another has the lock within, in 99 of 100 cases (target: {})",
         time(targets.takeover)
     );
     pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)
@@ -175,7 +175,10 @@ fn write(pen: &Pen<'_>, captions: &Captions) -> Result<(), ChartError> {
         text(said, ink)?;
     }
     for it in &captions.ttls {
-        text(it, FAINT_INK)?;
+        if let Some((from, to)) = it.leader {
+            pen.line(&[from, to], FAINT_INK, 1.0)?;
+        }
+        text(&it.text, FAINT_INK)?;
     }
     captions.met.iter().try_for_each(|it| text(it, MET_INK))
 }

@@ -54,10 +54,10 @@ pub fn page(tuning: &Tuning, chart: Option<&Picture>) -> String {
             }
             @if let Some(confirmation) = &tuning.confirmation { (shown(confirmation)) }
             section {
-                h2 { "What it counts with" }
+                h2 { "Inputs" }
                 div.scroll tabindex="0" role="region" aria-label="Inputs" {
                     table {
-                        thead { tr { th { "what" } th { "how much" } th { "from" } } }
+                        thead { tr { th { "input" } th { "value" } th { "source" } } }
                         tbody {
                             @for it in &tuning.inputs {
                                 tr { th { (it.name) } td { (plain(&it.value)) } td { (plain(&it.source)) } }

@@ -62,7 +62,7 @@ fn inputs(tuning: &Tuning, style: Style) -> String {
         }
         rows.push(vec![it.name.clone(), plain(&it.value).into_owned(), source]);
     }
-    lined_up(&["counts with", "", "from"], rows, |_| false) + &notes
+    lined_up(&["input", "value", "source"], rows, |_| false) + &notes
 }
 
 /// The answer in a word or two.
@@ -164,7 +164,7 @@ fn table(keeping: Protection, tuning: &Tuning, style: Style) -> String {
         let mut cells = row(it).to_vec();
         cells.extend(is_chosen(tuning, it).then(|| match it.meets() {
             true => "<- take this".to_owned(),
-            false => "<- the nearest".to_owned(),
+            false => "<- the closest".to_owned(),
         }));
         cells
     });
@@ -192,7 +192,7 @@ mod tests {
         assert!(marked.len() == 1 && marked[0].starts_with("5 s "), "{marked:?}");
         assert!(marked[0].ends_with("  <- take this"), "{marked:?}");
         let missed = text(&tuning(vec![point(2_000, None, 0.5, 9.0)], 0), Style::default());
-        assert!(missed.contains("lost holds  <- the nearest"), "{missed}");
+        assert!(missed.contains("lost holds  <- the closest"), "{missed}");
     }
 
     #[test]

@@ -35,6 +35,20 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
     }
 }
 
+/// The targets that a setting misses, in a sentence; empty where it misses none.
+fn missed(point: &Point) -> String {
+    let each = point.misses.iter().map(|it| match it.split_once(": ") {
+        Some((target, found)) => format!("{target} ({found})"),
+        None => it.clone(),
+    });
+    let each: Vec<String> = each.collect();
+    match &each[..] {
+        [] => String::new(),
+        [one] => format!("the target for {one}"),
+        [first @ .., last] => format!("the targets for {} and {last}", first.join(", ")),
+    }
+}
+
 /// How a setting is chosen among those that meet the targets.
 const OBJECTIVE: &str = "among the settings that meet every target: no renewal first, then the fewest renewals, then the \
                          fastest takeover after a crash";
@@ -145,9 +159,9 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
         it.1.ttl < point.ttl && it.1.renew.is_some() == point.renew.is_some()
     };
     if let Some((_, shorter)) = all.iter().filter(same).max_by_key(|it| it.1.ttl) {
-        match shorter.misses.join("; ") {
+        match missed(shorter) {
             misses if !misses.is_empty() => because.push(format!(
-                "a shorter TTL {renewal} is not enough: {} misses {misses}",
+                "a shorter TTL {renewal} is not enough: {}, misses {misses}",
                 setting(shorter)
             )),
             _ if shorter.renewals_per_second > point.renewals_per_second => because.push(format!(
@@ -179,11 +193,7 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
             (it.1.takeover.p99_high > targets.takeover, it.1.misses.len(), Reverse(it.1.ttl))
         });
         if let Some((_, near)) = near {
-            because.push(format!(
-                "renewal is needed: {} misses {}",
-                setting(near),
-                near.misses.join("; ")
-            ));
+            because.push(format!("renewal is needed: {}, misses {}", setting(near), missed(near)));
         }
     }
     Advice {
@@ -234,11 +244,7 @@ fn unmet(
     });
     let mut because = Vec::new();
     if let Some((_, point)) = nearest {
-        because.push(format!(
-            "the closest is {}, which misses {}",
-            setting(point),
-            point.misses.join("; ")
-        ));
+        because.push(format!("the closest is {}, which misses {}", setting(point), missed(point)));
     }
     let (says, why) = match answer {
         TargetStatus::Unknown => (

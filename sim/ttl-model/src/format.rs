@@ -45,7 +45,7 @@ fn figure(number: f64) -> String {
 /// A duration in the unit that suits it.
 pub fn time(span: Span) -> String {
     let ns = u64::try_from(span.0.as_nanos()).unwrap_or(u64::MAX);
-    let text = scenarios::format::duration(ns);
+    let text = scenarios::format::long_duration(ns);
     // Whole ones need no decimals.
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
     let short = match number.contains('.') {
@@ -77,5 +77,8 @@ mod tests {
         assert_eq!(time(Span(Duration::from_secs(5))), "5 s");
         assert_eq!(time(Span(Duration::from_millis(1_250))), "1.25 s");
         assert_eq!(time(Span(Duration::from_secs(600))), "10 min");
+        assert_eq!(time(Span(Duration::from_secs(3_599))), "59 min 59 s");
+        assert_eq!(time(Span(Duration::from_secs(3_600))), "1 h");
+        assert_eq!(time(Span(Duration::from_secs(5_400))), "1 h 30 min");
     }
 }

@@ -7,7 +7,7 @@ use scenarios::span::Span;
 use ttl_model::tuning::{Point, TargetStatus, Tuning};
 
 use super::label_layout::{FreeSpace, Position, Rect, leader};
-use super::plot::Plot;
+use super::plot::{Plot, PlotMark};
 use super::series::{FailureMode, chosen};
 use crate::chart::ChartError;
 use crate::chart::font::Type;
@@ -57,7 +57,14 @@ pub(super) struct Callout {
 pub(super) struct Captions {
     pub(super) callouts: Vec<Callout>,
     pub(super) met: Option<TextBox>,
-    pub(super) ttls: Vec<TextBox>,
+    pub(super) ttls: Vec<TtlLabel>,
+}
+
+/// The TTL beside a mark, or those of several that lie on one another.
+#[derive(Clone, Debug)]
+pub(super) struct TtlLabel {
+    pub(super) text: TextBox,
+    pub(super) leader: Option<(Position, Position)>,
 }
 
 impl Captions {
@@ -92,7 +99,7 @@ impl Captions {
         let met = met(plot, &mut room)?;
         // What a callout says need not be said again.
         let named = labels.iter().filter(|it| it.at.1 < plot.floor).map(|it| it.ttl).collect();
-        let ttls = ttls(plot, room, named)?;
+        let ttls = ttls(plot, &room, named)?;
         Ok(Self { callouts, met, ttls })
     }
 }
@@ -111,7 +118,7 @@ fn labels(tuning: &Tuning, plot: &Plot<'_>) -> Vec<PointLabel> {
     let Some((wrong, at)) = plot.worst(point) else { return Vec::new() };
     let (head, tail) = match tuning.advice.answer {
         TargetStatus::Met => ("take", format!("{}: {}", wrong.name(), at_most(high(wrong, point)))),
-        _ => ("nearest:", point.misses.join("; ")),
+        _ => ("closest:", point.misses.join("; ")),
     };
     let renewed = match point.renew {
         Some(every) => format!("renewed every {}", time(every)),
@@ -144,7 +151,10 @@ fn rival<'a>(tuning: &'a Tuning, point: &Point) -> Option<(&'a Point, [String; 2
         let rare = all().filter(|it| it.ttl > point.ttl).filter(slow).min_by_key(|it| it.ttl)?;
         let head = format!("rare enough from TTL {} on", time(rare.ttl));
         let (takes, wanted) = (time(rare.takeover.p99_high), time(tuning.targets.takeover));
-        return Some((rare, [head, format!("but a crash blocks for {takes}, {wanted} wanted")]));
+        return Some((
+            rare,
+            [head, format!("but a crash blocks for {takes}, the target is {wanted}")],
+        ));
     }
     let shorter = all().filter(|it| it.ttl < point.ttl).max_by_key(|it| it.ttl)?;
     let ttl = time(shorter.ttl);
@@ -173,25 +183,63 @@ fn met(plot: &Plot<'_>, room: &mut FreeSpace) -> Result<Option<TextBox>, ChartEr
     }))
 }
 
-/// The TTL of each setting, once, beside the first of its marks in the scale that has the room.
+/// The TTL of each setting, once, beside the first of its marks that has the room: in the scale, or else below it. Marks
+/// that lie on one another have one text, from the shortest TTL to the longest, and a leader where there is no room beside them.
 fn ttls(
     plot: &Plot<'_>,
-    mut room: FreeSpace,
+    room: &FreeSpace,
     mut named: Vec<Span>,
-) -> Result<Vec<TextBox>, ChartError> {
-    room.within.bottom = room.within.bottom.min(plot.floor);
-    let mut texts: Vec<TextBox> = Vec::new();
-    for mark in plot.lines.iter().flat_map(|it| &it.marks).filter(|it| !it.below) {
-        let ttl = mark.says[0].point.ttl;
-        if named.contains(&ttl) {
-            continue;
-        }
-        let lines = vec![(time(ttl), NOTE)];
-        if let Some(rect) = room.beside(mark.at, MARK_RADIUS, TextBox::size(&lines)?) {
+) -> Result<Vec<TtlLabel>, ChartError> {
+    let mut room = room.clone();
+    let bottom = room.within.bottom;
+    let mut labels: Vec<TtlLabel> = Vec::new();
+    for below in [false, true] {
+        room.within.bottom = if below { bottom } else { bottom.min(plot.floor) };
+        let groups = plot.lines.iter().flat_map(|it| heaps(&it.marks));
+        for group in groups.filter(|it| it[0].below == below) {
+            let ttls = group.iter().map(|it| it.says[0].point.ttl);
+            let mut ttls: Vec<Span> = ttls.filter(|it| !named.contains(it)).collect();
+            ttls.sort();
+            let said = match &ttls[..] {
+                [] => continue,
+                [ttl] => time(*ttl),
+                [first, .., last] => format!("{} to {}", time(*first), time(*last)),
+            };
+            let lines = vec![(said, NOTE)];
+            let size = TextBox::size(&lines)?;
+            let mut beside = group.iter().filter_map(|it| room.beside(it.at, MARK_RADIUS, size));
+            let (rect, leader) = match (beside.next(), &group[..]) {
+                (Some(rect), _) => (rect, None),
+                (None, [_] | []) => continue,
+                (None, [.., lowest]) => {
+                    let at = lowest.at;
+                    let Some(rect) = room.tied_to(at, MARK_RADIUS, size) else { continue };
+                    (rect, Some(leader(at, MARK_RADIUS, &rect)))
+                }
+            };
             room.texts.push(rect);
-            named.push(ttl);
-            texts.push(TextBox { rect, lines });
+            room.lines.extend(leader);
+            named.extend(ttls);
+            labels.push(TtlLabel { text: TextBox { rect, lines }, leader });
         }
     }
-    Ok(texts)
+    Ok(labels)
+}
+
+/// The marks of a line, those that lie on one another together, from above to below.
+fn heaps<'a, 'b>(marks: &'a [PlotMark<'b>]) -> Vec<Vec<&'a PlotMark<'b>>> {
+    let mut marks: Vec<&PlotMark<'_>> = marks.iter().collect();
+    marks.sort_by(|a, b| a.at.1.total_cmp(&b.at.1));
+    let mut heaps: Vec<Vec<&PlotMark<'_>>> = Vec::new();
+    for mark in marks {
+        let touches = |it: &&PlotMark<'_>| {
+            let (x, y) = (it.at.0 - mark.at.0, it.at.1 - mark.at.1);
+            it.below == mark.below && x.hypot(y) < 2.0 * MARK_RADIUS
+        };
+        match heaps.iter_mut().find(|heap| heap.iter().any(touches)) {
+            Some(heap) => heap.push(mark),
+            None => heaps.push(vec![mark]),
+        }
+    }
+    heaps
 }

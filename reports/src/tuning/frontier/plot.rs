@@ -253,7 +253,7 @@ fn up(y: &Scale) -> Vec<Tick> {
 fn multiple(power: i32) -> String {
     let size = power.unsigned_abs();
     let number = match size {
-        0 => return "as wanted".to_owned(),
+        0 => return "the target".to_owned(),
         1..=3 => crate::format::count(10_u64.pow(size)),
         4..=5 => format!("{} k", 10_u64.pow(size - 3)),
         6..=8 => format!("{} M", 10_u64.pow(size - 6)),

@@ -55,13 +55,15 @@ fn texts_touch_no_line_no_mark_and_no_other_text() {
         let captions = Captions::of(&tuning, &plot).unwrap();
         let callouts = || captions.callouts.iter().map(|it| it.text.rect);
         let texts: Vec<Rect> = callouts()
-            .chain(captions.ttls.iter().map(|it| it.rect))
+            .chain(captions.ttls.iter().map(|it| it.text.rect))
             .chain(captions.met.iter().map(|it| it.rect))
             .collect();
         let lines: Vec<_> = plot.room().lines;
         for (number, text) in texts.iter().enumerate() {
             assert!(!lines.iter().any(|it| text.is_crossed(*it)), "{text:?} of {texts:?}");
-            assert!(!captions.callouts.iter().any(|it| text.is_crossed(it.leader)), "{text:?}");
+            let leaders = captions.callouts.iter().map(|it| it.leader);
+            let mut leaders = leaders.chain(captions.ttls.iter().filter_map(|it| it.leader));
+            assert!(!leaders.any(|it| text.is_crossed(it)), "{text:?}");
             let marks = plot.lines.iter().flat_map(|it| &it.marks);
             for mark in marks {
                 assert!(!text.touches(&Rect::around(mark.at, MARK_RADIUS)), "{text:?}");
@@ -231,9 +233,11 @@ fn it_says_what_is_advised_and_why_the_next_is_not() {
     let slow = tuning(grid(|ttl| (3e4 / ttl as f64, 1e-9), None), 2);
     assert_eq!(slow.advice.answer, TargetStatus::TooSlow);
     let said = heads(&slow);
-    assert!(said.contains("nearest: TTL 5 s, not renewed\noverlaps: too many"), "{said}");
+    assert!(said.contains("closest: TTL 5 s, not renewed\noverlaps: too many"), "{said}");
     assert!(
-        said.contains("rare enough from TTL 1 min on\nbut a crash blocks for 1 min, 10 s wanted"),
+        said.contains(
+            "rare enough from TTL 1 min on\nbut a crash blocks for 1 min, the target is 10 s"
+        ),
         "{said}"
     );
 }

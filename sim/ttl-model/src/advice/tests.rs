@@ -70,7 +70,8 @@ fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
     assert_eq!((advice.answer, advice.point), (TargetStatus::Met, Some(1)));
     assert_eq!(advice.says, "take a TTL of 5 s, without renewal");
     let said = advice.because.join("\n");
-    let short = "a shorter TTL without renewal is not enough: a TTL of 1 s, without renewal misses";
+    let short = "a shorter TTL without renewal is not enough: a TTL of 1 s, without renewal, misses \
+                 the target for lost holds (up to 50 a day)";
     assert!(said.contains(short) && said.contains("cost: no renewals"), "{said}");
     // What is renewed may be shorter, and is not called too short.
     let sooner = "a shorter TTL with renewal also meets the targets: a TTL of 4 s, renewed every 1 s needs 10.0";
