@@ -372,29 +372,29 @@ impl Scenario {
             * u64::from(self.workload.rounds())
     }
 
-    /// What of it only the virtual world can do.
+    /// What it does that only the virtual world can.
     pub fn only_virtual(&self) -> Option<&'static str> {
-        self.swarm.searched.then_some("faults that are searched for ([swarm])")
+        self.swarm.searched.then_some("searches for faults ([swarm])")
     }
 
-    /// What of it takes servers that can be ended, follow each other, and have disks and clocks of their own, as
+    /// What it does that takes servers that can be ended, follow each other, and have disks and clocks of their own, as
     /// real ones and those of the virtual world do.
     pub fn only_servers(&self) -> Option<&'static str> {
         match () {
             () if self.faults.iter().any(|it| it.kind.ends_server()) => {
-                Some("the end of a server ([[fault]])")
+                Some("kills a server ([[fault]])")
             }
             () if self.faults.iter().any(Staged::is_of_server_clock) => {
-                Some("a server's clock that goes wrong ([[fault]])")
+                Some("sets a server's clock wrong ([[fault]])")
             }
             () if matches!(self.topology(), Topology::Replicated { .. }) => {
-                Some("replicas that follow a primary ([topology], or the lock is made for them)")
+                Some("runs on a primary with replicas ([topology], or the lock is made for them)")
             }
             () if matches!(self.topology(), Topology::Cluster { .. }) => {
-                Some("a cluster ([topology])")
+                Some("runs on a cluster ([topology])")
             }
             () if self.server.append_only != AppendOnly::Off => {
-                Some("a server with a file ([server])")
+                Some("runs on a server with an append-only file ([server])")
             }
             () => None,
         }

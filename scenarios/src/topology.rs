@@ -201,7 +201,7 @@ impl fmt::Display for Topology {
             Self::Standalone => f.write_str("one"),
             Self::Replicated { replicas: 1 } => f.write_str("a primary and a replica"),
             Self::Replicated { replicas } => write!(f, "a primary and {replicas} replicas"),
-            Self::Independent { nodes } => write!(f, "{nodes} that know nothing of each other"),
+            Self::Independent { nodes } => write!(f, "{nodes} independent servers"),
             Self::Cluster { nodes } => write!(f, "{nodes} nodes of a cluster"),
         }
     }

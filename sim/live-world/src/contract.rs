@@ -80,13 +80,12 @@ impl World for LiveWorld {
     fn check(&self, scenario: &Scenario) -> Result<(), RunError> {
         let name = &scenario.name;
         if let Some(what) = scenario.only_virtual() {
-            let why = format!("{name} asks for {what}");
+            let why = format!("the scenario {name} {what}; only the virtual world can");
             return Err(RunError::Impossible { why, help: "add --world virtual" });
         }
         let embedded = matches!(self.choice, Choice::Embedded);
         if let Some(what) = scenario.only_servers().filter(|_| embedded) {
-            let why =
-                format!("{name} asks for {what}, and the embedded model is one server in memory");
+            let why = format!("the scenario {name} {what}; the embedded world cannot");
             let help = "install a redis-server and use --world redis, or add --world virtual";
             return Err(RunError::Impossible { why, help });
         }

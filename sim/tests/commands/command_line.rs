@@ -177,7 +177,7 @@ fn what_is_asked_for_is_printed_on_stdout_alone() {
         ),
         (&["show", "failover"], "with single-wait:"),
         (&["show", "failover", "--lock", "redlock"], "server-crash of server 0, at hold, for 4s"),
-        (&["show", "failover", "--lock", "redlock"], "5 that know nothing of each other"),
+        (&["show", "failover", "--lock", "redlock"], "5 independent servers"),
         (&["show", "failover", "--lock", "redlock", "--toml"], "kind = \"independent\""),
         (&["show", "failover", "--toml"], "[[variant]]"),
         (&["show", "late-messages"], "--world virtual --seeds 0..1000 [--lock RECIPE]"),
@@ -308,7 +308,10 @@ fn a_quiet_sweep_says_what_failed_and_the_verdict() {
     let sweep = ["--scenario", "gc-pause", "--world", "virtual", "--seeds", "0..3", "-q"];
     let room = Room::new();
     let said = room.run(&[&sweep[..], &["--lock", "none"]].concat()).ended(1).stdout;
-    assert!(said.starts_with("gc-pause: ") && said.contains("\nverdict: violated\n"), "{said}");
+    assert!(
+        said.starts_with("gc-pause: ") && said.contains("\nverdict: violated (belief, effect)\n"),
+        "{said}"
+    );
     assert!(said.contains("--seed 0\n"), "{said}");
     for left_out in ["a second of processor time", "inconclusive", "in a hold"] {
         assert!(!said.contains(left_out), "{left_out}: {said}");
