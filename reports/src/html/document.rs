@@ -51,6 +51,7 @@ body {
   font: 1rem/1.55 system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif;
 }
 header, main { max-width: 62rem; margin: 0 auto; padding: 0 1.25rem; }
+body:has(.matrix) :is(header, main) { max-width: 72rem; }
 header { padding-top: 2.25rem; }
 main { padding-bottom: 3rem; }
 h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; overflow-wrap: anywhere; }
