@@ -15,5 +15,8 @@ fn the_violated_run_of_the_readme_is_what_picklock_prints() {
     assert!(said.stdout.contains(printed), "{args:?} prints\n{}", said.stdout);
     let drawn = std::fs::read(room.only_run().join("incident.png")).unwrap();
     let picture = include_bytes!("../../../docs/violated.png");
-    assert!(drawn == picture, "docs/violated.png is another: make it again as the README says");
+    assert!(
+        drawn == picture,
+        "docs/violated.png is another: run README's command and copy incident.png"
+    );
 }
