@@ -17,7 +17,7 @@ pub(super) const NAME: &str = "availability";
 
 /// An acquisition under way.
 #[derive(Clone, Copy, Debug)]
-struct Wanting {
+struct PendingWant {
     client: u32,
     since_ns: u64,
     /// It has been told of its loss, or has begun to release.
@@ -51,7 +51,7 @@ impl Stall {
 pub(super) struct Availability {
     within_ns: u64,
     tracked: bool,
-    wanting: BTreeMap<u32, Wanting>,
+    wanting: BTreeMap<u32, PendingWant>,
     /// Until when they may rely on their locks that have not been answered yet.
     promised: BTreeMap<u32, u64>,
     holders: Vec<Holder>,
@@ -85,7 +85,7 @@ impl Checker for Availability {
             What::Acquire => {
                 self.look(at_ns);
                 let others = self.first_of_many().is_some();
-                let wanting = Wanting { client, since_ns: at_ns, ended: false };
+                let wanting = PendingWant { client, since_ns: at_ns, ended: false };
                 self.wanting.insert(acquisition, wanting);
                 if !others {
                     self.wanted_ns = at_ns;

@@ -15,14 +15,14 @@ pub(super) const NAME: &str = "no-wrong-refusal";
 
 /// An update that was shown to the register.
 #[derive(Clone, Copy)]
-struct Shown {
+struct ShownUpdate {
     /// Its token, once it is known.
     token: Option<u64>,
     ended: bool,
 }
 
 /// A client whose token the register has refused as old.
-struct Refusal {
+struct StaleRefusal {
     acquisition: u32,
     client: u32,
     token: u64,
@@ -36,10 +36,10 @@ struct FenceRefusals {
     /// By acquisition.
     tokens: FxHashMap<u32, u64>,
     /// In the order in which they began.
-    shown: Vec<Shown>,
+    shown: Vec<ShownUpdate>,
     /// Where the updates under way stand there, by operation.
     open: FxHashMap<u32, usize>,
-    refused: Vec<Refusal>,
+    refused: Vec<StaleRefusal>,
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
@@ -56,7 +56,7 @@ impl Checker for FenceRefusals {
             What::Update => {
                 let token = self.tokens.get(&acquisition).copied();
                 self.open.insert(op, self.shown.len());
-                self.shown.push(Shown { token, ended: false });
+                self.shown.push(ShownUpdate { token, ended: false });
             }
             What::Updated(update) | What::UpdateUnknown { update, .. } => {
                 self.ended(op, update.token);
@@ -66,7 +66,7 @@ impl Checker for FenceRefusals {
                 let token = self.tokens.get(&acquisition).copied();
                 if let Some(token) = token.filter(|_| seen.texts.get(why) == STALE) {
                     let begun = self.shown.len();
-                    self.refused.push(Refusal { acquisition, client, token, begun });
+                    self.refused.push(StaleRefusal { acquisition, client, token, begun });
                 }
             }
             _ => {}
@@ -78,7 +78,7 @@ impl Checker for FenceRefusals {
         let (mut greatest, mut begun) = (None, 0);
         for it in &self.refused {
             let since = &self.shown[begun..it.begun];
-            greatest = since.iter().map(Shown::at_most).max().max(greatest);
+            greatest = since.iter().map(ShownUpdate::at_most).max().max(greatest);
             begun = it.begun;
             if greatest == Some(Some(it.token)) {
                 let (client, token) = (it.client, it.token);
@@ -103,7 +103,7 @@ impl FenceRefusals {
     }
 }
 
-impl Shown {
+impl ShownUpdate {
     /// The greatest token that it can have had; none where it surely had none.
     fn at_most(&self) -> Option<u64> {
         if self.ended { self.token } else { self.token.or(Some(u64::MAX)) }
