@@ -8,7 +8,7 @@ use history::{Update, What};
 
 use crate::board::PlanStage;
 use crate::clock::{now, pause};
-use crate::protocol::{Order, WorkerAnswer};
+use crate::protocol::{LockGrant, Order, WorkerAnswer};
 use crate::recorder::{Attempt, ClaimOf};
 use crate::worker::{Worker, WorkerError};
 
@@ -27,14 +27,7 @@ pub(crate) async fn acquire(
         Ok((_, WorkerAnswer::Ok(grant))) => {
             // Not when it was written, nor when it arrived: when somebody could begin to act on it.
             let at = now();
-            attempt.write(at, op, |_| What::Acquired);
-            if let Some(valid) = grant.valid() {
-                let until = at + valid;
-                attempt.note_validity(at, until);
-            }
-            if let Some(fence) = grant.fence {
-                attempt.write(at, 0, |_| What::Fence(fence));
-            }
+            granted(attempt, at, op, grant);
             attempt.claim(ClaimOf::Acquired, asked, at);
             let place = attempt.client as usize - 1;
             stage.board.send_modify(|board| board.acquired[place] += 1);
@@ -56,6 +49,18 @@ pub(crate) async fn acquire(
             attempt.write(now(), op, |texts| What::AcquireUnknown(texts.intern(&why)));
             Err(error)
         }
+    }
+}
+
+/// Records what `ok` to `acquire` says.
+fn granted(attempt: &Attempt<'_>, at: Instant, op: u32, grant: LockGrant) {
+    // Before the *ok*, as locks of the library mark it: behind it nothing more is asked of an acquisition.
+    if let Some(fence) = grant.fence {
+        attempt.write(at, 0, |_| What::Fence(fence));
+    }
+    attempt.write(at, op, |_| What::Acquired);
+    if let Some(valid) = grant.valid() {
+        attempt.note_validity(at, at + valid);
     }
 }
 
@@ -190,4 +195,26 @@ pub(crate) async fn release(
 
 fn first_line(error: &WorkerError) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use history::Head;
+
+    use super::*;
+    use crate::recorder::Recorder;
+    use crate::transcript;
+
+    #[test]
+    fn a_fencing_token_stands_before_the_end_of_its_acquisition() {
+        let (recorder, start) = (Recorder::default(), now());
+        let attempt = recorder.attempt(1);
+        let op = attempt.invoke(What::Acquire);
+        granted(&attempt, now(), op, LockGrant { fence: Some(7), valid_ms: Some(9) });
+        let history = transcript::history(Head::default(), recorder.take(), &[], start);
+        let told: Vec<What> = history.events.iter().map(|it| it.what).collect();
+        let [What::Acquire, What::Fence(7), What::Acquired, What::ValidUntil(_)] = told[..] else {
+            panic!("{told:?}");
+        };
+    }
 }
