@@ -77,6 +77,23 @@ impl StoredValue {
         }
     }
 
+    /// Whether nothing of it is left in what the same key holds now. Elements of a list come and go.
+    pub(crate) fn is_replaced_by(&self, now: &Self) -> bool {
+        let has = |name: &Blob| match now {
+            Self::Hash(fields) => fields.iter().any(|(field, _)| field == name),
+            Self::Set(members) => members.contains(name),
+            Self::Scored(members) => members.rank(name).is_some(),
+            Self::Str(_) | Self::List(_) => false,
+        };
+        match self {
+            Self::Str(_) => self != now,
+            Self::List(_) => !matches!(now, Self::List(_)),
+            Self::Hash(fields) => !fields.iter().any(|(field, _)| has(field)),
+            Self::Set(members) => !members.iter().any(has),
+            Self::Scored(members) => !members.as_slice().iter().any(|(_, member)| has(member)),
+        }
+    }
+
     /// Whether nothing is left of a collection. A string of no bytes is something.
     pub(crate) fn is_empty(&self) -> bool {
         match self {

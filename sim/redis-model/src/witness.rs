@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is reported is what happened, whatever command did it, inside scripts and transactions too. An
 //! expiry is not reported: it follows from the life that was reported last. A value that is written as it was is no
-//! overwrite.
+//! overwrite; a hash or set is overwritten where nothing of it is left.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ impl KeyWitness {
             let now_known = KnownKey { value: value.clone(), expires_at_ms };
             match before.filter(|it| lives(it)) {
                 None => change(&place, Touch::Create(life(&now_known))),
-                Some(it) if it.value != *value && matches!(value, StoredValue::Str(_)) => {
+                Some(it) if it.value.is_replaced_by(value) => {
                     change(&place, Touch::Overwrite(life(&now_known)));
                 }
                 Some(it) if it.expires_at_ms != expires_at_ms => {
@@ -117,6 +117,9 @@ mod tests {
         let script =
             "redis.call('set', KEYS[1], ARGV[1], 'px', 30) return redis.call('del', KEYS[2])";
         let eval = format!("EVAL|{script}|2|a|b|x");
+        let takes =
+            "redis.call('zrem', KEYS[1], 'one') return redis.call('zadd', KEYS[1], 3, 'two')";
+        let take_over = format!("EVAL|{takes}|1|z");
         let found = changes(&[
             (0, "SET|k|v|NX|PX|100"),
             (1, "SET|k|w|NX|PX|100"),
@@ -131,6 +134,9 @@ mod tests {
             (10, &eval),
             (41, "SET|a|y|NX|PX|7"),
             (42, "GET|a"),
+            (43, "ZADD|z|1|one"),
+            (44, "ZADD|z|2|one"),
+            (45, &take_over),
         ]);
         let expected = [
             vec![Touch::Create(Some(100 * MS))],
@@ -147,6 +153,9 @@ mod tests {
             // The former one had expired, which is nobody's doing.
             vec![Touch::Create(Some(7 * MS))],
             vec![],
+            vec![Touch::Create(None)],
+            vec![],
+            vec![Touch::Overwrite(None)],
         ];
         assert_eq!(found, expected);
     }
