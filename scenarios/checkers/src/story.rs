@@ -291,6 +291,7 @@ fn answered(
                 Touch::Create(None) => "the key is its own for ever".to_owned(),
                 Touch::Overwrite(_) => "the key is overwritten".to_owned(),
                 Touch::Delete => "the key is deleted".to_owned(),
+                Touch::Extend(u64::MAX) => "the key lives for ever".to_owned(),
                 Touch::Extend(ttl_ns) => format!("the key lives {} from now", rounded(ttl_ns)),
                 // A try that did not succeed tells nothing of the one that did.
                 Touch::None if matches!(intent.touch, Touch::Create(_)) => return None,
