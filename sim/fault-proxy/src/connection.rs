@@ -31,6 +31,9 @@ use super::timer::WakeTimer;
 
 /// What a refused request is replaced by.
 const UNKNOWN_COMMAND: &[u8] = b"*1\r\n$15\r\nPICKLOCK.REFUSE\r\n";
+const DISCARD: &[u8] = b"*1\r\n$7\r\nDISCARD\r\n";
+/// What comes before the error where EXEC is refused.
+const EXEC_REFUSED: &str = "EXECABORT Transaction discarded because of: ";
 
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionContext {
@@ -316,7 +319,12 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             Some(Action::Refuse(error)) => {
                 // A command that no server knows goes in its place, so that the error comes in turn and
                 // spoils a transaction as it should.
-                instead = Some(BytesMut::from(UNKNOWN_COMMAND));
+                let (stand_in, error) = match name.as_bytes() {
+                    // A server that refuses EXEC throws the transaction away.
+                    b"EXEC" => (DISCARD, format!("{EXEC_REFUSED}{error}").into()),
+                    _ => (UNKNOWN_COMMAND, error),
+                };
+                instead = Some(BytesMut::from(stand_in));
                 fate = Some(Action::Refuse(error));
                 Some((Duration::ZERO, None))
             }

@@ -37,7 +37,8 @@ pub enum Action {
     /// [`Side::Request`] before the server sees the command, [`Side::Reply`] after it has answered.
     Reset(Side),
     /// The server never sees the command, and the client gets this error in its turn, such as
-    /// `LOADING Redis is loading the dataset in memory`. Inside MULTI the transaction is spoilt, as by any error.
+    /// `LOADING Redis is loading the dataset in memory`. Inside MULTI the transaction is spoilt, as by any error;
+    /// an EXEC that is refused throws it away.
     Refuse(Arc<str>),
 }
 
