@@ -194,6 +194,6 @@ fn judged(
         end: staged.end,
     };
     let judged = judge(&shown);
-    let divergence = transcript::divergence(&sent);
+    let divergence = transcript::divergence(&sent, arena.servers[0].endpoint.is_embedded());
     (PlanTrace { history, divergence, phases, claims, sent }, judged)
 }

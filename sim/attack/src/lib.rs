@@ -9,6 +9,7 @@ mod clock;
 mod copies;
 mod copy;
 mod error;
+mod follower;
 mod judgement;
 mod junit;
 mod key_watch;

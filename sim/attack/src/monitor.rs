@@ -3,8 +3,7 @@
 //! Invariant: MONITOR gives the order and the arguments, the model says what they do to keys. That the model does what
 //! the server did is not believed but compared, reply by reply ([`crate::transcript`]).
 
-use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,17 +11,17 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use live_world::embedded::Tap;
 use picklock::time::WallTime;
-use redis_model::model::{ConnectionId, Model};
-use redis_model::options::ModelOptions;
 
+use crate::follower::{Follower, MonitorLine};
 use crate::seen::ServerLog;
 
 /// What a marker of ours begins with.
-const MARKER: &str = "picklock:marker:";
+pub(crate) const MARKER: &str = "picklock:marker:";
 /// How long the server may take to answer MONITOR.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+/// Lines that the server writes in one go come within this time.
+const TOGETHER: Duration = Duration::from_millis(50);
 
 /// A connection that is shown every command of a server, and the model that carries them out.
 #[derive(Debug)]
@@ -120,69 +119,34 @@ fn connect(
     Ok((stream, lines))
 }
 
-/// A command as MONITOR shows it.
-#[derive(Debug, PartialEq, Eq)]
-struct MonitorLine {
-    at: WallTime,
-    /// None for one that a script calls.
-    from: Option<SocketAddr>,
-    args: Vec<Vec<u8>>,
-}
-
 /// Has a model of the server carry out what each connection shows until it ends.
-fn follow(feeds: &Receiver<Feed>, log: &ServerLog, passed: &AtomicU64) {
+fn follow(feeds: &Receiver<Feed>, log: &ServerLog, passed: &Arc<AtomicU64>) {
     // The model is not Send, so it is made where it lives.
-    let mut model = Model::new(ModelOptions::default());
-    let mut tap = log.tap();
+    let mut follower = Follower::new(log, Arc::clone(passed));
     for Feed { mut lines, empty } in feeds {
-        let mut clients: BTreeMap<SocketAddr, ConnectionId> = BTreeMap::new();
         if empty {
-            model.reset();
-            tap = log.tap();
+            follower.forget();
         }
         let mut line = Vec::new();
-        while matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
-            if let Some(shown) = shown(&line) {
-                carry_out(&mut model, &mut *tap, &mut clients, passed, &shown);
+        loop {
+            let waits = follower.keeps().then_some(TOGETHER);
+            let _ = lines.get_ref().set_read_timeout(waits);
+            match lines.read_until(b'\n', &mut line) {
+                Ok(1..) => {
+                    shown(&line).into_iter().for_each(|shown| follower.see(shown));
+                    line.clear();
+                }
+                // What was read of a line so far stays in it.
+                Err(error) if is_silence(&error) => follower.settle(),
+                Ok(0) | Err(_) => break,
             }
-            line.clear();
         }
-        clients.into_values().for_each(|client| model.disconnect(client));
+        follower.disconnect();
     }
 }
 
-/// Has the model do what the server has done.
-fn carry_out(
-    model: &mut Model,
-    tap: &mut dyn Tap,
-    clients: &mut BTreeMap<SocketAddr, ConnectionId>,
-    passed: &AtomicU64,
-    shown: &MonitorLine,
-) {
-    let MonitorLine { at, from: Some(from), ref args } = *shown else { return };
-    let marker = args.get(1).and_then(|arg| std::str::from_utf8(arg).ok()?.strip_prefix(MARKER));
-    if let Some(number) = marker.and_then(|number| number.parse().ok()) {
-        return passed.store(number, Ordering::Release);
-    }
-    // Logging in is between the server and its client, and its password is not shown.
-    if args.first().is_some_and(|name| is_login(name)) {
-        return;
-    }
-    model.unblock_due(at);
-    let client = *clients.entry(from).or_insert_with(|| model.connect(at, &from.to_string()));
-    if model.is_blocked(client) {
-        // The server has let it go on: it waited for something that is not modelled.
-        model.disconnect(client);
-        clients.insert(from, model.connect(at, &from.to_string()));
-    }
-    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-    let outcome = model.submit(at, clients[&from], &args);
-    model.drain_outbox(|_, _| {});
-    tap.carried_out(model, at, from, &args, &outcome);
-}
-
-fn is_login(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"HELLO") || name.eq_ignore_ascii_case(b"AUTH")
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Reads a line of MONITOR: `+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"`.
@@ -194,13 +158,14 @@ fn shown(line: &[u8]) -> Option<MonitorLine> {
     let close = open + text[open..].iter().position(|byte| *byte == b']')?;
     let (seconds, micros) = std::str::from_utf8(&text[..open]).ok()?.trim().split_once('.')?;
     let at_us = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
-    let (_, place) = std::str::from_utf8(&text[open + 1..close]).ok()?.split_once(' ')?;
+    let (db, place) = std::str::from_utf8(&text[open + 1..close]).ok()?.split_once(' ')?;
     let from = match place {
         "lua" => None,
         place => Some(place.parse().ok()?),
     };
     let args = quoted(&text[close + 1..])?;
-    Some(MonitorLine { at: WallTime::from_unix_ns(at_us * 1_000), from, args })
+    let (at, db) = (WallTime::from_unix_ns(at_us * 1_000), db.parse().ok()?);
+    Some(MonitorLine { at, db, from, args })
 }
 
 /// Reads `"a" "b\x00"`, as redis-server quotes arguments.
@@ -247,7 +212,7 @@ mod tests {
         let args = vec![b"set".to_vec(), b"a\"b".to_vec(), b"\0\xff\n\\".to_vec()];
         let at = WallTime::from_unix_ns(1_339_518_083_107_412_000);
         let from = Some("127.0.0.1:60866".parse().unwrap());
-        assert_eq!(shown(line), Some(MonitorLine { at, from, args }));
+        assert_eq!(shown(line), Some(MonitorLine { at, db: 3, from, args }));
         let lua = shown(b"+1.000002 [0 lua] \"get\" \"k\"\r\n").unwrap();
         assert_eq!((lua.from, lua.at.as_unix_ns()), (None, 1_000_002_000));
     }

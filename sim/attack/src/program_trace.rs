@@ -79,7 +79,7 @@ pub(crate) async fn trace(
     let key = lock_key.as_deref().unwrap_or_default();
     let tenures = tenures(&sent, &phases, key, run.end);
     let divergence = match is_seen {
-        true => divergence(&sent, key),
+        true => divergence(&sent, key, arena.servers[0].endpoint.is_embedded()),
         false => Some(String::from("the witness has not seen all that the server carried out")),
     };
     ProgramTrace { sent, lock_key, tenures, history, divergence }
@@ -107,10 +107,10 @@ fn acquisitions(
 }
 
 /// Where the model beside the server differs from it in what may concern the lock's key.
-fn divergence(sent: &[TracedCommand], key: &[u8]) -> Option<String> {
+fn divergence(sent: &[TracedCommand], key: &[u8], is_model: bool) -> Option<String> {
     let concerns = |it: &&TracedCommand| it.key == key || CARRIERS.contains(&it.name.as_str());
     let theirs: Vec<TracedCommand> = sent.iter().filter(concerns).cloned().collect();
-    transcript::divergence(&theirs)
+    transcript::divergence(&theirs, is_model)
 }
 
 /// What client 1 has sent, in its order.
@@ -182,8 +182,8 @@ mod tests {
             changes: vec![change],
         };
         let (node, name, seen, reply) = (0, name.to_owned(), Some(seen), None);
-        let (lost, refused) = (false, None);
-        TracedCommand { client, node, sent: at, name, key, lost, refused, reply, seen }
+        let (lost, refused, discarded) = (false, None, false);
+        TracedCommand { client, node, sent: at, name, key, lost, refused, reply, discarded, seen }
     }
 
     const CREATE: Touch = Touch::Create(Some(1_000_000));

@@ -34,6 +34,10 @@ pub(crate) enum SeenAnswer {
     Text(String),
     List,
     Error(String),
+    /// The client waits (BLPOP): its answer is not known yet.
+    Waits,
+    /// What it was answered once it had waited.
+    Waited(Box<SeenAnswer>),
 }
 
 /// What a server has carried out so far.
@@ -64,6 +68,15 @@ impl ServerLog {
     /// Returns when there is more than was looked at last. One may wait at a time.
     pub(crate) async fn grows(&self) {
         self.news.notified().await;
+    }
+
+    /// The client there has waited, and is answered this.
+    pub(crate) fn answered(&self, from: SocketAddr, reply: &Reply) {
+        let mut commands = self.lock();
+        let waits = |it: &&mut CommandSeen| it.from == from && it.answer == SeenAnswer::Waits;
+        if let Some(command) = commands.iter_mut().rfind(waits) {
+            command.answer = SeenAnswer::Waited(Box::new(SeenAnswer::of(reply)));
+        }
     }
 
     /// Forgets all of it.
@@ -99,8 +112,7 @@ impl Tap for LogTap {
         let name = String::from_utf8_lossy(args.first().unwrap_or(&&b""[..])).to_ascii_uppercase();
         let answer = match outcome {
             Submitted::Reply(reply) => SeenAnswer::of(reply),
-            // Of a client that waits nothing more is needed: what it waits for touches no lock's key.
-            Submitted::Blocked => SeenAnswer::Nil,
+            Submitted::Blocked => SeenAnswer::Waits,
         };
         let changes = self.witness.look(model, wall);
         let ahead_ns = self.log.ahead_ns.load(Ordering::Relaxed);
@@ -128,6 +140,7 @@ impl SeenAnswer {
                 let text = rest[end + 2..].get(..line.parse().ok()?)?;
                 Self::Text(String::from_utf8_lossy(text).into_owned())
             }
+            b',' => Self::Text(line),
             b'*' | b'~' | b'%' => Self::List,
             _ => return None,
         })
@@ -141,10 +154,40 @@ impl SeenAnswer {
             Reply::Int(number) => Self::Int(*number),
             Reply::Bool(is_true) => Self::Int(i64::from(*is_true)),
             Reply::Error(error) => Self::Error(String::from_utf8_lossy(error.text()).into_owned()),
-            Reply::Bulk(text) | Reply::Status(text) => {
-                Self::Text(String::from_utf8_lossy(text).into_owned())
-            }
+            Reply::Bulk(text)
+            | Reply::Status(text)
+            | Reply::BigNumber(text)
+            | Reply::Verbatim(text) => Self::Text(String::from_utf8_lossy(text).into_owned()),
+            // As RESP2 has it; in RESP3 the digits are the same.
+            Reply::Double(value) => Self::Text(resp::double(*value)),
             _ => Self::List,
         }
+    }
+
+    /// The same at the end of any waiting.
+    pub(crate) fn at_last(&self) -> &Self {
+        match self {
+            Self::Waited(answer) => answer,
+            other => other,
+        }
+    }
+
+    /// That of a command which MULTI keeps back for EXEC.
+    pub(crate) fn is_queued(&self) -> bool {
+        matches!(self, Self::Text(text) if text == "QUEUED")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_double_is_compared_as_the_text_that_it_is_in_either_protocol() {
+        let model = SeenAnswer::of(&Reply::Double(1_795_796_432_123.0));
+        for real in [&b"$13\r\n1795796432123\r\n"[..], b",1795796432123\r\n"] {
+            assert_eq!(SeenAnswer::parse(real).as_ref(), Some(&model));
+        }
+        assert_ne!(SeenAnswer::parse(b"$1\r\n1\r\n"), Some(model));
     }
 }

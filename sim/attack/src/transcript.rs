@@ -21,6 +21,8 @@ use crate::seen::{CommandSeen, SeenAnswer};
 pub(crate) const HANDSHAKE: [&str; 7] =
     ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
 
+/// What ends a transaction.
+const EXEC: &str = "EXEC";
 /// How a refused command is shown by a server that shows those it does not know.
 const REFUSED: &str = "PICKLOCK.REFUSE";
 /// How far the clocks of a server and of the proxy may be apart.
@@ -42,6 +44,8 @@ pub(crate) struct TracedCommand {
     pub(crate) refused: Option<String>,
     /// How the server's answer begins.
     pub(crate) reply: Option<Vec<u8>>,
+    /// It was queued by MULTI, and no EXEC carried it out.
+    pub(crate) discarded: bool,
     pub(crate) seen: Option<CommandSeen>,
 }
 
@@ -82,6 +86,7 @@ pub(crate) fn sent(
                     lost: false,
                     refused: None,
                     reply: None,
+                    discarded: false,
                     seen: None,
                 });
                 match record.event {
@@ -116,12 +121,13 @@ pub(crate) fn sent(
         };
         let of_server = commands.get(usize::from(place.0)).into_iter().flatten();
         for seen in of_server.filter(is_theirs) {
-            let place = theirs[next..].iter().position(|it| it.is_shown_as(&seen.name));
+            let place = theirs[next..].iter().position(|it| it.is_shown_as(seen));
             if let Some(place) = place {
                 theirs[next + place].seen = Some(seen.clone());
                 next += place + 1;
             }
         }
+        mark_discarded(&mut theirs);
     }
     let all = sent.into_values().flat_map(BTreeMap::into_values);
     let mut all: Vec<TracedCommand> = all.filter(|it| it.sent >= start).collect();
@@ -129,30 +135,80 @@ pub(crate) fn sent(
     all
 }
 
+/// Marks what a connection had queued, and no EXEC carried out.
+fn mark_discarded(theirs: &mut [&mut TracedCommand]) {
+    let mut is_carried_out = false;
+    for command in theirs.iter_mut().rev() {
+        match command.name.as_str() {
+            // None that did anything is known to have been refused.
+            EXEC => is_carried_out = command.answered() == Some(SeenAnswer::List),
+            "MULTI" => is_carried_out = false,
+            _ => {
+                let is_queued = command.answered().is_some_and(|it| it.is_queued());
+                command.discarded = is_queued && command.seen.is_none() && !is_carried_out;
+            }
+        }
+    }
+}
+
 impl TracedCommand {
-    fn is_shown_as(&self, name: &str) -> bool {
-        match self.refused {
-            Some(_) => name == REFUSED,
-            None => !self.lost && self.name == name,
+    fn is_shown_as(&self, seen: &CommandSeen) -> bool {
+        let is_queued = self.answered().map(|it| it.is_queued());
+        match &self.refused {
+            Some(_) if self.name == EXEC => seen.name == "DISCARD",
+            Some(_) => seen.name == REFUSED,
+            // A server shows what it has queued only if it carries it out.
+            None => {
+                !self.lost
+                    && self.name == seen.name
+                    && is_queued.is_none_or(|it| it == seen.answer.is_queued())
+            }
         }
     }
 
-    /// How the server's answer differs from that of the model beside it, if it does.
-    fn differs(&self) -> Option<String> {
-        if HANDSHAKE.contains(&self.name.as_str()) {
+    /// What the server has answered, if that is known.
+    fn answered(&self) -> Option<SeenAnswer> {
+        self.reply.as_ref().and_then(|reply| SeenAnswer::parse(reply))
+    }
+
+    /// How the server's answer differs from that of the model beside it, if it does. `is_model`: the server is that
+    /// model itself.
+    fn differs(&self, is_model: bool) -> Option<String> {
+        let Self { client, name, .. } = self;
+        if HANDSHAKE.contains(&name.as_str()) || self.refused.is_some() {
             return None;
         }
-        let reply = self.reply.as_ref().filter(|_| self.refused.is_none())?;
         let Some(seen) = &self.seen else {
-            // What the server does not know it does not show.
-            let is_unknown = matches!(SeenAnswer::parse(reply), Some(SeenAnswer::Error(_)));
-            let Self { client, name, .. } = self;
-            return (!is_unknown).then(|| {
+            // What the server does not know it does not show, nor an EXEC that it refuses.
+            let is_shown = match SeenAnswer::parse(self.reply.as_ref()?) {
+                Some(SeenAnswer::Error(_)) => false,
+                Some(SeenAnswer::Nil) => name != EXEC,
+                _ => !self.discarded,
+            };
+            return is_shown.then(|| {
                 format!("the server has answered {name} of client {client}, which its witness has not seen")
             });
         };
-        let real = SeenAnswer::parse(reply)?;
-        let agree = match (&seen.answer, &real) {
+        if is_model {
+            return None;
+        }
+        if self.reply.is_none() && matches!(seen.answer, SeenAnswer::Waited(_)) {
+            return Some(format!(
+                "client {client} was gone before its {name} was answered, and whether it took anything is not known"
+            ));
+        }
+        let real = self.answered()?;
+        let agree = match (seen.answer.at_last(), &real) {
+            // One that is refused is shown by some servers, without what was queued.
+            (SeenAnswer::List, SeenAnswer::Nil | SeenAnswer::Error(_)) if name == EXEC => {
+                seen.changes.is_empty()
+            }
+            // It was let go before its time by the server's clock.
+            (SeenAnswer::Waits, SeenAnswer::Nil) => true,
+            (SeenAnswer::Text(one), SeenAnswer::Text(other)) => {
+                let number = |text: &String| text.parse::<f64>().ok();
+                one == other || number(one).is_some_and(|it| Some(it) == number(other))
+            }
             // What is left of a life when the server looks, which is a little later than when MONITOR is told.
             (SeenAnswer::Int(one), SeenAnswer::Int(other)) if *one > 1 && *other > 1 => {
                 one.abs_diff(*other) <= CLOCKS_MS
@@ -162,7 +218,6 @@ impl TracedCommand {
             }
             (one, other) => one == other,
         };
-        let Self { client, name, .. } = self;
         (!agree).then(|| {
             format!(
                 "the model beside the server answers {name} of client {client} with {:?}, and the server with {real:?}",
@@ -173,8 +228,9 @@ impl TracedCommand {
 }
 
 /// Why the witness cannot be believed: where the model and the server have answered differently.
-pub(crate) fn divergence(sent: &[TracedCommand]) -> Option<String> {
-    sent.iter().find_map(TracedCommand::differs)
+/// `is_model`: the server is that model itself.
+pub(crate) fn divergence(sent: &[TracedCommand], is_model: bool) -> Option<String> {
+    sent.iter().find_map(|it| it.differs(is_model))
 }
 
 /// When each acquisition of a client began, took the lock, began to release it, and ended.
@@ -343,14 +399,18 @@ fn told(
         return (at, begin, Some(What::Refused(texts.intern(error))));
     }
     let Some(seen) = &command.seen else {
-        let end = if command.lost { "lost on its way" } else { "never arrived" };
+        let end = match command {
+            TracedCommand { lost: true, .. } => "lost on its way",
+            TracedCommand { discarded: true, .. } => "queued, and thrown away",
+            _ => "never arrived",
+        };
         return (command.sent, begin, Some(What::Refused(texts.intern(end))));
     };
-    let answer = match &seen.answer {
+    let answer = match seen.answer.at_last() {
         SeenAnswer::Error(error) => {
             return (seen.at, begin, Some(What::Refused(texts.intern(error))));
         }
-        SeenAnswer::Nil => Answer::Nil,
+        SeenAnswer::Nil | SeenAnswer::Waits | SeenAnswer::Waited(_) => Answer::Nil,
         SeenAnswer::Ok => Answer::Ok,
         SeenAnswer::Int(number) => Answer::Int(*number),
         SeenAnswer::Text(text) => {
@@ -398,6 +458,7 @@ mod tests {
             lost: false,
             refused: Some(String::from("ERR")),
             reply: None,
+            discarded: false,
             seen: None,
         };
         let sent = [refused("CLIENT"), refused("GET"), refused("HELLO")];

@@ -45,8 +45,19 @@ impl Tape {
         let (name, key) = (String::from("SET"), b"k".to_vec());
         let (lost, refused, reply, seen) = (false, None, None, Some(seen));
         let sent = self.at(sent_ms);
-        let node = 0;
-        self.sent.push(TracedCommand { client, node, sent, name, key, lost, refused, reply, seen });
+        let (node, discarded) = (0, false);
+        self.sent.push(TracedCommand {
+            client,
+            node,
+            sent,
+            name,
+            key,
+            lost,
+            refused,
+            reply,
+            discarded,
+            seen,
+        });
         self
     }
 
