@@ -59,6 +59,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         clients: args.clients,
         ttl: args.ttl.0,
         key: args.key.clone(),
+        lock_key: args.lock_key.clone(),
         start_within: args.start_within.0,
         answer_within: if oracle.is_some() { end_within } else { args.ttl.0 * 4 + ANSWER_WITHIN },
         oracle,
@@ -196,6 +197,10 @@ fn asked(args: &AttackArgs, only: &[String]) -> Line {
     let line = only.iter().fold(Line::new().word("attack"), |line, it| line.option("--only", it));
     let line = line.option("--ttl", &args.ttl.to_string());
     let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
+    let line = match &args.lock_key {
+        Some(key) => line.option("--lock-key", key),
+        None => line,
+    };
     let line = match args.nodes {
         1 => line,
         nodes => line.option("--nodes", &nodes.to_string()),

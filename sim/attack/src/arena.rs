@@ -15,6 +15,7 @@ use live_world::supervisor::Supervisor;
 use picklock::env::Node;
 
 use crate::error::AttackError;
+use crate::lock_key::LockKey;
 use crate::protocol::{Order, PROTOCOL, WorkerAnswer, cut};
 use crate::seen::CommandSeen;
 use crate::server::WatchedServer;
@@ -38,6 +39,8 @@ pub struct Attack {
     pub ttl: Duration,
     /// The name of the lock that workers are told.
     pub key: String,
+    /// The key on the server that stands for the lock; none: it is found in a run without faults.
+    pub lock_key: Option<String>,
     /// How long a worker may take to start.
     pub start_within: Duration,
     /// How long it may take to answer.
@@ -64,7 +67,7 @@ pub(crate) struct Arena {
     pub(crate) proxy: Proxy,
     pub(crate) servers: Vec<WatchedServer>,
     /// The key that stands for the lock, once it is known.
-    pub(crate) lock_key: Vec<u8>,
+    pub(crate) lock_key: LockKey,
     /// How long the lock's key lives without renewal, as far as is known.
     pub(crate) life: Duration,
     /// Whether the lock has run here without faults, with the scripts that the server has now.
@@ -97,7 +100,7 @@ impl Arena {
         }
         let workers = (0..attack.clients).map(|_| None).collect();
         let (attack, supervisor, life) = (Arc::clone(attack), supervisor.clone(), attack.ttl);
-        let (rehearsed, lock_key) = (false, Vec::new());
+        let (rehearsed, lock_key) = (false, LockKey::default());
         Ok(Self { attack, supervisor, links, proxy, servers, lock_key, life, rehearsed, workers })
     }
 

@@ -15,6 +15,7 @@ use crate::plan::{AttackPlan, LockStep, Target};
 use crate::recorder::{Claim, ClaimOf, RecordedEvent};
 use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
 use crate::stage::PlanRun;
+use crate::stamped;
 use crate::transcript::{self, Phases, TracedCommand};
 
 /// So much of a key's life may work of others last.
@@ -27,7 +28,10 @@ pub(crate) async fn assess(
     plan: Option<&AttackPlan>,
     staged: PlanRun,
 ) -> PlanReport {
-    probe(arena, &known.lock_key, &staged.recorder).await;
+    // Whether a key that never expires is free, its value says.
+    if !known.promises.stamps {
+        probe(arena, &known.lock_key, &staged.recorder).await;
+    }
     let is_seen = arena.catch_up().await;
     let (trace, judged) = judged(arena, known, plan, &staged);
     let PlanTrace { history, divergence, phases, claims, sent } = trace;
@@ -54,7 +58,11 @@ pub(crate) async fn assess(
         (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
         (None, _) if disturbed.is_some() => (PlanOutcome::Inconclusive, disturbed.clone()),
         (None, _) if plan.is_some() && !staged.struck => {
-            (PlanOutcome::Vacuous, Some(String::from("the command did not come again")))
+            let why = match plan.is_some_and(|plan| plan.boundary.is_some()) {
+                true => "the command did not come again",
+                false => "client 1 did not have the lock's key",
+            };
+            (PlanOutcome::Vacuous, Some(why.to_owned()))
         }
         (None, Some(severity)) => (severity.into(), None),
         (None, None) if !doubts.is_empty() && of(Level::Key) == Outcome::Inconclusive => {
@@ -146,7 +154,10 @@ fn judged(
     plan: Option<&AttackPlan>,
     staged: &PlanRun,
 ) -> (PlanTrace, Judged) {
-    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    let mut sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    if known.promises.stamps {
+        stamped::apply(&mut sent, &known.lock_key.name, arena.life);
+    }
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
     let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
@@ -169,7 +180,7 @@ fn judged(
         locks: true,
         world: arena.servers[0].world().to_owned(),
         clients: arena.attack.clients,
-        lock_key: String::from_utf8_lossy(&known.lock_key).into_owned(),
+        lock_key: String::from_utf8_lossy(&known.lock_key.name).into_owned(),
         ttl_ns: span_ns(arena.life),
         margin_ns: span_ns(MARGIN),
         register: Some(0),

@@ -17,6 +17,7 @@ use crate::assessment::assess;
 use crate::clock::pause;
 use crate::error::AttackError;
 use crate::known::{Known, LIFE_MOST};
+use crate::lock_key;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
@@ -127,15 +128,9 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
             attack.nodes,
         )));
     }
-    let (boundaries, keys) = transcript::learn(&sent, &recorded);
-    let named = arena.attack.key.as_bytes();
-    let is_named = |key: &&Vec<u8>| key.windows(named.len()).any(|it| it == named);
-    let Some(lock_key) = keys.iter().find(is_named).or(keys.first()).cloned() else {
-        return Err(AttackError::NoLock(String::from(
-            "your worker created no key when it was told to acquire: a lock in Redis has one while it is held",
-        )));
-    };
-    if let Some(life) = transcript::life(&sent, &recorded, &lock_key) {
+    let boundaries = transcript::learn(&sent, &recorded);
+    let lock_key = lock_key::find(attack, &sent, &recorded)?;
+    if let Some(life) = transcript::life(&sent, &recorded, &lock_key.name) {
         if life > attack.ttl * LIFE_MOST {
             return Err(AttackError::NoLock(format!(
                 "the lock's key lives {}, where {} were asked for: lock with PICKLOCK_TTL_MS, or name the lock's own \
@@ -230,8 +225,8 @@ async fn run(
         nodes: attack.nodes,
         clients: attack.clients,
         ttl_ms: u64::try_from(attack.ttl.as_millis()).unwrap_or(u64::MAX),
-        lock_key: (!known.lock_key.is_empty())
-            .then(|| String::from_utf8_lossy(&known.lock_key).into_owned()),
+        lock_key: (!known.lock_key.name.is_empty())
+            .then(|| String::from_utf8_lossy(&known.lock_key.name).into_owned()),
         oracle: attack.oracle.as_ref().map(|it| it.command.clone()),
         promises: known.promises,
         complete: plans.len() == total,

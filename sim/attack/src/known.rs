@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use history::What;
-use picklock::command::Command;
 use picklock::reply::Reply;
 
 use crate::arena::Arena;
 use crate::clock::{now, pause};
+use crate::lock_key::LockKey;
 use crate::protocol::Promises;
 use crate::recorder::Recorder;
 
@@ -22,16 +22,16 @@ const PROBE_EVERY: Duration = Duration::from_millis(10);
 
 /// What a run without faults has shown of a lock.
 pub(crate) struct Known {
-    /// Empty where nothing looked like one, as may be with programs that an oracle judges.
-    pub(crate) lock_key: Vec<u8>,
+    /// Its name is empty where nothing looked like one, as may be with programs that an oracle judges.
+    pub(crate) lock_key: LockKey,
     pub(crate) promises: Promises,
     /// Whether the key is deleted before it expires.
     pub(crate) releases: bool,
 }
 
 /// Looks at the lock's key until it is gone from every server, or should be.
-pub(crate) async fn probe(arena: &Arena, lock_key: &[u8], recorder: &Recorder) {
-    let ask = Command::new("PTTL").arg(lock_key);
+pub(crate) async fn probe(arena: &Arena, lock_key: &LockKey, recorder: &Recorder) {
+    let ask = lock_key.command("PTTL");
     let end = now() + arena.life * 2;
     for server in &arena.servers {
         loop {

@@ -12,6 +12,7 @@ use crate::copies::{self, CopiesRun};
 use crate::error::AttackError;
 use crate::key_watch::MIDDLE;
 use crate::known::{Known, LIFE_MOST};
+use crate::lock_key::LockKey;
 use crate::oracle::OracleAnswer;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program_judgement::{held, judge, report};
@@ -61,7 +62,7 @@ pub(crate) async fn learn(
     let mut plans = plans(&boundaries(&sent), arena.attack.nodes);
     plans.retain(|plan| plan.boundary.is_some() || is_long);
     let releases = tenures.iter().all(|it| !it.expired && it.until.is_some_and(|at| at <= run.end));
-    let lock_key = lock_key.unwrap_or_default();
+    let lock_key = LockKey::of(lock_key.unwrap_or_default(), &sent);
     let known = Known { lock_key, promises: Promises::default(), releases };
     arena.lock_key.clone_from(&known.lock_key);
     Ok((plans, known, held(history)))
@@ -132,7 +133,7 @@ pub(crate) async fn once(
     // Its scripts are gone then.
     arena.rehearsed = plan.fault.target() != Target::Server;
     arena.servers[0].get_ready(plan.fault).await?;
-    let key = (!known.lock_key.is_empty()).then_some(known.lock_key.as_slice());
+    let key = (!known.lock_key.name.is_empty()).then_some(known.lock_key.name.as_slice());
     let run = copies::run(arena, oracle, Some(plan), key).await?;
     let trace = trace(arena, Some(plan), &run, key).await;
     let answer = oracle.ask(arena, &run.room).await?;

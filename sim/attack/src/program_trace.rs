@@ -13,6 +13,7 @@ use crate::board::VICTIM;
 use crate::clock::pause;
 use crate::copies::CopiesRun;
 use crate::known::{MARGIN, probe};
+use crate::lock_key::LockKey;
 use crate::plan::{AttackPlan, Boundary, LockStep};
 use crate::recorder::RecordedEvent;
 use crate::tenure::{Tenure, tenures};
@@ -48,9 +49,10 @@ pub(crate) async fn trace(
     let is_seen = arena.catch_up().await || arena.catch_up().await;
     let commands = arena.commands();
     let sent = transcript::sent(&arena.proxy.log(), &commands, run.start);
-    let lock_key = key.map(<[u8]>::to_vec).or_else(|| lock_key(&sent, &arena.attack.key));
+    let said = arena.attack.lock_key.as_ref().map(|it| it.clone().into_bytes());
+    let lock_key = key.map(<[u8]>::to_vec).or(said).or_else(|| lock_key(&sent, &arena.attack.key));
     if let Some(key) = &lock_key {
-        probe(arena, key, &run.stage.recorder).await;
+        probe(arena, &LockKey::of(key.clone(), &sent), &run.stage.recorder).await;
     }
     let mut recorded = run.stage.recorder.take();
     recorded.events.extend(acquisitions(

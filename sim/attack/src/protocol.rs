@@ -91,6 +91,9 @@ pub struct Promises {
     pub checks: bool,
     /// `release` says whether there was anything to release.
     pub reports: bool,
+    /// The value of the key says when a hold ends, and the key itself does not expire.
+    #[serde(default)]
+    pub stamps: bool,
 }
 
 /// A line of a worker.
@@ -203,7 +206,7 @@ fn protocol_word(word: &str) -> Option<&'static str> {
 }
 
 impl Promises {
-    const NAMES: [&str; 4] = ["renews", "extends", "checks", "reports"];
+    const NAMES: [&str; 5] = ["renews", "extends", "checks", "reports", "stamps"];
 
     /// Whether a hold may last longer than the TTL.
     pub(crate) const fn outlives_ttl(self) -> bool {
@@ -216,6 +219,7 @@ impl Promises {
             "extends" => &mut self.extends,
             "checks" => &mut self.checks,
             "reports" => &mut self.reports,
+            "stamps" => &mut self.stamps,
             _ => return None,
         })
     }

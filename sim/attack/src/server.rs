@@ -12,6 +12,7 @@ use picklock::reply::Reply;
 
 use crate::clock::pause;
 use crate::error::AttackError;
+use crate::lock_key::LockKey;
 use crate::monitor::Monitor;
 use crate::plan::{AttackFault, HOUR_NS};
 use crate::seen::ServerLog;
@@ -117,21 +118,21 @@ impl WatchedServer {
         Ok(())
     }
 
-    /// A fault of servers strikes; an error says why it cannot.
+    /// A fault of servers strikes; whether it met anything. An error says why it cannot.
     pub(crate) async fn strike(
         &mut self,
         fault: AttackFault,
-        lock_key: &[u8],
+        lock_key: &LockKey,
         links: &[Link],
-    ) -> Result<(), String> {
-        let told = |error: AttackError| error.to_string();
+    ) -> Result<bool, String> {
         match fault {
             AttackFault::ScriptFlush => {
-                return self.command(&["SCRIPT", "FLUSH"]).await.map_err(told);
+                let flushed = self.command(&["SCRIPT", "FLUSH"]).await;
+                return flushed.map(|()| true).map_err(|error| error.to_string());
             }
             AttackFault::Evict => {
-                let gone = self.endpoint.command(&Command::new("DEL").arg(lock_key)).await;
-                return gone.map(drop).map_err(|error| error.to_string());
+                let gone = self.endpoint.command(&lock_key.command("DEL")).await;
+                return gone.map(|it| it == Reply::Int(1)).map_err(|error| error.to_string());
             }
             _ => {}
         }
@@ -150,7 +151,7 @@ impl WatchedServer {
             }
             link.cut(Cut::None);
         }
-        struck
+        struck.map(|()| true)
     }
 
     /// Its clock is right again.

@@ -249,11 +249,16 @@ async fn strike_servers(
     };
     let count = stage.plan.as_ref().map_or(1, |plan| plan.servers);
     let struck = (0..count).zip(arena.servers.iter_mut().zip(&arena.links));
+    let mut has_met = false;
     for (node, (server, links)) in struck {
         stage.strike(0, Some(node), told);
-        if let Err(why) = server.strike(fault, &arena.lock_key, links).await {
-            return Some(why);
+        match server.strike(fault, &arena.lock_key, links).await {
+            Ok(met) => has_met |= met,
+            Err(why) => return Some(why),
         }
+    }
+    if !has_met {
+        stage.board.send_modify(|board| board.struck = None);
     }
     None
 }

@@ -281,17 +281,13 @@ pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) ->
     }
 }
 
-/// What the victim of a run without faults has sent to the first server, step by step, and the keys it created and deleted.
-pub(crate) fn learn(
-    sent: &[TracedCommand],
-    recorded: &PlanRecord,
-) -> (Vec<Boundary>, Vec<Vec<u8>>) {
+/// What the victim of a run without faults has sent to the first server, step by step.
+pub(crate) fn learn(sent: &[TracedCommand], recorded: &PlanRecord) -> Vec<Boundary> {
     let phases = phases(recorded);
     let Some(held) = phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some()) else {
-        return (Vec::new(), Vec::new());
+        return Vec::new();
     };
     let mut boundaries: Vec<Boundary> = Vec::new();
-    let (mut created, mut deleted) = (Vec::new(), Vec::new());
     let is_theirs =
         |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent >= held.begun;
     for command in sent.iter().filter(is_theirs) {
@@ -307,15 +303,6 @@ pub(crate) fn learn(
             () if held.release.is_none_or(|at| command.sent < at) => LockStep::Hold,
             () => LockStep::Release,
         };
-        for change in command.seen.iter().flat_map(|it| &it.changes) {
-            match (change.touch, step) {
-                (Touch::Create(_) | Touch::Overwrite(_), LockStep::Acquire) => {
-                    created.push(change.key.clone());
-                }
-                (Touch::Delete, LockStep::Release) => deleted.push(change.key.clone()),
-                _ => {}
-            }
-        }
         let is_same = |it: &&Boundary| it.step == step && it.command == command.name;
         let nth = boundaries.iter().filter(is_same).count() as u64 + 1;
         // Of renewals the first two show all that later ones would.
@@ -323,11 +310,7 @@ pub(crate) fn learn(
             boundaries.push(Boundary { step, command: command.name.clone(), nth });
         }
     }
-    // The key that stands for the lock is there while it is held, and only then.
-    let mut keys: Vec<Vec<u8>> =
-        created.iter().filter(|it| deleted.contains(it)).cloned().collect();
-    keys.extend(created);
-    (boundaries, keys)
+    boundaries
 }
 
 /// The history of a plan.

@@ -50,6 +50,9 @@ pub(crate) struct AttackArgs {
     /// Name of the lock that your worker is told
     #[arg(long, value_name = "NAME", default_value = "picklock-attack", env = "PICKLOCK_KEY")]
     pub(crate) key: String,
+    /// Key on the server that stands for the lock; default: the one that comes and goes with a hold
+    #[arg(long, value_name = "NAME", env = "PICKLOCK_LOCK_KEY")]
+    pub(crate) lock_key: Option<String>,
     /// Only these plans: by name, by command (release.del), by step (release) or by fault (late-request)
     #[arg(long, value_name = "PLAN", value_delimiter = ',', env = "PICKLOCK_ONLY")]
     pub(crate) only: Vec<String>,

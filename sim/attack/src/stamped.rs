@@ -1,0 +1,114 @@
+//! Keys that do not expire, and whose values say when a hold ends (the promise `stamps`).
+//!
+//! Invariant: such a key counts as one that lives for a TTL from when it was written. Whoever writes it anew after that
+//! overwrites nothing, and whoever writes its own anew renews it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use history::Touch;
+use picklock::time::span_ns;
+
+use crate::transcript::TracedCommand;
+
+/// Has the lock's key live as its value says.
+pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
+    let mut commands: Vec<&mut TracedCommand> =
+        sent.iter_mut().filter(|it| it.seen.is_some()).collect();
+    commands.sort_by_key(|it| it.seen.as_ref().map(|seen| seen.at));
+    let ttl_ns = span_ns(life);
+    // By server: whose it is, and until when.
+    let mut holds: BTreeMap<u16, (u32, Instant)> = BTreeMap::new();
+    for command in commands {
+        let (node, client) = (command.node, command.client);
+        let Some(seen) = &mut command.seen else { continue };
+        let at = seen.at;
+        for change in seen.changes.iter_mut().filter(|it| it.key == key) {
+            let hold = holds.get(&node).filter(|(_, until)| *until > at).map(|it| it.0);
+            match change.touch {
+                Touch::Create(None) | Touch::Overwrite(None) => {
+                    change.touch = match hold {
+                        None => Touch::Create(Some(ttl_ns)),
+                        Some(holder) if holder == client => Touch::Extend(ttl_ns),
+                        Some(_) => Touch::Overwrite(Some(ttl_ns)),
+                    };
+                    holds.insert(node, (client, at + life));
+                }
+                Touch::Delete => {
+                    // Of one whose time has passed nothing was left to delete.
+                    if hold.is_none() {
+                        change.touch = Touch::None;
+                    }
+                    holds.remove(&node);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis_model::witness::KeyChange;
+
+    use super::*;
+    use crate::clock::now;
+    use crate::seen::{CommandSeen, SeenAnswer};
+
+    const MS: u64 = 1_000_000;
+
+    /// What these touches of a key count as, each of a client at its millisecond, where a hold lasts 100 ms.
+    fn counted(touches: &[(u64, u32, Touch)]) -> Vec<Touch> {
+        let start = now();
+        let command = |(ms, client, touch): &(u64, u32, Touch)| {
+            let at = start + Duration::from_millis(*ms);
+            let change = KeyChange { db: 0, key: b"k".to_vec(), touch: *touch };
+            let seen = CommandSeen {
+                at,
+                from: ([127, 0, 0, 1], 1).into(),
+                name: String::from("SET"),
+                answer: SeenAnswer::Ok,
+                changes: vec![change],
+            };
+            TracedCommand {
+                client: *client,
+                node: 0,
+                sent: at,
+                name: String::from("SET"),
+                key: b"k".to_vec(),
+                lost: false,
+                refused: None,
+                reply: None,
+                discarded: false,
+                seen: Some(seen),
+            }
+        };
+        let mut sent: Vec<TracedCommand> = touches.iter().map(command).collect();
+        apply(&mut sent, b"k", Duration::from_millis(100));
+        sent.iter().map(|it| it.seen.as_ref().unwrap().changes[0].touch).collect()
+    }
+
+    #[test]
+    fn a_key_that_never_expires_lives_for_a_ttl() {
+        let found = counted(&[
+            (0, 1, Touch::Create(None)),
+            (50, 1, Touch::Overwrite(None)),
+            (149, 2, Touch::Overwrite(None)),
+            (250, 1, Touch::Overwrite(None)),
+            (300, 1, Touch::Delete),
+            (400, 2, Touch::Create(None)),
+            (501, 2, Touch::Delete),
+        ]);
+        let ttl = 100 * MS;
+        let expected = [
+            Touch::Create(Some(ttl)),
+            Touch::Extend(ttl),
+            Touch::Overwrite(Some(ttl)),
+            Touch::Create(Some(ttl)),
+            Touch::Delete,
+            Touch::Create(Some(ttl)),
+            Touch::None,
+        ];
+        assert_eq!(found, expected);
+    }
+}
