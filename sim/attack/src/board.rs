@@ -30,8 +30,8 @@ pub(crate) struct Board {
     /// How often rivals had got it when the fault struck.
     pub(crate) rivals_at_strike: u32,
     pub(crate) struck: Option<Instant>,
-    /// Whether the fault is over.
-    pub(crate) healed: bool,
+    /// When the fault was over.
+    pub(crate) healed: Option<Instant>,
     pub(crate) victim: VictimState,
     /// Of a victim that is a program: whether the server has heard of it.
     pub(crate) spoken: bool,

@@ -29,6 +29,8 @@ pub(crate) struct CopiesRun {
     pub(crate) stage: Arc<PlanStage>,
     /// When the fault met what it was meant for.
     pub(crate) struck: Option<Instant>,
+    /// When it was over.
+    pub(crate) healed: Option<Instant>,
     /// Whether another got the lock while it lasted.
     pub(crate) taken_over: bool,
     /// Why the fault cannot be staged here.
@@ -100,8 +102,12 @@ pub(crate) async fn run(
     if plan.is_some_and(|plan| plan.fault == AttackFault::ServerClock) {
         arena.servers[0].set_clock_right().await;
     }
-    let struck = stage.board.borrow().struck;
-    Ok(CopiesRun { start, end: now(), stage, struck, taken_over, not_stageable, ends, room })
+    let (struck, healed) = {
+        let board = stage.board.borrow();
+        (board.struck, board.healed)
+    };
+    let end = now();
+    Ok(CopiesRun { start, end, stage, struck, healed, taken_over, not_stageable, ends, room })
 }
 
 impl CopiesRun {
@@ -113,7 +119,7 @@ impl CopiesRun {
 
 /// Returns when a program has had so long since no fault keeps it any more.
 async fn overdue(stage: &PlanStage, end_within: Duration) {
-    stage.until(Duration::MAX, |board| board.healed).await;
+    stage.until(Duration::MAX, |board| board.healed.is_some()).await;
     pause(end_within).await;
 }
 

@@ -106,6 +106,7 @@ attack_faults! {
     LoseRequest "lose-request" Message "the request is lost",
     LoseReply "lose-reply" Message "the reply is lost",
     LateRequest "late-request" Message "the request arrives after the TTL",
+    LateAgain "late-again" Message "the request arrives once its own client has the lock again",
     LateReply "late-reply" Message "the reply arrives after the TTL",
     ResetBefore "reset-before" Message "the connection breaks before the server sees the command",
     ResetAfter "reset-after" Message "the connection breaks after the server has carried it out",
@@ -162,6 +163,8 @@ impl AttackFault {
             }
             Self::Readonly => !matches!(command, "GET" | "TTL" | "PTTL" | "EXISTS" | "SCRIPT"),
             Self::NoScript => command == "EVALSHA",
+            // Whatever else arrives so late, the client has the lock rightly then.
+            Self::LateAgain => *step == LockStep::Release,
             _ => true,
         }
     }
@@ -169,6 +172,16 @@ impl AttackFault {
     /// Whether a server forgets a lock that it has granted.
     pub const fn forgets(self) -> bool {
         matches!(self, Self::PowerLoss | Self::Failover | Self::Evict | Self::ServerClock)
+    }
+
+    /// Whether the victim gets the lock once more after it: with a clock that has jumped, or to meet what is late.
+    pub(crate) const fn comes_again(self) -> bool {
+        matches!(self, Self::ClockForward | Self::ClockBack | Self::LateAgain)
+    }
+
+    /// Whether its process stands still for as long as it lasts.
+    pub(crate) const fn stands_still(self) -> bool {
+        matches!(self, Self::Stop | Self::HolderStop)
     }
 
     /// Whether no lock with a TTL can survive it without a fence, or without a server that remembers.
@@ -260,8 +273,11 @@ mod tests {
         ] {
             assert_eq!(names.contains(name), is_one, "{name}: {names:?}");
         }
-        // Fourteen faults at SET; at EVALSHA one more, but no lack of memory; eight in the hold.
-        assert_eq!(all.len(), 14 + 14 + 8);
+        // Fourteen faults at SET; at EVALSHA two more, but no lack of memory; eight in the hold.
+        assert_eq!(all.len(), 14 + 15 + 8);
+        let again = all.iter().filter(|it| it.fault == AttackFault::LateAgain);
+        let again: Vec<String> = again.map(AttackPlan::to_string).collect();
+        assert_eq!(again, ["release.evalsha2.late-again"]);
     }
 
     #[test]

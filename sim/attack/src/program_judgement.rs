@@ -24,6 +24,9 @@ use crate::tenure::Tenure;
 /// So many changes of the lock's key are told in the story of an oracle.
 const TOLD_MOST: usize = 4;
 
+/// What a story says of a process that is stopped.
+const STANDS_STILL: &str = "stands still";
+
 /// What each level came to, and what was found.
 pub(crate) struct ProgramVerdict {
     key: Outcome,
@@ -49,7 +52,7 @@ pub(crate) fn judge(
             verdict.key = Outcome::Inconclusive;
             verdict.doubts.push(why.clone());
         }
-        (Some(_), None) => verdict.look_at_key(trace),
+        (Some(_), None) => verdict.look_at_key(plan, run, trace),
     }
     let overdue = run.ends.iter().filter(|end| end.overdue);
     verdict.findings.extend(overdue.map(|end| endless(run, end)));
@@ -67,7 +70,7 @@ pub(crate) fn judge(
 }
 
 impl ProgramVerdict {
-    fn look_at_key(&mut self, trace: &ProgramTrace) {
+    fn look_at_key(&mut self, plan: Option<&AttackPlan>, run: &CopiesRun, trace: &ProgramTrace) {
         let mut outcomes = Vec::new();
         let found = checkers::check(&trace.history, true);
         for found in found.into_iter().filter(|it| matches!(it.level, Level::Key | Level::Progress))
@@ -85,12 +88,17 @@ impl ProgramVerdict {
                     // A client that touches what it has left itself harms nobody.
                     let is_own = found.level == Level::Key
                         && witness.clients.windows(2).all(|it| it[0] == it[1]);
+                    let mut story = witness.short_story().to_vec();
+                    if !story.iter().any(|it| it.text.starts_with(STANDS_STILL)) {
+                        story.extend(standstill(plan, run));
+                    }
+                    story.sort_by_key(|step| step.at_ns);
                     self.findings.push(AttackFinding {
                         severity: if is_own { Severity::Api } else { Severity::Bug },
                         invariant: found.name.to_owned(),
                         level: found.level,
                         summary: witness.summary.clone(),
-                        story: witness.short_story().to_vec(),
+                        story,
                     });
                 }
                 Verdict::Inconclusive(why) => self.doubts.push(format!("{}: {why}", found.name)),
@@ -110,6 +118,15 @@ fn step(run: &CopiesRun, at: Instant, client: u32, text: impl Into<String>) -> W
         client,
         text: text.into(),
     }
+}
+
+/// From when to when client 1 stood still, in a plan in which it does.
+fn standstill(plan: Option<&AttackPlan>, run: &CopiesRun) -> Vec<WitnessStep> {
+    let (Some(struck), Some(healed)) = (run.struck, run.healed) else { return Vec::new() };
+    if !plan.is_some_and(|plan| plan.fault.stands_still()) {
+        return Vec::new();
+    }
+    vec![step(run, struck, VICTIM, STANDS_STILL), step(run, healed, VICTIM, "goes on")]
 }
 
 /// A copy that had to be killed.
@@ -143,6 +160,7 @@ fn wrong(
     if let (Some(plan), Some(at)) = (plan, run.struck) {
         story.push(step(run, at, VICTIM, format!("is struck: {}", plan.fault.does())));
     }
+    story.extend(standstill(plan, run).into_iter().skip(1));
     let from = run.struck.unwrap_or(run.start);
     let later = trace.tenures.iter().filter(|it| it.until.is_none_or(|until| until >= from));
     for tenure in later.take(TOLD_MOST) {

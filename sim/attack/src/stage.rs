@@ -114,7 +114,9 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
     let (action, told) = match *fault {
         AttackFault::LoseRequest => (Action::Drop(Side::Request), Some(Fault::LoseRequest)),
         AttackFault::LoseReply => (Action::Drop(Side::Reply), Some(Fault::LoseReply)),
-        AttackFault::LateRequest => (Action::Hold(Side::Request, gate.clone()), Some(Fault::Delay)),
+        AttackFault::LateRequest | AttackFault::LateAgain => {
+            (Action::Hold(Side::Request, gate.clone()), Some(Fault::Delay))
+        }
         AttackFault::LateReply => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Delay)),
         AttackFault::ResetBefore => (Action::Reset(Side::Request), Some(Fault::Reset)),
         AttackFault::ResetAfter if step == LockStep::Release => {
@@ -175,6 +177,15 @@ pub(crate) async fn direct(
             stage.until(ttl.mul_f64(1.1), |board| board.outlived).await;
             stage.another(2).await;
         }
+        Some(AttackFault::LateAgain) => {
+            // Whoever waits for the reply is let go in time to answer.
+            let has_again = |board: &Board| board.acquired[0] > 1;
+            stage.until(ttl * 4, |board| has_again(board) || is_over(board)).await;
+            stage.board.send_modify(|board| {
+                board.rivals_at_strike = board.rivals();
+                board.struck = board.struck.filter(|_| has_again(board));
+            });
+        }
         Some(AttackFault::ResetAfter) if stage.strikes_at(LockStep::Release) => {
             // The lock is free: whoever releases again is to meet the next holder.
             stage.until(ttl / 4, Board::is_held_by_another).await;
@@ -215,7 +226,7 @@ pub(crate) async fn direct(
         _ => {}
     }
     gate.open();
-    stage.board.send_modify(|board| board.healed = true);
+    stage.board.send_modify(|board| board.healed = Some(now()));
     problem
 }
 
@@ -271,30 +282,53 @@ fn step(process: &Program, by_ns: i64) -> Option<String> {
     }
 }
 
-/// The victim: gets the lock once, works under it, and releases it.
+/// The victim: gets the lock, works under it, and releases it; in some plans once more.
 async fn victim(
     stage: &PlanStage,
     mut worker: Worker,
     arm: impl Fn(LockStep),
 ) -> Result<Worker, WorkerError> {
     arm(LockStep::Acquire);
+    hold(stage, &mut worker, &arm, keep(stage)).await?;
+    let comes_again = stage.plan.as_ref().is_some_and(|plan| plan.fault.comes_again());
+    if comes_again && stage.board.borrow().struck.is_some() {
+        hold(stage, &mut worker, &|_| (), keep_again(stage)).await?;
+    }
+    Ok(worker)
+}
+
+/// Has the victim get the lock, work under it and release it; or it does not get it for a long time.
+async fn hold(
+    stage: &PlanStage,
+    worker: &mut Worker,
+    arm: &impl Fn(LockStep),
+    keep: impl Future<Output = ()>,
+) -> Result<(), WorkerError> {
     let end = now() + stage.ttl() * 6;
     loop {
         let attempt = stage.recorder.attempt(VICTIM);
-        if acquire(stage, &attempt, &mut worker).await? {
+        if acquire(stage, &attempt, worker).await? {
             arm(LockStep::Hold);
             stage.board.send_modify(|board| board.victim = VictimState::Holding);
-            let keep = keep(stage);
-            work(stage, &attempt, &mut worker, keep).await?;
+            work(stage, &attempt, worker, keep).await?;
             arm(LockStep::Release);
-            release(stage, &attempt, &mut worker).await?;
-            return Ok(worker);
+            return release(stage, &attempt, worker).await;
         }
         if now() >= end {
-            return Ok(worker);
+            return Ok(());
         }
         sleep(RETRY).await;
     }
+}
+
+/// The same for its second hold: until what is late has come, and somebody else after it.
+async fn keep_again(stage: &PlanStage) {
+    let ttl = stage.ttl();
+    if stage.plan.as_ref().is_some_and(|plan| plan.fault == AttackFault::LateAgain) {
+        stage.until(ttl / 4, |board| board.healed.is_some()).await;
+        stage.until(ttl / 4, Board::is_taken_over).await;
+    }
+    stage.pass(stage.work(VICTIM)).await;
 }
 
 /// Returns when the victim has held the lock for as long as its plan needs.
@@ -309,7 +343,7 @@ async fn keep(stage: &PlanStage) {
     };
     match () {
         () if in_hold => {
-            stage.until(ttl * 6, |board| board.healed).await;
+            stage.until(ttl * 6, |board| board.healed.is_some()).await;
             let forgets = stage.plan.as_ref().is_some_and(|plan| plan.fault.forgets());
             if forgets || stage.promises.outlives_ttl() {
                 // As long as another may come and get the lock.

@@ -411,7 +411,9 @@ pub(crate) fn named(plan: Option<&AttackPlan>, step: &WitnessStep) -> WitnessSte
     let Some(AttackPlan { boundary: Some(boundary), fault, .. }) = plan else { return step };
     let command = &boundary.command;
     let (any, this) = match fault {
-        AttackFault::LateRequest => ("one of its messages", format!("its {command}")),
+        AttackFault::LateRequest | AttackFault::LateAgain => {
+            ("one of its messages", format!("its {command}"))
+        }
         AttackFault::LateReply => ("one of its messages", format!("the reply to its {command}")),
         AttackFault::LoseRequest => ("a request that is lost", format!("{command}, which is lost")),
         AttackFault::LoseReply => {
