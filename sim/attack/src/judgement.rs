@@ -241,19 +241,20 @@ fn dishonest(
         tenures.iter().filter(|it| it.client == claim.client).copied().collect();
     let owned = are_enough(&of_client, shown.quorum, (claim.asked, claim.answered));
     let client = claim.client;
+    let most = if shown.quorum > 1 { " on most servers" } else { "" };
     let (severity, invariant, level, summary) = match claim.of {
         ClaimOf::Acquired if !owned => (
             Severity::Bug,
             "acquired-is-true",
             Level::Belief,
-            format!("client {client} said that it has the lock, and never had its key"),
+            format!("client {client} said that it has the lock, and never had its key{most}"),
         ),
         ClaimOf::Held if !owned => (
             if shown.promises.checks && !forgets { Severity::Bug } else { Severity::Assumption },
             "held-is-true",
             Level::Belief,
             format!(
-                "client {client} said that it still has the lock, whose key was not its own any more"
+                "client {client} said that it still has the lock, whose key was not its own any more{most}"
             ),
         ),
         ClaimOf::Extended if !owned => (
@@ -261,7 +262,7 @@ fn dishonest(
             "extended-is-true",
             Level::Belief,
             format!(
-                "client {client} said that it has extended the lock, whose key was not its own any more"
+                "client {client} said that it has extended the lock, whose key was not its own any more{most}"
             ),
         ),
         ClaimOf::Released if !owned && shown.promises.reports => (
@@ -269,7 +270,7 @@ fn dishonest(
             "released-is-true",
             Level::Belief,
             format!(
-                "client {client} said that it has released the lock, which was not its own any more"
+                "client {client} said that it has released the lock, which was not its own any more{most}"
             ),
         ),
         // What a client does that nothing has struck is the machine's doing, or shows without a fault.

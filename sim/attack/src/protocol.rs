@@ -175,7 +175,7 @@ fn words(line: &str) -> ReadLine {
     let word = protocol_word(first)?;
     let rest = rest.trim();
     let resembles = |names: &[&str]| {
-        let mut heads = rest.split_whitespace().map(|it| it.split('=').next().unwrap_or(it));
+        let mut heads = rest.split([' ', '\t', ',', ';', '=']);
         rest.is_empty() || heads.any(|it| nearest(it, names.iter().copied()).is_some())
     };
     let said = match word {
@@ -256,9 +256,19 @@ fn grant(words: &str) -> Option<LockGrant> {
 /// What is told of a text: reasons that workers give may be long. `attack.json` has all of it.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_MOST) {
-        Some((end, _)) => format!("{}...", text[..end].trim_end()),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", visible(text[..end].trim_end())),
+        None => visible(text),
     }
+}
+
+/// The text with escapes in the place of what would change how a terminal or a page shows the rest.
+pub(crate) fn visible(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = text.chars().map(|c| match c.is_control() || turns(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    });
+    shown.collect()
 }
 
 #[cfg(test)]
@@ -323,6 +333,7 @@ mod tests {
     fn what_was_meant_as_an_answer_and_is_misspelt_is_told() {
         for (line, says) in [
             ("ready check", "unknown promise `check`: did you mean `checks`?"),
+            ("ready checks,reports", "unknown promise `checks,reports`"),
             ("ready checks fast", "unknown promise `fast` (promises: renews"),
             (r#"{"ready": {"check": false}}"#, "did you mean `checks`?"),
             (r#"{"ready": true}"#, "invalid type"),
@@ -343,6 +354,12 @@ mod tests {
             assert_eq!(said, line);
             assert!(line.to_ascii_lowercase().contains(word));
         }
+    }
+
+    #[test]
+    fn what_would_steer_a_terminal_is_escaped() {
+        let text = "a\u{1b}[2Jb\u{202e}c\u{0}\u{e9}";
+        assert_eq!(cut(text), "a\\u{1b}[2Jb\\u{202e}c\\u{0}\u{e9}");
     }
 
     #[test]

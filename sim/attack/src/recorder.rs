@@ -92,8 +92,14 @@ impl Recorder {
         self.lock().events.push(event);
     }
 
-    /// A client's process has ended.
+    /// A client's process has ended, of a fault or by itself.
     pub(crate) fn ended(&self, client: u32, at: Instant) {
+        let is_its_end = |it: &RecordedEvent| {
+            it.client == client && matches!(it.what, What::Fault { fault: Fault::Crash, .. })
+        };
+        if self.lock().events.iter().any(is_its_end) {
+            return;
+        }
         let what =
             What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
         self.lock().events.push(RecordedEvent { at, client, acquisition: 0, op: 0, what });

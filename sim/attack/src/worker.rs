@@ -15,7 +15,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 
 use crate::clock::{now, pause};
-use crate::protocol::{Misspelt, Order, Promises, Said, WorkerAnswer, parse};
+use crate::protocol::{Misspelt, Order, Promises, Said, WorkerAnswer, parse, visible};
 
 /// How much of a line is looked at.
 const LINE_MOST: u64 = 16 * 1024;
@@ -205,7 +205,7 @@ impl Worker {
                 Err(Said::Misspelt(Misspelt { word, line, why }))
                     if (word == "ready") == (order == "ready") =>
                 {
-                    let line = line.chars().take(KEPT_CHARS).collect();
+                    let line = visible(&line.chars().take(KEPT_CHARS).collect::<String>());
                     return Err(WorkerError::Misspelt { line, why });
                 }
                 Err(said) => self.note(at, said),
@@ -301,7 +301,7 @@ pub(crate) async fn read(
 impl Printed {
     /// Keeps a line; `could_answer` where answers come from.
     fn keep(&mut self, line: &str, could_answer: bool) {
-        let line: String = line.chars().take(KEPT_CHARS).collect();
+        let line: String = visible(&line.chars().take(KEPT_CHARS).collect::<String>());
         if could_answer && !line.is_empty() {
             self.last = Some(line.clone());
         }
