@@ -1,0 +1,197 @@
+//! What `picklock attack` makes of locks that do more than SET and DEL: what it follows, which key it takes for the lock's, and
+//! what only some of its plans find.
+
+mod cli_support;
+
+use cli_support::{Room, Said, words};
+
+/// A worker in bash, which the functions of a lock are put into: `acquire` and `release` print the answers.
+const WORKER: &str = r#"
+connect() {
+    exec 3<>"/dev/tcp/$REDIS_HOST/$REDIS_PORT"
+    ask AUTH "$REDIS_PASSWORD"
+    ask SELECT "${DB:-0}"
+}
+# The words of a command, and what comes of it in `reply`; of a list, its last element.
+ask() {
+    { printf '*%d\r\n' $#; for word; do printf '$%d\r\n%s\r\n' "${#word}" "$word"; done; } >&3
+    hear
+}
+hear() {
+    local count
+    if ! IFS= read -r -t 0.3 reply <&3; then
+        reply=-lost
+        connect
+        reply=-lost
+        return
+    fi
+    reply=${reply%$'\r'}
+    case $reply in
+        '$-1' | '*-1') reply=nil ;;
+        '$'*) IFS= read -r reply <&3; reply=${reply%$'\r'} ;;
+        '*'*) for ((count = ${reply#\*}; count > 0; count--)); do hear; done ;;
+    esac
+}
+take() { ask SET "$key" "$token" NX PX "$ttl"; [[ $reply == +OK ]]; }
+compare="if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+give() { ask EVAL "$compare" 1 "$key" "$token"; [[ $reply == :* ]] && echo ok || echo "unknown $reply"; }
+key=$PICKLOCK_KEY ttl=$PICKLOCK_TTL_MS me=$PICKLOCK_CLIENT tries=0
+connect
+acquire() { take && echo ok || echo no; }
+release() { give; }
+check() { echo ok; }
+new_token() { token=$me-$((tries++)); }
+"#;
+const SERVE: &str = r#"
+echo "ready $promises"
+while read -r order; do
+    [[ $order != acquire ]] || new_token
+    $order
+done
+"#;
+
+/// Attacks a lock that differs in this from one that sets a key and deletes it if it is its own.
+fn attack(room: &Room, options: &str, lock: &str) -> Said {
+    let worker = room.file("lock.sh", format!("{WORKER}{lock}{SERVE}"));
+    room.attack(&[&["attack"], &words(options)[..], &["--", "bash", &worker]].concat())
+}
+
+#[test]
+fn fencing_tokens_that_fall_are_a_bug() {
+    let room = Room::new();
+    let fence = |next: &str| {
+        format!(
+            r#"acquire() {{ take && {{ ask INCR "$key:f"; echo "ok fence={next}"; }} || echo no; }}"#
+        )
+    };
+    let only = "--world embedded --only no-fault";
+    let said = attack(&room, only, &fence("$((9000 - ${reply#:}))")).ended(1).results();
+    assert!(said.contains("BUG no-fault") && said.contains("with token"), "{said}");
+    let said = attack(&room, only, &fence("${reply#:}")).ended(0).results();
+    assert!(said.contains("1 plan: 1 held"), "{said}");
+}
+
+#[test]
+fn who_waits_for_an_element_is_followed() {
+    let lock = r#"
+acquire() { take && echo ok || { ask BLPOP "$key:w" 0.2; echo no; }; }
+release() { give; ask LPUSH "$key:w" x; ask LTRIM "$key:w" 0 0; }
+"#;
+    for world in ["embedded", "redis"] {
+        let room = Room::new();
+        let only = format!("--world {world} --only no-fault");
+        let said = attack(&room, &only, lock).ended(0).results();
+        assert!(said.contains("1 plan: 1 held"), "{world}: {said}");
+    }
+}
+
+#[test]
+fn a_transaction_is_followed_whether_or_not_it_is_carried_out() {
+    let lock = r#"
+release() {
+    ask WATCH "$key"
+    ask GET "$key"
+    if [[ $reply != "$token" ]]; then
+        ask UNWATCH
+    else
+        ask MULTI
+        ask DEL "$key"
+        ask EXEC
+    fi
+    echo ok
+}
+"#;
+    for world in ["embedded", "redis"] {
+        let room = Room::new();
+        let only = "no-fault,release.exec.loading,release.del.loading,release.get.stop";
+        let options = format!("--world {world} --only {only}");
+        let said = attack(&room, &options, lock).ended(0).results();
+        assert!(!said.contains("undecided"), "{world}: {said}");
+    }
+}
+
+#[test]
+fn a_floating_point_number_is_the_same_in_either_protocol() {
+    let lock = r#"acquire() { ask ZADD "$key:z" 1795796432123 "$me"; ask ZSCORE "$key:z" "$me"; take && echo ok || echo no; }"#;
+    let room = Room::new();
+    let said = attack(&room, "--world redis --only no-fault", lock).ended(0).results();
+    assert!(said.contains("1 plan: 1 held"), "{said}");
+}
+
+#[test]
+fn the_key_that_comes_and_goes_with_a_hold_stands_for_the_lock() {
+    let room = Room::new();
+    let lock = r#"
+name=$key key=9f2c
+acquire() { take && { ask SET "owner:$name" "$me" PX "$ttl"; echo ok; } || echo no; }
+"#;
+    let said = attack(&room, "--world embedded --only no-fault", lock).ended(0).results();
+    assert!(said.contains("lock key 9f2c") && said.contains("1 held"), "{said}");
+    let options = "--world embedded --only no-fault --lock-key";
+    let said = attack(&room, &format!("{options} owner:picklock-attack"), lock).results();
+    assert!(said.contains("lock key owner:picklock-attack"), "{said}");
+    let said = attack(&room, &format!("{options} 77"), lock).ended(2).message();
+    assert!(said.contains("created no key 77") && said.contains("9f2c, owner:"), "{said}");
+}
+
+#[test]
+fn a_lock_that_is_free_by_its_value_is_refused_and_not_blamed() {
+    let room = Room::new();
+    let lock = r#"
+take="local now = redis.call('get', KEYS[1]) if not now or now == '' then redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+return 1 end return 0"
+acquire() { ask EVAL "$take" 1 "$key" "$token" "$ttl"; [[ $reply == :1 ]] && echo ok || echo no; }
+release() { ask SET "$key" ""; echo ok; }
+"#;
+    let said = attack(&room, "--world embedded", lock).ended(2).message();
+    assert!(said.contains("leaves the key picklock-attack for ever"), "{said}");
+}
+
+#[test]
+fn a_lock_without_a_ttl_may_say_in_its_value_when_a_hold_ends() {
+    let lock = r#"
+stamp="local now = redis.call('time') now = now[1] * 1000 + math.floor(now[2] / 1000)
+local held = redis.call('get', KEYS[1])
+if not held or tonumber(string.match(held, '^%d+')) <= now then
+redis.call('set', KEYS[1], (now + ARGV[2]) .. ':' .. ARGV[1]) return 1 end return 0"
+clear="local held = redis.call('get', KEYS[1])
+if held and string.match(held, ':(.*)$') == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+acquire() { ask EVAL "$stamp" 1 "$key" "$token" "$ttl"; [[ $reply == :1 ]] && echo ok || echo no; }
+release() { ask EVAL "$clear" 1 "$key" "$token"; echo ok; }
+"#;
+    let room = Room::new();
+    let said = attack(&room, "--world redis --only hold.kill", lock).ended(1).results();
+    assert!(said.contains("BUG hold.kill"), "{said}");
+    let promised = format!("promises=stamps\n{lock}");
+    let said = attack(&room, "--world redis --only hold.kill", &promised).ended(0).results();
+    assert!(said.contains("1 plan: 1 held"), "{said}");
+}
+
+#[test]
+fn a_key_is_evicted_in_its_own_database() {
+    for world in ["embedded", "redis"] {
+        let room = Room::new().with("DB", "5");
+        let options = format!("--world {world} --only hold.evict");
+        let said = attack(&room, &options, "").ended(0).results();
+        assert!(said.contains("1 that no lock with a TTL survives"), "{world}: {said}");
+    }
+}
+
+#[test]
+fn an_acquisition_after_the_clock_has_jumped_is_tried() {
+    let room = Room::new();
+    let lock = r#"take() { ask SET "$key" "$token" NX PXAT $((${EPOCHREALTIME/./} / 1000 + ttl)); [[ $reply == +OK ]]; }"#;
+    let said = attack(&room, "--world embedded --only acquire.set.clock-back", lock).ended(1);
+    // Its key is gone at once.
+    assert!(said.results().contains("BUG acquire.set.clock-back"), "{}", said.stdout);
+}
+
+#[test]
+fn a_token_of_a_client_ends_its_next_hold() {
+    let room = Room::new();
+    let options = "--world embedded --only release.eval.late-again";
+    let said = attack(&room, options, r#"new_token() { token=$me; }"#).ended(1).results();
+    assert!(said.contains("both believed to hold the lock"), "{said}");
+    let said = attack(&room, options, "").ended(0).results();
+    assert!(said.contains("1 plan: 1 held"), "{said}");
+}
