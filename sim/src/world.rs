@@ -127,9 +127,11 @@ pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
         server if server.redis.is_some() => "--redis",
         server if is_named_on_line(server) => "--server-bin",
         _ => return Ok(()),
+        server if server.tls.tls_ca.is_some() => "--tls-ca",
+        server if server.tls.tls_insecure => "--tls-insecure",
     };
     Err(Failure::usage_text(
-        format!("{contradicts} names a server, and the virtual world has none"),
+        format!("{contradicts} is about a server, and the virtual world has none"),
         "omit one of the two",
     ))
 }

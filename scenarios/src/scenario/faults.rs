@@ -67,11 +67,15 @@ fn servers(scenario: &Scenario) -> Result<(), KeyError> {
     }
     let servers = scenario.topology().servers();
     for (nth, replica) in part.replica.iter().enumerate() {
+        let path = format!("topology.replica.{nth}.server");
+        if replica.server == 0 {
+            let why = "server 0 is the primary, which follows nobody";
+            return wrong(path, why, "name a replica: they are numbered from 1");
+        }
         if replica.server >= servers {
             let why =
                 format!("there is no server {}: they are 0 to {}", replica.server, servers - 1);
-            let path = format!("topology.replica.{nth}.server");
-            return wrong(&path, why, "name one of those, or have more replicas");
+            return wrong(path, why, "name one of those, or have more replicas");
         }
         unread(format!("topology.replica.{nth}.lag"), &replica.lag)?;
     }
