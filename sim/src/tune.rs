@@ -31,7 +31,7 @@ use super::run::{now, report, stamp};
 use super::terminal::Terminal;
 use super::{print, signal, world};
 use ttl_model::format::time;
-use ttl_model::{Study, StudyProgress, advice};
+use ttl_model::{Study, StudyError, StudyProgress, advice};
 
 /// The default TTLs, in seconds.
 const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
@@ -266,7 +266,10 @@ async fn look(
     let (points, _) = signal::finish(work, signals, &study_progress.stop).await?;
     let wall = began.elapsed();
     drop(progress);
-    let mut points = points.map_err(Failure::internal)?;
+    let mut points = points.map_err(|error| match error {
+        StudyError::Options(error) => Failure::internal(error),
+        StudyError::Threads(error) => Failure::unavailable(error),
+    })?;
     let unfinished = points.iter().filter(|it| it.unfinished).count();
     let cut_short = (unfinished > 0).then(|| {
         let (finished, all) = (points.len() - unfinished, points.len());

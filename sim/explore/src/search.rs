@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harness::sweep::BatchProgress;
+use harness::threads::on_threads;
 use harness::world::{RunError, RunRequest, World};
 use history::verdict::{Finding, Vacuous, Verdict};
 use serde::{Deserialize, Serialize};
@@ -331,23 +332,16 @@ fn grow_all<W: World>(
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<Grown, RunError>>>> =
         tasks.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..plan.threads.clamp(1, tasks.len().max(1)) {
-            scope.spawn(|| {
-                let mut grower = Grower { world: world(), base, plan, keep, progress };
-                while let Some((task, place, number)) = {
-                    let nth = next.fetch_add(1, Ordering::Relaxed);
-                    tasks
-                        .get(nth)
-                        .zip(done.get(nth))
-                        .map(|(task, it)| (task, it, first + nth as u64))
-                } {
-                    let grown = grower.grow(task, number, &which);
-                    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(grown);
-                }
-            });
+    on_threads(plan.threads.min(tasks.len()), || {
+        let mut grower = Grower { world: world(), base, plan, keep, progress };
+        while let Some((task, place, number)) = {
+            let nth = next.fetch_add(1, Ordering::Relaxed);
+            tasks.get(nth).zip(done.get(nth)).map(|(task, it)| (task, it, first + nth as u64))
+        } {
+            let grown = grower.grow(task, number, &which);
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(grown);
         }
-    });
+    })?;
     let mut whole = Grown::new();
     for place in done {
         let grown = place.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -7,4 +7,5 @@ pub mod matrix;
 pub mod partition;
 pub mod soak;
 pub mod sweep;
+pub mod threads;
 pub mod world;

@@ -13,6 +13,7 @@ use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 
 use crate::sweep::BatchProgress;
+use crate::threads::on_threads;
 use crate::world::{Run, RunError, RunRequest, World};
 
 /// The default seeds of a scenario whose faults are staged: it shows the same each time.
@@ -51,21 +52,17 @@ pub fn pairs<W: World>(
     let next = AtomicUsize::new(0);
     let found: Vec<Mutex<Option<Result<Pair, RunError>>>> =
         scenarios.iter().map(|_| Mutex::new(None)).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                let mut world = world();
-                while let Some((scenario, place)) = {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    scenarios.get(place).zip(found.get(place))
-                } {
-                    let pair = pair(&mut world, scenario, seeds.cloned(), progress);
-                    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
-                    progress.done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+    on_threads(threads, || {
+        let mut world = world();
+        while let Some((scenario, place)) = {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            scenarios.get(place).zip(found.get(place))
+        } {
+            let pair = pair(&mut world, scenario, seeds.cloned(), progress);
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
+            progress.done.fetch_add(1, Ordering::Relaxed);
         }
-    });
+    })?;
     let taken = found.into_iter().zip(scenarios).map(|(place, scenario)| {
         let pair = place.into_inner().unwrap_or_else(PoisonError::into_inner);
         pair.unwrap_or_else(|| Ok(interrupted(scenario)))

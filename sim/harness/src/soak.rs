@@ -11,6 +11,7 @@ use scenarios::soak::{Soak, Turn};
 use scenarios::sweep::Sweep;
 
 use crate::sweep::BatchProgress;
+use crate::threads::on_threads;
 use crate::world::{RunError, RunRequest, World};
 
 /// A soak that is under way, shared between those who run it and those who look at it.
@@ -49,16 +50,12 @@ pub fn soak<W: World>(
     let first = world();
     scenarios.iter().try_for_each(|scenario| first.check(scenario))?;
     let failed = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                if let Err(error) = work(world(), scenarios, soak, progress) {
-                    progress.stop.store(true, Ordering::Relaxed);
-                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                }
-            });
+    on_threads(threads, || {
+        if let Err(error) = work(world(), scenarios, soak, progress) {
+            progress.stop.store(true, Ordering::Relaxed);
+            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
-    });
+    })?;
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 

@@ -11,6 +11,7 @@ use scenarios::scenario::Scenario;
 use scenarios::sweep::{Digest, Facts, Sweep};
 
 use crate::partition::Partition;
+use crate::threads::on_threads;
 use crate::world::{RunError, RunRequest, World};
 
 /// What to sweep, and how.
@@ -64,19 +65,15 @@ pub fn sweep<W: World>(
     world().check(scenario)?;
     let next = AtomicU64::new(0);
     let whole = Mutex::new(Ok(Sweep::default()));
-    std::thread::scope(|scope| {
-        for _ in 0..plan.threads.max(1) {
-            scope.spawn(|| {
-                let part = work(world(), scenario, plan, &next, progress);
-                let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
-                match (&mut *whole, part) {
-                    (Ok(whole), Ok(part)) => whole.merge(part, plan.keep),
-                    (Ok(_), Err(error)) => *whole = Err(error),
-                    (Err(_), _) => {}
-                }
-            });
+    on_threads(plan.threads, || {
+        let part = work(world(), scenario, plan, &next, progress);
+        let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&mut *whole, part) {
+            (Ok(whole), Ok(part)) => whole.merge(part, plan.keep),
+            (Ok(_), Err(error)) => *whole = Err(error),
+            (Err(_), _) => {}
         }
-    });
+    })?;
     whole.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 

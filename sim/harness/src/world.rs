@@ -16,6 +16,8 @@ use scenarios::result::{LatencyFigures, ServerFacts};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::{Facts, STUCK};
 
+use crate::threads::ThreadsError;
+
 /// Where a scenario runs.
 pub trait World {
     /// Its name in files and on the command line.
@@ -205,4 +207,10 @@ pub enum RunError {
     /// A bug of picklock's.
     #[error("{0}")]
     Bug(String),
+}
+
+impl From<ThreadsError> for RunError {
+    fn from(error: ThreadsError) -> Self {
+        Self::Unavailable(Box::new(error))
+    }
 }

@@ -18,5 +18,6 @@ mod shards;
 mod shrink;
 mod soak;
 mod terminals;
+mod threads;
 mod tune;
 mod written_files;

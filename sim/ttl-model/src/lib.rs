@@ -20,5 +20,5 @@ pub mod validate;
 
 pub use lease::{Conditions, Setting};
 pub use rate::{Rate, RateError};
-pub use study::{Study, StudyProgress};
+pub use study::{Study, StudyError, StudyProgress};
 pub use traffic::Traffic;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::tuning::{Delay, How, IfTaken, Point, Protection, Share, Skips};
+use harness::threads::{ThreadsError, on_threads};
 use picklock::OptionsError;
 use picklock::time::span_ns;
 use scenarios::span::Span;
@@ -77,6 +78,17 @@ impl StudyProgress {
     }
 }
 
+/// Why a study was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// The lock refuses a setting.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// There cannot be so many threads.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+}
+
 /// A part of a study: its number, and its holds.
 type WorkPart = (u64, u64);
 
@@ -124,8 +136,8 @@ impl Study {
     /// Simulates every setting.
     ///
     /// # Errors
-    /// [`OptionsError`] if the lock refuses a setting.
-    pub fn run(&self, progress: &StudyProgress) -> Result<Vec<Point>, OptionsError> {
+    /// [`StudyError`] if the lock refuses a setting, or there cannot be so many threads.
+    pub fn run(&self, progress: &StudyProgress) -> Result<Vec<Point>, StudyError> {
         let settings = self.settings();
         let leases = settings
             .into_iter()
@@ -136,7 +148,7 @@ impl Study {
         let mut order: Vec<usize> = (0..leases.len()).collect();
         order.sort_by_key(|place| place % self.grid.len().max(1));
         for some in order.chunks(self.threads.max(1)) {
-            for (place, looked) in some.iter().zip(self.look(some, &leases, progress)) {
+            for (place, looked) in some.iter().zip(self.look(some, &leases, progress)?) {
                 found[*place] = looked;
             }
         }
@@ -170,7 +182,7 @@ impl Study {
         places: &[usize],
         leases: &[LeaseModel<'_>],
         progress: &StudyProgress,
-    ) -> Vec<Option<SettingEstimates>> {
+    ) -> Result<Vec<Option<SettingEstimates>>, ThreadsError> {
         let (mut counting, mut asking) = (Vec::new(), Vec::new());
         for (nth, place) in places.iter().enumerate() {
             let (counted, asked) = self.parts_of(&leases[*place].setting);
@@ -185,7 +197,7 @@ impl Study {
             progress.add(counted.holds);
             counted
         };
-        self.each(&counting, &mut found, progress, count, |it, part| it.monte_carlo.merge(part));
+        self.each(&counting, &mut found, progress, count, |it, part| it.monte_carlo.merge(part))?;
         let crowd = |it: &SettingEstimates| self.crowd(&it.monte_carlo);
         let traffics: Vec<Option<Traffic>> =
             found.iter().map(|it| it.as_ref().map(crowd)).collect();
@@ -199,15 +211,15 @@ impl Study {
             progress.add(rare.wrong.count);
             rare
         };
-        self.each(&asking, &mut found, progress, ask, |it, part| it.importance.merge(part));
+        self.each(&asking, &mut found, progress, ask, |it, part| it.importance.merge(part))?;
         let formula = |_, place: &usize| {
             let formula = self.formula(&leases[*place]);
             progress.add(0);
             formula
         };
         let places: Vec<(usize, usize)> = places.iter().copied().enumerate().collect();
-        self.each(&places, &mut found, progress, formula, |it, part| it.closed_form = part);
-        found
+        self.each(&places, &mut found, progress, formula, |it, part| it.closed_form = part)?;
+        Ok(found)
     }
 
     /// Runs each job on some thread and adds the results to the settings that the jobs name, in order of the jobs. A
@@ -219,22 +231,18 @@ impl Study {
         progress: &StudyProgress,
         work: impl Fn(usize, &J) -> D + Sync,
         add: impl Fn(&mut SettingEstimates, D),
-    ) {
+    ) -> Result<(), ThreadsError> {
         let next = AtomicU64::new(0);
         let done: Mutex<Vec<Option<D>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads.max(1) {
-                scope.spawn(|| {
-                    while !progress.stop.load(Ordering::Relaxed) {
-                        let place = next.fetch_add(1, Ordering::Relaxed);
-                        let place = usize::try_from(place).unwrap_or(usize::MAX);
-                        let Some((nth, job)) = jobs.get(place) else { break };
-                        let part = work(*nth, job);
-                        done.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(part);
-                    }
-                });
+        on_threads(self.threads.min(jobs.len()), || {
+            while !progress.stop.load(Ordering::Relaxed) {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let place = usize::try_from(place).unwrap_or(usize::MAX);
+                let Some((nth, job)) = jobs.get(place) else { break };
+                let part = work(*nth, job);
+                done.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(part);
             }
-        });
+        })?;
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         for ((nth, _), part) in jobs.iter().zip(done) {
             match (part, &mut found[*nth]) {
@@ -242,6 +250,7 @@ impl Study {
                 (_, found) => *found = None,
             }
         }
+        Ok(())
     }
 
     /// The traffic with its mean queue length (Pollaczek-Khinchine); clients that skip do not queue.

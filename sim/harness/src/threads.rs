@@ -1,0 +1,82 @@
+//! Threads that do the same work, each a share of it.
+//!
+//! Invariant: all of them begin, or none does. Where one cannot be made the others end at once, and leave the memory that
+//! the message about it needs.
+
+use std::io;
+use std::sync::OnceLock;
+use std::thread::{Builder, scope};
+
+/// Why there are not so many threads.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this machine starts only {started} of {asked} threads: {source}; ask for fewer with --threads, or raise the limit \
+     (ulimit -u, ulimit -v)"
+)]
+pub struct ThreadsError {
+    asked: usize,
+    started: usize,
+    source: io::Error,
+}
+
+/// Does this work on so many threads, one at least, and waits for all of them.
+///
+/// # Errors
+/// [`ThreadsError`] where there cannot be so many; then no work is done.
+pub fn on_threads(threads: usize, work: impl Fn() + Sync) -> Result<(), ThreadsError> {
+    on_threads_of(&Builder::new, threads, work)
+}
+
+fn on_threads_of(
+    builder: &dyn Fn() -> Builder,
+    threads: usize,
+    work: impl Fn() + Sync,
+) -> Result<(), ThreadsError> {
+    let (asked, all_are_there) = (threads.max(1), OnceLock::new());
+    scope(|scope| {
+        let begin = || {
+            if *all_are_there.wait() {
+                work();
+            }
+        };
+        let spawn = |started| match builder().spawn_scoped(scope, begin) {
+            Ok(_) => Ok(()),
+            Err(source) => Err(ThreadsError { asked, started, source }),
+        };
+        let spawned = (0..asked).try_for_each(spawn);
+        // Nobody else sets it.
+        let _ = all_are_there.set(spawned.is_ok());
+        spawned
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn all_work_and_at_least_one() {
+        for (threads, expected) in [(0, 1), (1, 1), (7, 7)] {
+            let done = AtomicUsize::new(0);
+            on_threads(threads, || _ = done.fetch_add(1, Ordering::Relaxed)).unwrap();
+            assert_eq!(done.into_inner(), expected);
+        }
+    }
+
+    #[test]
+    fn where_one_cannot_be_made_none_works() {
+        let (made, done) = (Cell::new(0), AtomicUsize::new(0));
+        // The fourth has a stack that no machine has.
+        let builder = || {
+            made.set(made.get() + 1);
+            Builder::new().stack_size(if made.get() == 4 { usize::MAX >> 1 } else { 1 << 16 })
+        };
+        let error = on_threads_of(&builder, 9, || _ = done.fetch_add(1, Ordering::Relaxed));
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("this machine starts only 3 of 9 threads: "), "{error}");
+        assert_eq!(done.into_inner(), 0);
+    }
+}
