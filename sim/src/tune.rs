@@ -60,7 +60,18 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
             ));
         }
     }
-    let mut inputs = gather(args, &runtime, terminal)?;
+    // Before anything is measured or simulated, so that nobody waits for what cannot be kept.
+    let directory = RunDirectory::create(&args.out, "tune", &stamp(&now()), args.seed)
+        .map_err(|error| report::no_directory(&error))?;
+    let signals = runtime.block_on(async { signal::watch() }).map_err(Failure::unavailable)?;
+    let mut inputs = match gather(args, &runtime, signals.clone(), terminal) {
+        Ok(inputs) => inputs,
+        Err(failure) => {
+            // Do not wait for a thread that still measures.
+            runtime.shutdown_background();
+            return Err(failure);
+        }
+    };
     let grid = grid(args, &inputs)?;
     fits(args, &inputs)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -74,9 +85,6 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         threads: args.threads.map_or(cores, usize::from),
     };
     let log = inputs.log.take();
-    // Only now: while measuring, a signal ends the process at once.
-    let signals = runtime.block_on(async { signal::watch() });
-    let signals = signals.map_err(Failure::unavailable)?;
     let confirm = match args.confirm {
         // An unavailable server is reported before anything is simulated.
         true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),
@@ -106,7 +114,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
             wall.as_secs_f64()
         ));
     }
-    let path = write(args, &tuning, log.as_ref())?;
+    let path = write(directory, &tuning, log.as_ref())?;
     let said = match args.format {
         TuneFormat::Human => {
             format!(
@@ -339,15 +347,13 @@ fn replay(words: impl Iterator<Item = String>) -> String {
     line
 }
 
-/// Writes the report and returns its directory.
+/// Writes the report into this directory and returns its path.
 fn write(
-    args: &TuneArgs,
+    directory: RunDirectory,
     tuning: &Tuning,
     log: Option<&(Latencies, u64)>,
 ) -> Result<PathBuf, Failure> {
     let failed = |error: reports::WriteError| Failure::unavailable(error);
-    let directory =
-        RunDirectory::create(&args.out, "tune", &stamp(&now()), args.seed).map_err(failed)?;
     let drawing = Picture::wide(&Frontier(tuning)).map_err(Failure::internal)?;
     directory
         .write("tune.json", |out| {

@@ -12,6 +12,11 @@ use ttl_model::tuning::{IfTaken, Protection};
 
 use super::run::ServerArgs;
 
+/// Fewer holds per setting say nothing.
+const HOLDS_LEAST: u64 = 1_000;
+/// More holds per setting take an hour each, and say no more.
+const HOLDS_MOST: u64 = 1_000_000_000;
+
 /// Output format of `tune`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TuneFormat {
@@ -62,54 +67,108 @@ pub(crate) struct TuneArgs {
     #[arg(long, env = "PICKLOCK_TUNE_MEASURE", conflicts_with_all = ["pause", "pauses", "preset"])]
     pub(crate) measure: bool,
     /// How long to measure
-    #[arg(long, value_name = "SPAN", default_value = "10s", env = "PICKLOCK_TUNE_MEASURE_FOR")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "10s",
+        env = "PICKLOCK_TUNE_MEASURE_FOR",
+        allow_hyphen_values = true
+    )]
     pub(crate) measure_for: Span,
     /// Validate the model on a real server: clients take leases there, with times scaled so that failures are frequent
     /// enough to measure
     #[arg(long, env = "PICKLOCK_TUNE_CONFIRM")]
     pub(crate) confirm: bool,
     /// How long to validate
-    #[arg(long, value_name = "SPAN", default_value = "20s", env = "PICKLOCK_TUNE_CONFIRM_FOR")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "20s",
+        env = "PICKLOCK_TUNE_CONFIRM_FOR",
+        allow_hyphen_values = true
+    )]
     pub(crate) confirm_for: Span,
     /// The server to measure, or to validate on.
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// How often each client crashes
-    #[arg(long, value_name = "RATE", default_value = "1/week", env = "PICKLOCK_TUNE_CRASHES")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "1/week",
+        env = "PICKLOCK_TUNE_CRASHES",
+        allow_hyphen_values = true
+    )]
     pub(crate) crashes: Rate,
     /// Largest clock drift between client and server, in parts per million
-    #[arg(long, value_name = "PPM", default_value_t = 100, env = "PICKLOCK_TUNE_DRIFT")]
+    #[arg(
+        long,
+        value_name = "PPM",
+        default_value_t = 100,
+        env = "PICKLOCK_TUNE_DRIFT",
+        allow_negative_numbers = true
+    )]
     pub(crate) drift: u32,
     /// Number of clients
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_TUNE_CLIENTS")]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_TUNE_CLIENTS", allow_negative_numbers = true)]
     pub(crate) clients: u32,
     /// Interval between two acquisitions of a client
-    #[arg(long, value_name = "SPAN", default_value = "1s", env = "PICKLOCK_TUNE_EVERY")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "1s",
+        env = "PICKLOCK_TUNE_EVERY",
+        allow_hyphen_values = true
+    )]
     pub(crate) every: Span,
     /// Number of locks the clients share
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_TUNE_LOCKS")]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_TUNE_LOCKS", allow_negative_numbers = true)]
     pub(crate) locks: u32,
     /// Pause of a waiting client between two tries
-    #[arg(long, value_name = "SPAN", default_value = "50ms", env = "PICKLOCK_TUNE_POLL")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "50ms",
+        env = "PICKLOCK_TUNE_POLL",
+        allow_hyphen_values = true
+    )]
     pub(crate) poll: Span,
     /// What a client does if its lock is taken
     #[arg(long, value_enum, default_value_t, env = "PICKLOCK_TUNE_IF_TAKEN")]
     pub(crate) if_taken: Taken,
     /// Time between the last validity check and the send of the write
-    #[arg(long, value_name = "SPAN", default_value = "1ms", env = "PICKLOCK_TUNE_WRITE")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "1ms",
+        env = "PICKLOCK_TUNE_WRITE",
+        allow_hyphen_values = true
+    )]
     pub(crate) write: Span,
     /// Kind of lock to tune
     #[arg(long, value_enum, default_value_t, env = "PICKLOCK_TUNE_LOCK")]
     pub(crate) lock: Lock,
     /// Target: most overlaps
-    #[arg(long, value_name = "RATE", default_value = "1/year", env = "PICKLOCK_TUNE_OVERLAPS")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "1/year",
+        env = "PICKLOCK_TUNE_OVERLAPS",
+        allow_hyphen_values = true
+    )]
     pub(crate) overlaps: Rate,
     /// Target: most holds that lose the lock before their work is done
-    #[arg(long, value_name = "RATE", default_value = "1/day", env = "PICKLOCK_TUNE_LOST")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        default_value = "1/day",
+        env = "PICKLOCK_TUNE_LOST",
+        allow_hyphen_values = true
+    )]
     pub(crate) lost: Rate,
     /// Target: after a crash, another client has the lock within this time in 99 % of cases; default: 10s, or with
     /// --if-taken skip the longest that misses no run
-    #[arg(long, value_name = "SPAN", env = "PICKLOCK_TUNE_TAKEOVER")]
+    #[arg(long, value_name = "SPAN", env = "PICKLOCK_TUNE_TAKEOVER", allow_hyphen_values = true)]
     pub(crate) takeover: Option<Span>,
     /// TTLs to evaluate
     #[arg(
@@ -126,17 +185,24 @@ pub(crate) struct TuneArgs {
         value_name = "HOW,…",
         value_delimiter = ',',
         default_value = "none,1/3",
-        env = "PICKLOCK_TUNE_RENEW"
+        env = "PICKLOCK_TUNE_RENEW",
+        allow_hyphen_values = true
     )]
     pub(crate) renew: Vec<Renew>,
     /// Number of holds to simulate per setting
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..), env = "PICKLOCK_TUNE_HOLDS")]
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = holds, env = "PICKLOCK_TUNE_HOLDS", allow_negative_numbers = true)]
     pub(crate) holds: u64,
     /// Seed of the simulation
-    #[arg(long, value_name = "N", default_value_t = 1, env = "PICKLOCK_TUNE_SEED")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        env = "PICKLOCK_TUNE_SEED",
+        allow_negative_numbers = true
+    )]
     pub(crate) seed: u64,
     /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
@@ -144,6 +210,11 @@ pub(crate) struct TuneArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t, env = "PICKLOCK_FORMAT")]
     pub(crate) format: TuneFormat,
+}
+
+fn holds(text: &str) -> Result<u64, String> {
+    let holds = text.parse().ok().filter(|it| (HOLDS_LEAST..=HOLDS_MOST).contains(it));
+    holds.ok_or_else(|| format!("use a whole number from {HOLDS_LEAST} to {HOLDS_MOST}"))
 }
 
 /// What a client does if its lock is taken.

@@ -201,7 +201,7 @@ pub(super) fn finish(directory: RunDirectory) {
 
 /// A place that cannot be written is the user's to change; a disk that is full may be right
 /// tomorrow.
-pub(super) fn no_directory(error: &WriteError) -> Failure {
+pub(in super::super) fn no_directory(error: &WriteError) -> Failure {
     match error {
         WriteError::Create(_, source) if source.kind() == ErrorKind::StorageFull => {
             Failure::unavailable(error)

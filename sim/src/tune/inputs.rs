@@ -9,6 +9,7 @@ use picklock::time::span_ns;
 use reports::latency::Latencies;
 use scenarios::distribution::{Distribution, Histogram, Measured};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use ttl_model::tuning::Input;
 
 use super::confirm::open;
@@ -37,10 +38,11 @@ pub(super) struct Inputs {
 pub(super) fn gather(
     args: &TuneArgs,
     runtime: &Runtime,
+    signals: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<Inputs, Failure> {
     let measured = match args.measure {
-        true => Some(runtime.block_on(measured(args, terminal))?),
+        true => Some(runtime.block_on(measured(args, signals, terminal))?),
         false => None,
     };
     let mut reported = Vec::new();
@@ -148,6 +150,7 @@ pub(super) fn gather(
 /// Measures, and says where.
 async fn measured(
     args: &TuneArgs,
+    mut signals: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<(MachineMeasurements, String), Failure> {
     if args.measure_for.0.is_zero() {
@@ -161,9 +164,16 @@ async fn measured(
         print::note(&format!("measuring for {}", args.measure_for));
     }
     let server = target.server().origin.clone();
-    let found = measure(&target, args.measure_for.0).await;
+    let found = tokio::select! {
+        biased;
+        Ok(_) = signals.wait_for(|interrupted| *interrupted) => Err(Failure::interrupted(
+            "interrupted while measuring: nothing was simulated",
+            "measure for a shorter time with --measure-for, or give --rtt, --pause and --pauses",
+        )),
+        found = measure(&target, args.measure_for.0) => found.map_err(Failure::unavailable),
+    };
     target.close().await;
-    Ok((found.map_err(Failure::unavailable)?, server))
+    Ok((found?, server))
 }
 
 fn from(run: &Path) -> String {

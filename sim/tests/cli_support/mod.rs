@@ -299,6 +299,14 @@ impl Playing {
         fs::read_to_string(&self.stdout).unwrap()
     }
 
+    /// Whether it handles this signal by itself.
+    pub(crate) fn catches(&self, signal: Signal) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let caught = status.lines().find_map(|it| it.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|it| u64::from_str_radix(it.trim(), 16).ok());
+        caught.unwrap_or(0) & 1 << (signal as i32 - 1) != 0
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }

@@ -69,7 +69,7 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     let file = |path: &std::path::Path| format!("file:{}", path.display());
     let (empty, broken) = (file(&empty), file(&broken));
     let hold = ["--hold", "5ms"];
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["--preset", "go"], "--hold"),
         (&hold, "--preset"),
         (&["--preset", "java", "--hold", "5ms"], "jvm-g1"),
@@ -91,12 +91,42 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
         (&["--pause", "2s", "--pauses", "1/s", "--hold", "100ms"], "too few locks"),
         (&["--preset", "go", "--hold", "5ms", "--drift", "20000"], "allowance"),
         (&["--pause", "5ms", "--hold", "5ms"], "--pauses"),
+        (&["--preset", "go", "--hold", "5ms", "--holds", "1000000001"], "from 1000 to 1000000000"),
+        (&["--preset", "go", "--hold", "5ms", "--holds", "-1"], "from 1000 to 1000000000"),
+        (&["--preset", "go", "--hold", "5ms", "--overlaps", "-1/day"], "-1/day"),
+        (&["--preset", "go", "--hold", "5ms", "--renew", "-1s"], "cannot be negative"),
+        (&["--preset", "go", "--hold", "5ms", "--out", "/dev/null"], "choose another place"),
     ];
     for (args, says) in cases {
         let said = room.run(&[&["tune"][..], args].concat()).ended(2);
         assert!(said.stderr.contains(says), "{args:?}: {}", said.stderr);
         assert_eq!(said.stdout, "", "{args:?}");
     }
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named_before_anything_is_simulated() {
+    let room = Room::new();
+    let file = room.file("file", "mine");
+    // So many holds take hours.
+    let tune = ["tune", "--preset", "go", "--hold", "5ms", "--holds", "1000000000"];
+    for out in [file.as_str(), &format!("{file}/deeper"), "/proc/picklock"] {
+        let said = room.run(&[&tune[..], &["--out", out]].concat()).ended(2);
+        assert!(said.message().contains("choose another place with --out"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn a_measurement_that_is_interrupted_says_so_and_leaves_nothing() {
+    let room = Room::new();
+    let tune = "tune --measure --measure-for 1h --hold 5ms";
+    let playing = room.start(&words(tune));
+    eventually("it measures", || playing.stderr().contains("measuring for").then_some(()));
+    playing.signal(Signal::SIGINT);
+    let said = playing.said().ended(130);
+    assert!(said.message().contains("interrupted while measuring"), "{}", said.stderr);
+    assert!(!room.path().join("picklock-out").exists());
+    room.is_left_clean();
 }
 
 const CRON: &str = "tune --preset go --hold 30s --clients 3 --every 1m --locks 1 --holds 2000";
@@ -145,13 +175,7 @@ fn who_ends_it_early_has_what_was_found_and_is_told_that_it_is_not_all() {
     let room = Room::new();
     let tune = room.start(&[&FEW[..5], &["--holds", "100000000", "--threads", "2"]].concat());
     // Its end is asked for when it listens to signals.
-    let status = format!("/proc/{}/status", tune.pid());
-    eventually("it watches for SIGINT", || {
-        let status = std::fs::read_to_string(&status).unwrap_or_default();
-        let caught = status.lines().find_map(|it| it.strip_prefix("SigCgt:"))?;
-        let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
-        (caught & 1 << (Signal::SIGINT as i32 - 1) != 0).then_some(())
-    });
+    eventually("it watches for SIGINT", || tune.catches(Signal::SIGINT).then_some(()));
     tune.signal(Signal::SIGINT);
     let said = tune.said().ended(130);
     assert!(
