@@ -87,11 +87,11 @@ impl Exit {
         }
     }
 
-    /// What was found before a signal or the end of the budget is found.
+    /// What was found before the end of the budget is found; a search that was interrupted says so.
     pub(crate) fn of_explored(found: &Explored, interrupted: bool) -> Self {
         match (found.ended, found.found.first()) {
-            (_, Some(nearest)) => Self::of_level(nearest.violation.level),
             _ if interrupted => Self::Interrupted,
+            (_, Some(nearest)) => Self::of_level(nearest.violation.level),
             (SearchEnd::Exhausted, None) => Self::Held,
             (SearchEnd::Violated | SearchEnd::Stopped, None) => Self::Inconclusive,
         }
@@ -155,7 +155,22 @@ impl From<Exit> for ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use explore::{Candidate, FoundSchedule, Size, Violation};
+    use history::verdict::{Finding, Verdict, Witness};
+
     use super::*;
+
+    #[test]
+    fn a_search_that_was_interrupted_says_so_whatever_it_has_found() {
+        let verdict = Verdict::Violated(Witness::default());
+        let finding = Finding { name: "mutual exclusion", level: Level::Belief, verdict };
+        let violation = Violation::all(&[finding], &[]).remove(0);
+        let candidate = Candidate::calm(Size { clients: 2, rounds: 1 });
+        let found = vec![FoundSchedule { candidate, violation }];
+        let found = Explored { stages: Vec::new(), found, ended: SearchEnd::Violated };
+        assert_eq!(Exit::of_explored(&found, false), Exit::Violated);
+        assert_eq!(Exit::of_explored(&found, true), Exit::Interrupted);
+    }
 
     #[test]
     fn several_matrices_exit_as_the_worst() {

@@ -75,6 +75,9 @@ fn tell(
     directory: RunDirectory,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    if spent.interrupted && !terminal.options.quiet {
+        print::note("interrupted: writing what was found until then; nothing is confirmed");
+    }
     let examples = counterexamples(args, base, explored)?;
     let mut written = Vec::new();
     for example in &examples {

@@ -48,6 +48,9 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
     let work = move |batch: &BatchProgress| shrunk(&theirs, batch, quiet);
     let (shrunk, interrupted) = budget::within(args.budget.0, terminal, work)?;
     let Shrunk { smallest, staged } = shrunk.map_err(run::failed)?;
+    if interrupted && !terminal.options.quiet {
+        print::note("interrupted: writing the smallest schedule until then; nothing is confirmed");
+    }
     let mut report = ShrinkReport::new(&whole, &smallest);
     let mut failure = None;
     let example = match &staged {
@@ -86,7 +89,8 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
         OutputFormat::Json => output::json_text(&report),
         _ => Ok(report.text(example.as_ref(), terminal)),
     })?;
-    failure.map_or_else(|| Ok(Exit::of_level(whole.violation.level)), Err)
+    let exit = if interrupted { Exit::Interrupted } else { Exit::of_level(whole.violation.level) };
+    failure.map_or(Ok(exit), Err)
 }
 
 /// The run's schedule, and what it violates; none where it violates nothing.
