@@ -171,6 +171,20 @@ impl VerdictCounts {
         self.held + self.violated + self.inconclusive + self.not_applicable
     }
 
+    /// Which of its counts cannot be, if any: what was read from a file may be damaged.
+    fn contradiction(&self) -> Option<String> {
+        let Self { held, violated, inconclusive, not_applicable, first_violated } = *self;
+        let counts = [held, violated, inconclusive, not_applicable];
+        let sum = counts.into_iter().try_fold(0_u64, u64::checked_add);
+        match () {
+            () if sum.is_none() => Some("its counts have no sum".to_owned()),
+            () if first_violated.is_some() != (violated > 0) => {
+                Some(format!("{violated} runs violate it, and the first is wrong"))
+            }
+            () => None,
+        }
+    }
+
     /// The worst that was found. Where it was searched for, a run that leaves something open takes
     /// nothing away from what others show.
     fn found(&self, searched: bool) -> Outcome {
@@ -215,6 +229,16 @@ impl Cell {
 }
 
 impl Pair {
+    /// Which of its counts cannot be, if any.
+    pub fn contradiction(&self) -> Option<String> {
+        let Self { scenario, lock, cells, .. } = self;
+        cells.iter().find_map(|it| {
+            let level = it.level.name();
+            let why = it.runs.contradiction()?;
+            Some(format!("{scenario} with {lock}, {level}: {why}"))
+        })
+    }
+
     /// What a pair of the catalogue runs: the scenario with this recipe, without what a sweep would add
     /// to a story that is staged.
     ///

@@ -188,6 +188,23 @@ impl InvariantCounts {
         self.first_violated = self.first_violated.into_iter().chain(seed).min();
     }
 
+    /// Which of its counts cannot be of so many schedules, if any.
+    fn contradiction(&self, schedules: u64) -> Option<String> {
+        let Self { name, held, violated, inconclusive, vacuous, not_applicable, .. } = self;
+        let counts = [held, violated, inconclusive, vacuous, not_applicable];
+        let sum = counts.into_iter().try_fold(0_u64, |sum, count| sum.checked_add(*count));
+        match sum {
+            None => Some(format!("{name}: its counts have no sum")),
+            Some(sum) if sum != schedules => {
+                Some(format!("{name}: counted in {sum} of {schedules} schedules"))
+            }
+            Some(_) if self.first_violated.is_some() != (*violated > 0) => {
+                Some(format!("{name}: {violated} schedules violate it, and the first is wrong"))
+            }
+            Some(_) => None,
+        }
+    }
+
     /// The worst outcome of any schedule; an invariant that says something of some schedules and
     /// nothing of others is judged by those, as long as those that are vacuous are no more than those
     /// in which it held.
@@ -203,9 +220,9 @@ impl InvariantCounts {
 
 impl Coverage {
     fn add(&mut self, other: Self) {
-        self.strikes += other.strikes;
-        self.in_hold += other.in_hold;
-        self.schedules += other.schedules;
+        self.strikes = self.strikes.saturating_add(other.strikes);
+        self.in_hold = self.in_hold.saturating_add(other.in_hold);
+        self.schedules = self.schedules.saturating_add(other.schedules);
         self.schedules_in_hold += other.schedules_in_hold;
     }
 }
@@ -290,11 +307,11 @@ impl Sweep {
 
     /// Adds another sweep of the same scenario.
     pub fn merge(&mut self, other: Self, keep: usize) {
-        self.schedules += other.schedules;
+        self.schedules = self.schedules.saturating_add(other.schedules);
         self.interrupted |= other.interrupted;
         self.virtual_ns = self.virtual_ns.saturating_add(other.virtual_ns);
-        self.events += other.events;
-        self.operations += other.operations;
+        self.events = self.events.saturating_add(other.events);
+        self.operations = self.operations.saturating_add(other.operations);
         self.violations += other.violations;
         self.met_hold += other.met_hold;
         Digest::join(&mut self.digest, other.digest);
@@ -321,6 +338,56 @@ impl Sweep {
         other.kinds.into_iter().for_each(|(what, it)| self.kind(what, it));
         self.failing.extend(other.failing);
         self.keep(keep);
+    }
+
+    /// Which of its counts cannot be, if any: what was read from a file may be damaged.
+    pub fn contradiction(&self) -> Option<String> {
+        let all = self.schedules;
+        let most = |what: &str, count: u64, most: u64| {
+            (count > most).then(|| format!("{what}: {count} of {most} schedules"))
+        };
+        let of_invariants = self.invariants.iter().find_map(|it| it.contradiction(all));
+        let mut names = self.invariants.iter().map(|it| it.name.as_str()).collect::<BTreeSet<_>>();
+        if names.len() < self.invariants.len() {
+            return Some("an invariant is counted twice".to_owned());
+        }
+        let kinds = self.kinds.values().try_fold(0_u64, |sum, it| sum.checked_add(it.schedules));
+        if kinds != Some(self.violations) {
+            return Some(format!(
+                "{} schedules violate something, and those of each kind are another number",
+                self.violations
+            ));
+        }
+        names.insert(NO_FAULT);
+        let of_kinds = self.kinds.keys().flat_map(|kind| kind.split(", "));
+        let of_failing = self.failing.values().flatten().map(String::as_str);
+        let of_faults = self.struck_by.values().flat_map(|it| it.violated.keys());
+        let mut told = of_kinds.chain(of_failing).chain(of_faults.map(String::as_str));
+        let unknown = told.find(|name| !names.contains(name));
+        of_invariants
+            .or_else(|| unknown.map(|name| format!("{name} is violated, and counted nowhere")))
+            .or_else(|| most("violations", self.violations, all))
+            .or_else(|| most("faults that met a hold", self.met_hold, all))
+            .or_else(|| most("failing seeds", self.failing.len() as u64, self.violations))
+            .or_else(|| self.vacuous.iter().find_map(|(what, it)| most(what, it.schedules, all)))
+            .or_else(|| {
+                self.coverage.iter().find_map(|(fault, it)| {
+                    let Coverage { strikes, in_hold, schedules, schedules_in_hold } = *it;
+                    most(fault.name(), schedules, all)
+                        .or_else(|| most(fault.name(), schedules_in_hold, schedules))
+                        .or_else(|| most(fault.name(), in_hold, strikes))
+                })
+            })
+            .or_else(|| {
+                self.struck_by.iter().find_map(|(fault, it)| {
+                    let violated = it.violated.iter();
+                    most(fault, it.schedules, all).or_else(|| {
+                        violated
+                            .into_iter()
+                            .find_map(|(name, count)| most(name, *count, it.schedules))
+                    })
+                })
+            })
     }
 
     /// The levels of these invariants.

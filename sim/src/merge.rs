@@ -3,13 +3,14 @@
 //! Invariant: what is printed and written is what one run of the whole would have given; shards of something else,
 //! twice the same part, and parts that are missing are refused, or said where the user allows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Parser as _;
 use harness::partition::Partition;
+use history::verdict::Level;
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 
@@ -107,18 +108,41 @@ fn merged_sweep(
     refuse_changed(asked, &Question::new(asked.command.clone(), [&*scenario])?)?;
     let seeds: &Seeds =
         run.seeds.as_ref().ok_or_else(|| Failure::internal("a sweep without seeds"))?;
-    let (mut whole, mut cpu_ns) = (Sweep::default(), 0);
+    let (mut whole, mut cpu_ns) = (Sweep::default(), 0_u64);
     for shard in found {
-        let PartFound::Sweep { sweep, .. } = shard.found else {
+        let part = shard.partition();
+        let PartFound::Sweep { next, sweep } = shard.found else {
             return Err(Failure::internal("a sweep has a shard of a matrix"));
         };
+        let done = seeds.0.start..next.min(seeds.0.end);
+        let done = done.filter(|seed| part.takes(*seed, &seed.to_le_bytes()));
+        let (schedules, names) = (done.count() as u64, names(&sweep));
+        if sweep.schedules != schedules {
+            let why = format!("it has {} schedules, and not {schedules}", sweep.schedules);
+            return Err(unequal(part, &why));
+        }
+        if !(names.is_empty() || whole.invariants.is_empty() || names == self::names(&whole)) {
+            return Err(unequal(part, "its invariants are not those of the others"));
+        }
         whole.merge(sweep, sweep::KEEP);
-        cpu_ns += shard.cpu_ns;
+        cpu_ns = cpu_ns.saturating_add(shard.cpu_ns);
     }
     whole.interrupted = lacking.is_some();
     sweep::merged(run, seeds, &scenario, (&whole, cpu_ns), lacking, terminal)?;
     let level = |level| whole.level(level);
     Ok(report::asked_exit(run, &scenario, Exit::of_swept(&whole), true, level))
+}
+
+/// The names and levels of what a sweep has judged.
+fn names(sweep: &Sweep) -> BTreeSet<(String, Level)> {
+    sweep.invariants.iter().map(|it| (it.name.clone(), it.level)).collect()
+}
+
+fn unequal(part: Partition, why: &str) -> Failure {
+    Failure::usage_text(
+        format!("the shard {part} does not add up: {why}"),
+        "it is damaged or edited: run this part again",
+    )
 }
 
 /// Every shard in these files and directories, in the order of their parts.

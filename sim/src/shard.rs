@@ -18,7 +18,7 @@ use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
 use reports::file;
 use ring::digest::{self, SHA256};
-use scenarios::matrix::{INTERRUPTED, Matrix, Pair};
+use scenarios::matrix::{Cell, INTERRUPTED, Matrix, Pair};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,31 @@ pub(super) enum PartFound {
     Explore { next: u64, stages: Vec<SearchStage>, found: Vec<LastNumber> },
     /// Of a matrix: pairs by their place among all, and the server they ran against.
     Matrix { server: Option<String>, pairs: BTreeMap<u64, Pair> },
+}
+
+impl PartFound {
+    /// Which of its counts cannot be, if any.
+    fn contradiction(&self) -> Option<String> {
+        match self {
+            Self::Sweep { sweep, .. } => sweep.contradiction(),
+            Self::Matrix { pairs, .. } => pairs.values().find_map(|pair| {
+                let Pair { scenario, lock, cells, .. } = pair;
+                pair.contradiction().or_else(|| {
+                    let is_uneven = |two: &[Cell]| two[0].runs.total() != two[1].runs.total();
+                    let uneven = cells.windows(2).any(is_uneven);
+                    uneven.then(|| format!("{scenario} with {lock}: its levels differ in runs"))
+                })
+            }),
+            Self::Explore { stages, .. } => stages.iter().find_map(|it| {
+                let counts = [it.violating, it.undecided, it.vacuous];
+                let sum = counts.into_iter().try_fold(0_u64, u64::checked_add);
+                let (size, faults, schedules) = (it.size, it.faults, it.schedules);
+                let is_possible = sum.is_some_and(|sum| sum <= schedules);
+                (!is_possible).then(|| format!("{size}, {faults} faults: more than {schedules}"))
+            }),
+            Self::Attack(_) => None,
+        }
+    }
 }
 
 /// What was found so far of an attack.
@@ -189,6 +214,12 @@ impl Shard {
             )));
         }
         shard.partition.parse::<Partition>().map_err(refused)?;
+        if let Some(why) = shard.found.contradiction() {
+            return Err(Failure::usage_text(
+                format!("{} does not add up: {why}", path.display()),
+                "it is damaged or edited: run this part again",
+            ));
+        }
         Ok(shard)
     }
 

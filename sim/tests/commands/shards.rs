@@ -272,6 +272,56 @@ fn shards_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
+fn counts_that_cannot_be_are_refused() {
+    let room = Room::new();
+    let sweep = "run --scenario late-messages --lock del-release --world virtual --seeds 0..40";
+    shard(&room, sweep, "slice:1/2", "s").ended(0);
+    shard(&room, sweep, "slice:2/2", "s").ended(0);
+    room.run(&["merge", "s"]).ended(1);
+    let path = room.path().join("s/slice-1-of-2.json");
+    let whole: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let violated = |found: &serde_json::Value| {
+        let all = found["sweep"]["sweep"]["invariants"].as_array().unwrap();
+        all.iter().position(|it| it["violated"].as_u64() > Some(0)).unwrap()
+    };
+    let nth = violated(&whole["found"]);
+    let invariant = format!("/found/sweep/sweep/invariants/{nth}");
+    for (place, value) in [
+        (format!("{invariant}/violated"), u64::MAX.into()),
+        (format!("{invariant}/inconclusive"), u64::MAX.into()),
+        (format!("{invariant}/held"), 1_000.into()),
+        (format!("{invariant}/first_violated"), serde_json::Value::Null),
+        (format!("{invariant}/name"), "another".into()),
+        ("/found/sweep/sweep/invariants/0/name".to_owned(), "another".into()),
+        ("/found/sweep/sweep/schedules".to_owned(), 3.into()),
+        ("/found/sweep/sweep/violations".to_owned(), 0.into()),
+        ("/found/sweep/sweep/met_hold".to_owned(), u64::MAX.into()),
+    ] {
+        let mut edited = whole.clone();
+        *edited.pointer_mut(&place).unwrap() = value;
+        fs::write(&path, edited.to_string()).unwrap();
+        let said = room.run(&["merge", "s"]).ended(2);
+        assert!(said.message().contains("does not add up"), "{place}: {}", said.stderr);
+        assert!(said.message().contains("run this part again"), "{place}: {}", said.stderr);
+    }
+    fs::write(&path, whole.to_string()).unwrap();
+    room.run(&["merge", "s"]).ended(1);
+    shard(&room, MATRIX, "slice:1/1", "m").ended(0);
+    let path = room.path().join("m/slice-1-of-1.json");
+    let text = fs::read_to_string(&path).unwrap();
+    for (from, to) in [
+        ("\"held\": 3", format!("\"held\": {}", u64::MAX)),
+        ("\"first_violated\": 0", "\"first_violated\": null".to_owned()),
+    ] {
+        let edited = text.replacen(from, &to, 1);
+        assert_ne!(edited, text);
+        fs::write(&path, edited).unwrap();
+        let said = room.run(&["merge", "m"]).ended(2);
+        assert!(said.message().contains("does not add up"), "{}", said.stderr);
+    }
+}
+
+#[test]
 fn what_is_missing_counts_as_inconclusive_where_it_is_allowed() {
     let room = Room::new();
     let sweep = "run --scenario crash-holder --lock single --world virtual --seeds 0..20";
