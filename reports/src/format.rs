@@ -33,7 +33,7 @@ pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
 
 /// The text with everything escaped that would act rather than be read: control characters, line
 /// breaks, marks that turn the direction of writing.
-pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+pub fn plain(text: &str) -> Cow<'_, str> {
     let acts =
         |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if !text.contains(acts) {

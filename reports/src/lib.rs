@@ -23,6 +23,7 @@ pub mod tuning;
 pub mod write;
 
 pub use directory::{RunDirectory, WriteError};
+pub use format::plain;
 
 #[cfg(test)]
 mod support;

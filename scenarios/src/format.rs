@@ -44,6 +44,25 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A parser's message in words of people who do not write Rust.
+pub fn in_words(message: &str) -> String {
+    let whole = |least: &str, most: &str| format!("expected a whole number from {least} to {most}");
+    let replaced = [
+        ("invalid type: ", "wrong kind of value: ".to_owned()),
+        ("expected u16", whole("0", "65535")),
+        ("expected u32", whole("0", "4294967295")),
+        ("expected u64", whole("0", "18446744073709551615")),
+        ("expected usize", whole("0", "18446744073709551615")),
+        ("expected i32", whole("-2147483648", "2147483647")),
+        ("expected i64", whole("-9223372036854775808", "9223372036854775807")),
+        ("expected f64", "expected a number".to_owned()),
+        ("expected a tuple of size ", "expected a list of ".to_owned()),
+        ("invalid length ", "wrong number of values: ".to_owned()),
+        ("recursion limit", "it is nested too deeply".to_owned()),
+    ];
+    replaced.iter().fold(message.to_owned(), |text, (rust, words)| text.replace(rust, words))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

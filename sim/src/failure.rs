@@ -3,11 +3,16 @@
 //! Invariant: one failure, one message, one exit code.
 
 use std::error::Error;
+use std::fmt;
 
 use harness::world::RunError;
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, MietteDiagnostic};
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, SourceCode,
+};
+use scenarios::format::in_words;
 
 use super::exit::Exit;
+use super::print::plain;
 use super::terminal::Terminal;
 
 #[derive(Debug)]
@@ -68,10 +73,38 @@ impl Failure {
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_width(terminal.width())
             .with_wrap_lines(terminal.stderr);
-        match handler.render_report(&mut text, &*self.diagnostic) {
+        let shown = Shown(&*self.diagnostic);
+        match handler.render_report(&mut text, &shown) {
             Ok(()) => format!("picklock: {}", text.trim_start()),
-            Err(_) => format!("picklock: {}\n", self.diagnostic),
+            Err(_) => format!("picklock: {shown}\n"),
         }
+    }
+}
+
+/// A diagnostic as it is printed: in words of people who do not write Rust, and with everything escaped that would act on
+/// a terminal. Sources are left as they are: what cannot be shown of a file is not given to a diagnostic.
+#[derive(Debug)]
+struct Shown<'a>(&'a (dyn Diagnostic + Send + Sync));
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&plain(&in_words(&self.0.to_string())))
+    }
+}
+
+impl Error for Shown<'_> {}
+
+impl Diagnostic for Shown<'_> {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.0.help().map(|help| Box::new(plain(&help.to_string())) as _)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.0.source_code()
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.0.labels()
     }
 }
 

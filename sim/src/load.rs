@@ -12,6 +12,7 @@ use scenarios::scenario::{Overrides, Scenario};
 
 use super::args::RunArgs;
 use super::failure::{Failure, did_you_mean};
+use super::print;
 
 /// Maximum size of a scenario file, in bytes.
 const FILE_MOST: u64 = 1024 * 1024;
@@ -67,6 +68,7 @@ pub(super) fn source(asked: &OsStr) -> Result<Source, Failure> {
 
 fn read(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
+    print::note_pipe(path);
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     file.take(FILE_MOST + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > FILE_MOST {

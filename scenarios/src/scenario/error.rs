@@ -46,13 +46,17 @@ impl ScenarioError {
         Self { help, ..self }
     }
 
-    /// Shows the place in the file; only names it, where the line is too long to be shown.
+    /// Shows the place in the file; only names it, where the line is too long to be shown, or what stands around it would act
+    /// on a terminal. A file without a place is named.
     #[must_use]
     pub(super) fn at(self, file: &str, text: &str, span: Option<Range<usize>>) -> Self {
-        let start = span.as_ref().map_or(0, |span| span.start).min(text.len());
+        let Some(start) = span.as_ref().map(|span| span.start.min(text.len())) else {
+            return Self { message: format!("{file}: {}", self.message), ..self };
+        };
         let line_start = text[..start].rfind('\n').map_or(0, |end| end + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |end| start + end);
-        if line_end - line_start > LINE_SHOWN_MOST {
+        let acts = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+        if line_end - line_start > LINE_SHOWN_MOST || file.contains(acts) || text.contains(acts) {
             let line = text[..start].matches('\n').count() + 1;
             let column = start - line_start + 1;
             return Self { message: format!("{file}:{line}:{column}: {}", self.message), ..self };

@@ -13,6 +13,7 @@ use toml::{Table, Value};
 
 use super::error::KeyError;
 use super::{Expectation, RegisterPart, Scenario, ScenarioError, WorkloadPart};
+use crate::format;
 use crate::recipe::{self, BuildError};
 use crate::span::Span;
 
@@ -374,9 +375,7 @@ fn in_words(message: &str) -> String {
     if message.starts_with("wanted exactly 1 element") {
         return "a scenario has exactly one workload: one table [workload.…]".to_owned();
     }
-    message
-        .replace("invalid type: ", "wrong kind of value: ")
-        .replace("expected u32", "expected a whole number from 0 to 4294967295")
+    format::in_words(message)
 }
 
 /// The error, with its place in the file unless the command line is to blame.

@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 use crate::failure::Failure;
+use crate::print;
 
 pub(super) struct HistorySource {
     pub(super) name: String,
@@ -43,6 +44,7 @@ impl HistorySource {
             };
             return Err(Failure::usage_text(format!("{name} is a directory"), help));
         }
+        print::note_pipe(path);
         let file = File::open(path).map_err(unopened)?;
         let from = match meta.is_file() {
             true => From::File(file),

@@ -11,6 +11,7 @@ mod command_line;
 mod explore;
 mod no_lock_hangs;
 mod paths_are_bytes;
+mod pipes;
 mod readme_page;
 mod report;
 mod serve;

@@ -48,3 +48,34 @@ fn colours_are_for_terminals_that_know_them() {
     let asked = [&args[..], &["--color", "always"]].concat();
     assert!(on("dumb", 100, &asked).contains('\x1b'));
 }
+
+#[test]
+fn what_others_have_written_does_not_act_on_a_terminal() {
+    let room = Room::new();
+    let text = scenarios::catalog::text("gc-pause").unwrap();
+    let kind = text.replacen("kind = \"pause\"", "kind = \"pa\\u001b[31muse\"", 1);
+    let raw = text.replacen("[lock]", "# \u{1b}[31m\n[lok]", 1);
+    assert!(kind != text && raw != text);
+    let (kind, raw) = (room.file("kind.toml", kind), room.file("raw.toml", raw));
+    // `ended` looks for the escape itself.
+    let said = room.run(&["--scenario", &kind]).ended(2);
+    assert!(said.stderr.contains(r"`pa\u{1b}[31muse`"), "{}", said.stderr);
+    let said = room.run(&["--scenario", &raw]).ended(2);
+    assert!(said.message().contains("raw.toml:"), "{}", said.stderr);
+
+    let played = ["--scenario", "gc-pause", "--world", "virtual", "--seed", "1", "-q"];
+    room.run(&played);
+    let run = room.only_run();
+    let path = run.join("manifest.json");
+    let manifest = std::fs::read_to_string(&path).unwrap();
+    let edited = manifest.replace("\"world\": \"virtual\"", "\"world\": \"v\\u001b[31m\"");
+    assert_ne!(edited, manifest);
+    std::fs::write(&path, edited).unwrap();
+    let said = room.run(&["replay", run.to_str().unwrap()]).ended(2);
+    assert!(said.stderr.contains(r"v\u{1b}[31m"), "{}", said.stderr);
+
+    let version = "test \"$1\" = --version && echo 'Redis server v=7.0.15 sha=0' && exit";
+    let server = room.program("server", &format!("{version}\nprintf '\\033[31mfatal\\n'\nexit 1"));
+    let said = room.run(&["--scenario", "gc-pause", "--server-bin", &server]).ended(69);
+    assert!(said.stderr.contains("fatal"), "{}", said.stderr);
+}

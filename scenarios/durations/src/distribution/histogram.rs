@@ -7,6 +7,7 @@
 //! short), and guessing what a number counts or which measurement of several is meant.
 
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use super::error::{DistributionError, FileError};
@@ -95,6 +96,10 @@ impl Histogram {
 fn read(path: &Path, measured: &Measured) -> Result<Vec<Bucket>, FileError> {
     let io = |source| FileError::Io(path.to_owned(), source);
     let mut bytes = Vec::new();
+    // Nobody may ever write to a pipe.
+    if std::fs::metadata(path).map_err(io)?.file_type().is_fifo() {
+        return Err(io(std::io::Error::other("it is a pipe: copy it into a file")));
+    }
     let file = std::fs::File::open(path).map_err(io)?;
     file.take(FILE_MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > FILE_MOST_BYTES {
