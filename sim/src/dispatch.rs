@@ -3,6 +3,7 @@
 //! Invariant: stdout carries results and nothing else; whatever goes wrong is one message on stderr
 //! and one exit code, a panic included.
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -41,9 +42,15 @@ pub(crate) fn main() -> Exit {
 /// Prints an error of the command line, or the help or version.
 fn refuse(error: &clap::Error) -> Exit {
     // Clap picks stdout or stderr.
-    let _ = error.print();
+    let printed = error.print().and_then(|()| std::io::stdout().flush());
     if !error.use_stderr() {
-        return Exit::Held;
+        return match printed {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                print::note(&format!("picklock: cannot write the help to stdout: {error}"));
+                Exit::Unavailable
+            }
+            _ => Exit::Held,
+        };
     }
     if let Some(scenario) = meant_scenario(error) {
         print::note(&format!("tip: run a scenario with --scenario {scenario}"));

@@ -33,7 +33,13 @@ fn live_worlds() -> impl TypedValueParser<Value = World> {
 #[command(after_help = PROTOCOL)]
 pub(crate) struct AttackArgs {
     /// TTL that your worker is told to lock with
-    #[arg(long, value_name = "SPAN", default_value = "600ms", env = "PICKLOCK_TTL")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "600ms",
+        env = "PICKLOCK_TTL",
+        allow_hyphen_values = true
+    )]
     pub(crate) ttl: Span,
     /// World to run in
     #[arg(long, value_parser = live_worlds(), default_value = "auto", env = "PICKLOCK_WORLD")]
@@ -42,10 +48,10 @@ pub(crate) struct AttackArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Servers that the lock is kept on: your worker finds them in `REDIS_URLS`
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=7), env = "PICKLOCK_NODES")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=7), env = "PICKLOCK_NODES", allow_negative_numbers = true)]
     pub(crate) nodes: u16,
     /// Workers that contend for the lock
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=16), env = "PICKLOCK_CLIENTS")]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=16), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
     pub(crate) clients: u32,
     /// Name of the lock that your worker is told
     #[arg(long, value_name = "NAME", default_value = "picklock-attack", env = "PICKLOCK_KEY")]
@@ -60,10 +66,10 @@ pub(crate) struct AttackArgs {
     #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = PossibleValuesParser::new(AttackFault::names()), env = "PICKLOCK_FAULTS")]
     pub(crate) faults: Vec<String>,
     /// Run each plan that shows something so often, and say how often it does
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN", allow_negative_numbers = true)]
     pub(crate) again: u32,
     /// Plans to run at a time; default: four for each core
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), env = "PICKLOCK_JOBS")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), env = "PICKLOCK_JOBS", allow_negative_numbers = true)]
     pub(crate) jobs: Option<u16>,
     /// Parts of an attack for several machines.
     #[command(flatten)]
@@ -72,14 +78,26 @@ pub(crate) struct AttackArgs {
     #[arg(long, env = "PICKLOCK_LIST", value_parser = BoolishValueParser::new())]
     pub(crate) list: bool,
     /// How long a worker may take to say `ready`
-    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_START_WITHIN")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "30s",
+        env = "PICKLOCK_START_WITHIN",
+        allow_hyphen_values = true
+    )]
     pub(crate) start_within: Span,
     /// Attack a program that is no worker: a shell command that says, by exit code 0, whether what its copies have left
     /// is right
     #[arg(long, value_name = "CMD", env = "PICKLOCK_ORACLE")]
     pub(crate) oracle: Option<String>,
     /// With --oracle: how long a program may take to end
-    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_END_WITHIN")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "30s",
+        env = "PICKLOCK_END_WITHIN",
+        allow_hyphen_values = true
+    )]
     pub(crate) end_within: Span,
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]

@@ -35,16 +35,16 @@ pub(crate) struct CheckArgs {
 #[command(next_help_heading = "Limits of progress, overriding the head of the history")]
 pub(crate) struct Thresholds {
     /// The longest a free, wanted lock may stay untaken, such as 5s
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     pub(crate) available_within: Option<Span>,
     /// The longest a waiting client may sleep while the lock is free, such as 1s
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     pub(crate) woken_within: Option<Span>,
     /// How many later clients may overtake a waiting one; 0: first come, first served
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) fair_within: Option<u32>,
     /// The most commands per acquisition, such as 6.5
-    #[arg(long, value_name = "N", value_parser = commands)]
+    #[arg(long, value_name = "N", value_parser = commands, allow_negative_numbers = true)]
     pub(crate) commands_within: Option<f64>,
 }
 

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListArgs {
     /// Output format: human or json; FORMAT=FILE writes to a file; repeatable
-    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", value_parser = outputs(), value_delimiter = ';')]
+    #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", value_parser = list_outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
 }
 
@@ -42,6 +42,14 @@ pub(crate) enum OutputFormat {
 /// Parses `--format`. A path is bytes and need not be UTF-8.
 pub(super) fn outputs() -> impl TypedValueParser<Value = Output> {
     OsStringValueParser::new().try_map(|text| Output::read(&text))
+}
+
+/// The same of `list`, which has fewer.
+fn list_outputs() -> impl TypedValueParser<Value = Output> {
+    OsStringValueParser::new().try_map(|text| {
+        let of_list = |it: &Output| matches!(it.format, OutputFormat::Human | OutputFormat::Json);
+        Output::read(&text).ok().filter(of_list).ok_or("use human or json, as in json=list.json")
+    })
 }
 
 impl Output {

@@ -12,7 +12,13 @@ use super::run::{TlsArgs, seed};
 pub(crate) struct ProxyArgs {
     /// Address to listen on, such as 127.0.0.1:6400 or cache=6400; without a host: loopback only. Repeatable,
     /// with one --upstream each
-    #[arg(long, value_name = "[NAME=]ADDRESS", env = "PICKLOCK_LISTEN", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "[NAME=]ADDRESS",
+        env = "PICKLOCK_LISTEN",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
     pub(crate) listen: Vec<String>,
     /// Redis server to forward to, such as 127.0.0.1:6379, or rediss://redis.local:6380 for TLS
     #[arg(
@@ -20,7 +26,8 @@ pub(crate) struct ProxyArgs {
         value_name = "ADDRESS",
         env = "PICKLOCK_UPSTREAM",
         hide_env_values = true,
-        value_delimiter = ','
+        value_delimiter = ',',
+        allow_negative_numbers = true
     )]
     pub(crate) upstream: Vec<String>,
     /// Fault to inject, such as latency=5ms, 'drop-reply SET nth=3' or cut; docs/proxy.md lists them all;
@@ -28,7 +35,7 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "FAULT", env = "PICKLOCK_FAULT", value_delimiter = ';')]
     pub(crate) fault: Vec<String>,
     /// Serve the control API (compatible with Toxiproxy) on this loopback port, such as 8475; with --token-file on any address
-    #[arg(long, value_name = "ADDRESS", env = "PICKLOCK_CONTROL")]
+    #[arg(long, value_name = "ADDRESS", env = "PICKLOCK_CONTROL", allow_negative_numbers = true)]
     pub(crate) control: Option<String>,
     /// Answer only requests with the token in this file; it must be yours alone to change, and not for all to read
     #[arg(long, value_name = "FILE", env = "PICKLOCK_TOKEN_FILE", requires = "control")]

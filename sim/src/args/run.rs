@@ -62,10 +62,16 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Run one schedule per seed, B excluded (--world virtual only)
-    #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS", conflicts_with = "seed")]
+    #[arg(
+        long,
+        value_name = "A..B",
+        env = "PICKLOCK_SEEDS",
+        allow_hyphen_values = true,
+        conflicts_with = "seed"
+    )]
     pub(crate) seeds: Option<Seeds>,
     /// Threads for --seeds; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     /// Print a digest of all histories of --seeds, to compare builds and machines; takes twice as long
     #[arg(long, env = "PICKLOCK_DIGEST", value_parser = BoolishValueParser::new(), requires = "seeds")]
@@ -132,10 +138,10 @@ pub(crate) struct MatrixArgs {
     pub(crate) server: ServerArgs,
     /// Seeds of each pair, B excluded; default: 10 if staged (2 with many clients), 100 if searched, 1 where nothing is
     /// claimed (--world virtual only)
-    #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS")]
+    #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS", allow_hyphen_values = true)]
     pub(crate) seeds: Option<Seeds>,
     /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     /// Which part of the pairs.
     #[command(flatten)]

@@ -20,7 +20,13 @@ pub(crate) struct ShrinkArgs {
     #[arg(long, value_name = "NAME", env = "PICKLOCK_INVARIANT")]
     pub(crate) invariant: Option<String>,
     /// How long to shrink
-    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_BUDGET")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "30s",
+        env = "PICKLOCK_BUDGET",
+        allow_hyphen_values = true
+    )]
     pub(crate) budget: Span,
     /// Do not confirm what comes of it on a redis-server
     #[arg(long, env = "PICKLOCK_NO_CONFIRM", value_parser = BoolishValueParser::new())]

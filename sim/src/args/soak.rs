@@ -13,7 +13,13 @@ use super::run::seed;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SoakArgs {
     /// How long to go on, all sittings together
-    #[arg(long = "for", value_name = "SPAN", default_value = "8h", env = "PICKLOCK_FOR")]
+    #[arg(
+        long = "for",
+        value_name = "SPAN",
+        default_value = "8h",
+        env = "PICKLOCK_FOR",
+        allow_hyphen_values = true
+    )]
     pub(crate) span: Span,
     /// Go on with the soak in --out; begin one where there is none
     #[arg(long, env = "PICKLOCK_RESUME", value_parser = BoolishValueParser::new())]
@@ -28,10 +34,16 @@ pub(crate) struct SoakArgs {
     #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
     pub(crate) lock: Vec<String>,
     /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
     /// How long to shrink a violation
-    #[arg(long, value_name = "SPAN", default_value = "30s", env = "PICKLOCK_BUDGET")]
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "30s",
+        env = "PICKLOCK_BUDGET",
+        allow_hyphen_values = true
+    )]
     pub(crate) budget: Span,
     /// Directory for the page, for what is needed to go on, and for a violation
     #[arg(long, value_name = "DIR", default_value = "picklock-out/soak", env = "PICKLOCK_OUT")]

@@ -122,7 +122,7 @@ impl FaultParser<'_> {
                 let rate = self.value(kind, "bandwidth=100KB/s")?;
                 let bytes =
                     rate.strip_suffix("/s").and_then(size).and_then(|it| it.try_into().ok());
-                let wrong = "a bandwidth must be positive, such as 100KB/s";
+                let wrong = "a bandwidth is a positive number of B, KB, KiB, MB or MiB a second, such as 100KB/s";
                 Effect::Bandwidth(bytes.ok_or_else(|| self.error(&kind.value_at, wrong))?)
             }
             "timeout" => Effect::Timeout(self.span(kind, "timeout=3s")?),
