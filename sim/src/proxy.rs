@@ -220,7 +220,7 @@ fn failure(error: SwitchError) -> Failure {
                 "stop the process that listens on {addr}, or choose another port; 0 picks a free one"
             ),
         ),
-        SwitchError::Proxy(_) => Failure::unavailable(error),
+        SwitchError::Proxy(_) | SwitchError::Unresolved(..) => Failure::unavailable(error),
         _ => Failure::usage_error(error),
     }
 }
@@ -245,7 +245,7 @@ struct BegunLog {
 impl LogFile {
     /// At this place, which is not touched yet.
     fn at(path: &Path) -> Result<Self, Failure> {
-        reports::file::check(path).map_err(Failure::unavailable)?;
+        reports::file::check(path).map_err(Failure::usage_error)?;
         let (sender, records) = sync_channel(UNDER_WAY);
         Ok(Self { path: path.to_owned(), sender, records })
     }
