@@ -10,6 +10,7 @@ mod network;
 mod parse;
 mod promise;
 mod search;
+mod size;
 mod variant;
 
 use std::collections::BTreeMap;
@@ -258,6 +259,22 @@ impl WorkloadPart {
         match self {
             Self::BonusPool(_) => 1,
             Self::Register(register) => register.tasks,
+        }
+    }
+
+    /// How many further tasks of each client take another lock.
+    pub const fn beside(&self) -> u32 {
+        match self {
+            Self::BonusPool(_) => 0,
+            Self::Register(register) => register.beside,
+        }
+    }
+
+    /// In how many updates a client does its work.
+    pub const fn steps(&self) -> u32 {
+        match self {
+            Self::BonusPool(_) => 1,
+            Self::Register(register) => register.steps,
         }
     }
 

@@ -17,8 +17,6 @@ use crate::format;
 use crate::recipe::{self, BuildError};
 use crate::span::Span;
 
-/// More clients than this are a slip of the finger, or need more than one machine.
-const CLIENTS_MOST: u32 = 100_000;
 /// Nobody can mean that it may take more commands than this to get a lock.
 pub const COMMANDS_MOST: f64 = 1e9;
 
@@ -206,7 +204,7 @@ impl Scenario {
     /// What cannot be run, and by which key.
     fn check(&self) -> Result<(), KeyError> {
         let wrong = |path: &str, why: String| Err((path.to_owned(), ScenarioError::new(why)));
-        check_clients("clients", self.clients)?;
+        self.check_size()?;
         self.check_limits()?;
         known_recipe("lock.recipe", &self.lock.recipe)?;
         check_expectations("expect", &self.expect)?;
@@ -306,16 +304,6 @@ pub(super) fn check_commands(path: &str, within: Option<f64>) -> Result<(), KeyE
             Err((path.to_owned(), ScenarioError::new(why)))
         }
     }
-}
-
-/// Whether so many clients can contend.
-pub(super) fn check_clients(path: &str, clients: u32) -> Result<(), KeyError> {
-    let why = match clients {
-        0 => "clients is 0: a scenario needs at least one client".to_owned(),
-        1..=CLIENTS_MOST => return Ok(()),
-        _ => format!("clients is {clients}: {CLIENTS_MOST} is the most"),
-    };
-    Err((path.to_owned(), ScenarioError::new(why)))
 }
 
 /// Whether the locks of these expectations are known.

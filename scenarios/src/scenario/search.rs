@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{KeyError, wrong};
 use super::faults::check_failovers;
-use super::parse::{check_chances, check_clients, check_expectations, overlap};
+use super::parse::{check_chances, check_expectations, overlap};
+use super::size::{check_clients, check_rounds, check_strikes};
 use super::{Expectation, Scenario, WorkloadPart};
 use crate::span::Span;
 
@@ -120,6 +121,7 @@ impl Scenario {
             let why = "rounds is 0: nobody would ever ask for the lock";
             return wrong("search.rounds", why, "leave it away for as many as in the story");
         }
+        search.rounds.map_or(Ok(()), |rounds| check_rounds("search.rounds", rounds))?;
         let of_register = [("rounds", search.rounds.is_some()), ("think", search.think.is_some())];
         match of_register.into_iter().find(|(_, given)| *given) {
             Some((key, _)) if !matches!(self.workload, WorkloadPart::Register(_)) => {
@@ -130,6 +132,7 @@ impl Scenario {
         }
         check_expectations("search.expect", &search.expect)?;
         check_chances("search.swarm", &search.swarm)?;
+        check_strikes("search.swarm", &search.swarm)?;
         check_failovers("search.swarm", &search.swarm, self.kind())
     }
 }

@@ -219,3 +219,58 @@ fn a_fault_is_over_when_it_ends_by_itself() {
     assert_eq!(over_by("at = { time = \"4s\" }\nfor = \"2s\""), 6);
     assert_eq!(over_by("at = { phase = \"wait\" }\nuntil = { phase = \"released\" }"), 0);
 }
+
+#[test]
+fn a_scenario_that_is_too_large_is_refused_with_the_most_that_can_be_had() {
+    let text = catalog::text("gc-pause").unwrap();
+    let set = |set: &[(&str, &str)]| parse(text, &setting(set));
+    for (key, most, clients) in [
+        ("workload.register.tasks", 100_000, "1"),
+        ("workload.register.beside", 99_999, "1"),
+        ("workload.register.steps", 100_000, "1"),
+        ("workload.register.rounds", 100_000, "1"),
+        ("search.rounds", 100_000, "1"),
+        ("swarm.partitions", 1_000, "2"),
+        ("swarm.power_losses", 1_000, "2"),
+        ("swarm.server_crashes", 1_000, "2"),
+        ("swarm.server_stalls", 1_000, "2"),
+        ("search.swarm.partitions", 1_000, "2"),
+    ] {
+        let of = |count: u32| {
+            let count = count.to_string();
+            let rounds = ("workload.register.rounds", "1");
+            set(&[rounds, ("clients", clients), ("fault", "[]"), (key, &count)])
+        };
+        assert!(of(most).is_ok(), "{key}: {:?}", of(most));
+        let error = of(most + 1).unwrap_err().to_string();
+        assert!(error.contains("is the most"), "{key}: {error}");
+        let error = of(u32::MAX).unwrap_err().to_string();
+        assert!(error.contains("is the most"), "{key}: {error}");
+    }
+    for (one, other, says) in [
+        (("clients", "1001"), ("workload.register.tasks", "100"), "100100 tasks of all clients"),
+        (("clients", "11"), ("workload.register.rounds", "100000"), "1100000 updates"),
+        (("clients", "100000"), ("workload.register.steps", "100000"), "10000000000 updates"),
+    ] {
+        let rounds = ("workload.register.rounds", "1");
+        let error = set(&[rounds, ("fault", "[]"), one, other]).unwrap_err().to_string();
+        assert!(error.contains(says) && error.contains("is the most"), "{error}");
+    }
+    let comes_back = set(&[("swarm.comes_back", "999us")]).unwrap_err().to_string();
+    assert!(comes_back.contains("1ms is the least"), "{comes_back}");
+    assert!(set(&[("swarm.comes_back", "1ms")]).is_ok());
+}
+
+#[test]
+fn the_lag_of_the_primary_is_refused() {
+    let replica = |server: u32| {
+        let topology = format!(
+            "{{ kind = \"replicated\", replicas = 1, replica = [{{ server = {server}, lag = \"1s\" }}] }}"
+        );
+        parse(pool(), &setting(&[("topology", topology.as_str())]))
+    };
+    assert!(replica(1).is_ok());
+    let error = replica(0).unwrap_err().to_string();
+    assert!(error.contains("server 0 is the primary"), "{error}");
+    assert!(replica(2).unwrap_err().to_string().contains("there is no server 2"));
+}

@@ -128,7 +128,8 @@ impl Scenario {
                 met.lock.recipe.clone_from(lock);
                 met.vary();
                 let read = met.network.read_files(&mut met.topology, |_| base);
-                read.and_then(|()| met.check_servers())
+                read.and_then(|()| met.check_size())
+                    .and_then(|()| met.check_servers())
                     .and_then(|()| variant.lock.map_or(Ok(()), |_| met.check_ttl()))
                     .and_then(|()| met.check_search())
                     .map_err(|(path, error)| (met.origin(&path), error))?;

@@ -1,11 +1,14 @@
 //! The budget of a schedule: what may happen in it before it counts as a livelock.
 //!
 //! Invariant: what is counted follows from the schedule alone, never from a clock of this machine, so a schedule that is over
-//! its budget is so each time. Virtual time is bounded by whoever drives the schedule. Deliberately absent: a
-//! poll that neither returns nor asks its environment for anything; see [`super::watch`].
+//! its budget is so each time; one that somebody interrupts ends wherever it is, and says so. Virtual time is bounded by whoever
+//! drives the schedule. Deliberately absent: a poll that neither returns nor asks its environment for anything; see
+//! [`super::watch`].
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use scenarios::scenario::Scenario;
 
@@ -15,16 +18,24 @@ use scenarios::scenario::Scenario;
 const EVENTS: u64 = 3_000_000;
 /// for each acquisition besides,
 const EVENTS_OF_ACQUISITION: u64 = 20_000;
-/// and for each attempt and each renewal on each server: what a scenario asks for is never too much.
+/// for each attempt and each renewal on each server,
 const EVENTS_OF_ATTEMPT: u64 = 20;
+/// for each update of the protected resource, which may show its token first,
+const EVENTS_OF_UPDATE: u64 = 100;
+/// and for each fault that is planned: what a scenario asks for is never too much.
+const EVENTS_OF_STRIKE: u64 = 1_000;
 /// Renewals within one TTL, at most.
 const RENEWALS: u64 = 4;
 /// Events and polls at one instant,
 const AT_ONCE: u32 = 100_000;
-/// and for each process besides.
-const AT_ONCE_OF_PROCESS: u32 = 1_000;
-/// Calls of its environment by a task within one poll.
+/// and for each task that a scenario begins, and each fault that it plans, besides.
+const AT_ONCE_OF_TASK: u32 = 1_000;
+/// Calls of its environment by a task within one poll,
 const CALLS_IN_POLL: u32 = 100_000;
+/// or for each task that it begins and each round that it makes, where those are more.
+const CALLS_OF_TURN: u32 = 100;
+/// After so many events it is looked whether somebody wants the schedule to end.
+const STOP_EVERY: u64 = 1 << 12;
 /// Of so many polls before the end it is noted whose they were.
 const NOTED: u32 = 1_000;
 
@@ -45,32 +56,68 @@ pub(super) struct Budget {
     /// Events and polls since the beginning.
     pub(super) events: u64,
     events_most: u64,
+    /// How many of them each client may have, from its beginning.
+    events_of_client: u64,
     at_once: u32,
     at_once_most: u32,
     calls_in_poll: u32,
+    calls_in_poll_most: u32,
     /// The process that is being polled, or was last.
     pub(super) polled: u32,
     /// How often each process was polled, once the end is near.
     noted: BTreeMap<u32, u32>,
     overrun: Option<Livelock>,
+    /// Turns true where somebody wants the schedule to end.
+    pub(super) stop: Option<Arc<AtomicBool>>,
+    /// Somebody has ended it.
+    pub(super) interrupted: bool,
 }
 
 impl Budget {
     /// Begins anew with so many processes.
     pub(super) fn reset(&mut self, processes: usize) {
         let processes = u32::try_from(processes).unwrap_or(u32::MAX);
-        let at_once_most = AT_ONCE.saturating_add(AT_ONCE_OF_PROCESS.saturating_mul(processes));
-        *self = Self { events_most: EVENTS, at_once_most, ..Self::default() };
+        let at_once_most = AT_ONCE.saturating_add(AT_ONCE_OF_TASK.saturating_mul(processes));
+        let (events_most, calls_in_poll_most) = (EVENTS, CALLS_IN_POLL);
+        *self = Self { events_most, at_once_most, calls_in_poll_most, ..Self::default() };
     }
 
     /// Grants what this scenario asks for.
     pub(super) fn grant(&mut self, scenario: &Scenario) {
+        let workload = &scenario.workload;
         let ttls = scenario.hold().ns() / scenario.lock.ttl.ns().max(1);
+        // Between two updates a lock may be renewed by hand.
+        let steps = u64::from(workload.steps());
         let tries = RENEWALS.saturating_mul(ttls).saturating_add(scenario.lock.retries.into());
         let servers = u64::from(scenario.topology().servers());
-        let events = EVENTS_OF_ATTEMPT.saturating_mul(servers).saturating_mul(tries);
-        let events = events.saturating_add(EVENTS_OF_ACQUISITION);
-        self.events_most = EVENTS.saturating_add(events.saturating_mul(scenario.acquisitions()));
+        let events = EVENTS_OF_ATTEMPT
+            .saturating_mul(servers)
+            .saturating_mul(tries.saturating_add(steps - 1))
+            .saturating_add(EVENTS_OF_UPDATE.saturating_mul(steps - 1))
+            .saturating_add(EVENTS_OF_ACQUISITION);
+        let turns = u64::from(workload.rounds())
+            .saturating_mul(u64::from(workload.tasks()) + u64::from(workload.beside()));
+        self.events_of_client = events.saturating_mul(turns);
+        let strikes: u32 = scenario.swarm.counts().into_iter().map(|(_, most)| most).sum();
+        self.events_most = EVENTS
+            .saturating_add(self.events_of_client.saturating_mul(scenario.clients.into()))
+            .saturating_add(EVENTS_OF_STRIKE.saturating_mul(strikes.into()));
+        let tasks = u32::try_from(scenario.tasks()).unwrap_or(u32::MAX);
+        let begun = tasks.saturating_add(1).saturating_add(strikes);
+        self.at_once_most = AT_ONCE.saturating_add(AT_ONCE_OF_TASK.saturating_mul(begun));
+        if scenario.fastest().is_zero() {
+            // All that it asks for may happen at one instant.
+            let events = u32::try_from(self.events_most).unwrap_or(u32::MAX);
+            self.at_once_most = self.at_once_most.max(events);
+        }
+        let turns = workload.tasks().saturating_add(workload.beside());
+        let turns = turns.saturating_add(workload.rounds());
+        self.calls_in_poll_most = CALLS_IN_POLL.max(CALLS_OF_TURN.saturating_mul(turns));
+    }
+
+    /// A client begins anew, with all that it was to do.
+    pub(super) fn begin_again(&mut self) {
+        self.events_most = self.events_most.saturating_add(self.events_of_client);
     }
 
     /// Time goes on.
@@ -82,6 +129,10 @@ impl Budget {
     pub(super) fn count_event(&mut self, now_ns: u64) {
         self.events += 1;
         self.at_once += 1;
+        if self.events.is_multiple_of(STOP_EVERY) {
+            let stop = |it: &Arc<AtomicBool>| it.load(Ordering::Relaxed);
+            self.interrupted |= self.stop.as_ref().is_some_and(stop);
+        }
         if self.events > self.events_most {
             self.overrun(now_ns, format!("{} events and polls", self.events_most));
         } else if self.at_once > self.at_once_most {
@@ -103,14 +154,20 @@ impl Budget {
     #[inline]
     pub(super) fn count_call(&mut self) -> bool {
         self.calls_in_poll += 1;
-        self.calls_in_poll > CALLS_IN_POLL
+        self.calls_in_poll > self.calls_in_poll_most
     }
 
     /// The task that is being polled has called its environment too often.
     #[cold]
     pub(super) fn spins(&mut self, now_ns: u64) {
         self.noted = BTreeMap::from([(self.polled, 1)]);
-        self.overrun(now_ns, format!("{CALLS_IN_POLL} calls of one task that let nobody else run"));
+        let most = self.calls_in_poll_most;
+        self.overrun(now_ns, format!("{most} calls of one task that let nobody else run"));
+    }
+
+    /// Whether the schedule is to end here.
+    pub(super) const fn is_over(&self) -> bool {
+        self.interrupted || self.overrun.is_some()
     }
 
     /// How the schedule came to no end, if it is over its budget.

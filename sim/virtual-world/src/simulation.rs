@@ -148,7 +148,7 @@ impl Simulation {
             if let Some(future) = self.executor.next_ended() {
                 return NextStep::Drop(future);
             }
-            if self.budget.overrun_by().is_some() {
+            if self.budget.is_over() {
                 return NextStep::Done;
             }
             let shuffles = self.nemesis.rates.shuffles;

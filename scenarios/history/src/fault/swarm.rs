@@ -126,6 +126,17 @@ impl Swarm {
         .map(|(fault, most, span)| (fault, most, span.ns()))
     }
 
+    /// How many faults of each kind a schedule may plan at most, with the keys they have in a file.
+    pub fn counts(&self) -> [(&'static str, u32); 5] {
+        [
+            ("partitions", self.partitions),
+            ("failovers", self.failovers),
+            ("power_losses", self.power_losses),
+            ("server_crashes", self.server_crashes),
+            ("server_stalls", self.server_stalls),
+        ]
+    }
+
     /// How many kinds of fault it allows; the order of tasks is none.
     pub fn kinds(&self) -> usize {
         let strikes = |strike: Strike| strike.per_64k() > 0 && !strike.max.0.is_zero();

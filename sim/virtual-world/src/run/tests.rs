@@ -11,6 +11,7 @@ mod boundaries;
 mod faults;
 mod recipes;
 mod register;
+mod size;
 
 const MS_NS: u64 = 1_000_000;
 

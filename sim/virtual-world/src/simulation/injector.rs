@@ -69,6 +69,7 @@ impl Injector for Simulation {
         }
         self.processes[client].forget_conns();
         self.executor.revive(client);
+        self.budget.begin_again();
         let begins = self.begins.as_ref().map(|begins| begins(client));
         // A process that has just begun takes tasks.
         drop(begins.and_then(|task| self.executor.spawn(client, task)));
