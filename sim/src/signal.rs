@@ -2,6 +2,7 @@
 //!
 //! Invariant: after the first signal picklock ends by itself, in bounded time, and never in the middle of a file.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,6 +29,18 @@ pub(super) fn watch() -> std::io::Result<watch::Receiver<bool>> {
         sender.closed().await;
     });
     Ok(receiver)
+}
+
+/// The same, for work that looks at a flag.
+pub(super) fn flag() -> std::io::Result<Arc<AtomicBool>> {
+    let (mut signals, flag) = (watch()?, Arc::new(AtomicBool::new(false)));
+    let theirs = Arc::clone(&flag);
+    tokio::spawn(async move {
+        if signals.wait_for(|interrupted| *interrupted).await.is_ok() {
+            theirs.store(true, Ordering::Relaxed);
+        }
+    });
+    Ok(flag)
 }
 
 /// Waits for the work of a thread, which the first signal asks to stop; whether one came.

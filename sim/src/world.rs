@@ -51,7 +51,8 @@ pub(super) struct Opened {
 pub(super) fn open(asked: World, server: &ServerArgs, lua: bool) -> Result<Opened, Failure> {
     if asked == World::Virtual {
         refuse_server(server)?;
-        return Ok(Opened { world: Box::new(simulated(lua)), why: None });
+        let world = simulated(lua).interruptible(signal::flag().map_err(Failure::unavailable)?);
+        return Ok(Opened { world: Box::new(world), why: None });
     }
     let Chosen { choice, why, .. } = choose(asked, server)?;
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
@@ -126,9 +127,9 @@ pub(super) fn refuse_server(server: &ServerArgs) -> Result<(), Failure> {
     let contradicts = match server {
         server if server.redis.is_some() => "--redis",
         server if is_named_on_line(server) => "--server-bin",
-        _ => return Ok(()),
         server if server.tls.tls_ca.is_some() => "--tls-ca",
         server if server.tls.tls_insecure => "--tls-insecure",
+        _ => return Ok(()),
     };
     Err(Failure::usage_text(
         format!("{contradicts} is about a server, and the virtual world has none"),

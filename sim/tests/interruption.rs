@@ -69,6 +69,50 @@ fn the_embedded_world_is_interrupted_alike() {
 }
 
 #[test]
+fn a_schedule_of_virtual_time_is_interrupted_alike() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let room = Room::new();
+        let run = "--scenario gc-pause --lock single --world virtual --seed 1 --clients 2";
+        let rounds = " --set workload.register.rounds=100000";
+        let playing = room.start(&words(&format!("{run}{rounds}")));
+        eventually("it is about to run", || (room.runs().len() == 1).then_some(()));
+        playing.signal(signal);
+        let said = playing.said().ended(130);
+        assert!(said.stderr.contains("interrupted"), "{}", said.stderr);
+        assert!(said.stdout.contains("report: "), "{}", said.stdout);
+        let result = room.result();
+        assert!(!result.complete);
+        assert_ne!(result.verdict, Outcome::Held);
+        room.is_left_clean();
+    }
+}
+
+#[test]
+fn an_interrupted_shrink_says_so() {
+    let room = Room::new();
+    let run = "--scenario late-messages --lock del-release --world virtual --searched";
+    let run = words(run);
+    let seed = (0..50).find(|seed| {
+        let seed = ["--seed", &seed.to_string(), "-q"].map(str::to_owned);
+        let args = run.iter().map(|it| (*it).to_owned()).chain(seed).collect::<Vec<_>>();
+        let violated = room.run(&args).code == Some(1);
+        if !violated {
+            fs::remove_dir_all(room.path().join("picklock-out")).unwrap();
+        }
+        violated
+    });
+    assert!(seed.is_some(), "some schedule violates something");
+    let run = room.only_run();
+    let playing = room.start(&["shrink", run.to_str().unwrap(), "--no-confirm"]);
+    let place = room.path().join("picklock-out/shrink");
+    eventually("it is about to shrink", || place.is_dir().then_some(()));
+    eventually("it watches for SIGINT", || playing.catches(Signal::SIGINT).then_some(()));
+    playing.signal(Signal::SIGINT);
+    let said = playing.said().ended(130);
+    assert!(said.stderr.contains("interrupted"), "{}", said.stderr);
+}
+
+#[test]
 fn an_interrupted_sweep_does_not_say_that_anything_held() {
     let room = Room::new();
     let args = words(

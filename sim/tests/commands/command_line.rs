@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 63] = [
+const WRONG: [(&[&str], &str); 80] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -88,6 +88,38 @@ const WRONG: [(&[&str], &str); 63] = [
     (&["--scenario", "bonus-pool", "--lua"], "add --world virtual or --world embedded"),
     (&["--scenario", "bonus-pool", "--lua", "--world", "redis"], "a redis-server always does"),
     (&["matrix", "--lua", "--world", "redis"], "or omit --lua"),
+    (
+        &["--scenario", "gc-pause", "--set", "workload.register.tasks=1000000000"],
+        "100000 is the most",
+    ),
+    (
+        &["--scenario", "gc-pause", "--set", "workload.register.rounds=10000000"],
+        "100000 is the most",
+    ),
+    (&["--scenario", "gc-pause", "--set", "swarm.server_stalls=4000000000"], "1000 is the most"),
+    (&["--scenario", "gc-pause", "--world", "virtual", "--tls-ca", "/nope"], "--tls-ca is about"),
+    (&["--scenario", "gc-pause", "--world", "virtual", "--tls-insecure"], "has none"),
+    (&["--scenario", "gc-pause", "--seeds", "-1..5"], "use A..B"),
+    (&["--scenario", "gc-pause", "--seeds", "0..5", "--threads", "-1"], "-1 is not in 1..="),
+    (&["check", "x", "--available-within", "-1s"], "cannot be negative"),
+    (&["check", "x", "--fair-within", "-1"], "-1 is not in 0..="),
+    (&["check", "x", "--commands-within", "-1"], "use a number from 0"),
+    (&["serve", "--listen", "-1"], "`-1` is not an address to listen on"),
+    (&["explore", "--lock", "single", "--budget", "-1s"], "cannot be negative"),
+    (&["list", "--format", "xml"], "use human or json"),
+    (
+        &["proxy", "--listen", "0", "--upstream", "127.0.0.1:1", "--fault", "bandwidth=5XB/s"],
+        "MB or MiB",
+    ),
+    (&["proxy", "--listen", "0", "--upstream", "127.0.0.1:1", "--log", "/nope/x"], "/nope/x"),
+    (
+        &["--scenario", "gc-pause", "--set", "fault.0.ppm=9000000000"],
+        "a whole number from -2147483648",
+    ),
+    (
+        &["--scenario", "gc-pause", "--set", "topology.replica=[{ server = 0, lag = '1s' }]"],
+        "belongs to the kind",
+    ),
 ];
 
 /// What is staged is no part of a searched form.
@@ -267,11 +299,24 @@ fn nobody_has_to_listen() {
 #[test]
 fn results_that_do_not_fit_where_stdout_leads_are_no_success() {
     let room = Room::new();
-    let mut command = room.command(&["list"]);
-    let output = command.stdout(full()).stderr(Stdio::piped()).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(69), "{stderr}");
-    assert!(stderr.contains("cannot write the results to stdout"), "{stderr}");
+    for (word, what) in [("list", "results"), ("--help", "help"), ("--version", "help")] {
+        let mut command = room.command(&[word]);
+        let output = command.stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{word}: {stderr}");
+        assert!(stderr.contains(&format!("cannot write the {what} to stdout")), "{stderr}");
+    }
+}
+
+#[test]
+fn a_host_that_cannot_be_found_is_no_slip() {
+    let room = Room::new();
+    let run = ["--scenario", "bonus-pool", "--redis", "redis://no%20such%20host:7"];
+    let proxy = ["proxy", "--listen", "0", "--upstream", "no such host:7"];
+    for args in [&run[..], &proxy] {
+        let said = room.run(args);
+        assert_eq!(said.code, Some(69), "{args:?}: {}", said.stderr);
+    }
 }
 
 #[test]

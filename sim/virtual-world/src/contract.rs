@@ -1,6 +1,7 @@
 //! The virtual world, as whoever composes runs knows it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use harness::world::{ChoicePlan, CutShort, Run, RunError, RunRequest, World};
 use history::verdict::{Witness, WitnessStep};
@@ -18,6 +19,7 @@ pub struct VirtualWorld {
     /// The scenario that was run last, ready to be run again.
     ready: Option<(Arc<Scenario>, Runner)>,
     lua_only: bool,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 impl VirtualWorld {
@@ -27,11 +29,20 @@ impl VirtualWorld {
         Self { lua_only, ..Self::default() }
     }
 
+    /// The same; a schedule ends early once this is true.
+    #[must_use]
+    pub fn interruptible(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
     fn runner(&mut self, scenario: &Arc<Scenario>) -> Result<&mut Runner, RunError> {
         let ready = match self.ready.take() {
             // The same one, not an equal one: to compare them would take longer than some schedules.
             Some(ready) if Arc::ptr_eq(&ready.0, scenario) => ready,
-            _ => (Arc::clone(scenario), Runner::new(scenario)?.lua_only(self.lua_only)),
+            _ => {
+                let runner = Runner::new(scenario)?.lua_only(self.lua_only);
+                (Arc::clone(scenario), runner.interruptible(self.stop.clone()))
+            }
         };
         Ok(&mut self.ready.insert(ready).1)
     }
@@ -58,10 +69,13 @@ impl World for VirtualWorld {
         let schedule = runner.run(request.seed, choices);
         let stuck = match &schedule.livelock {
             Some(livelock) => Some(goes_on(livelock)),
-            None if schedule.stuck.is_empty() => None,
+            None if schedule.interrupted || schedule.stuck.is_empty() => None,
             None => Some(waits(&schedule)),
         };
-        let cut_short = schedule.livelock.map(|_| CutShort::Livelock);
+        let cut_short = match schedule.interrupted {
+            true => Some(CutShort::Interrupted),
+            false => schedule.livelock.map(|_| CutShort::Livelock),
+        };
         let server = ServerFacts {
             software: "picklock model".to_owned(),
             version: format!("{VERSION}{}", request.scenario.software().besides()),
@@ -127,6 +141,26 @@ fn waits(schedule: &Schedule) -> Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_schedule_that_is_interrupted_is_judged_as_far_as_it_came() {
+        let text = scenarios::catalog::text("gc-pause").unwrap();
+        let rounds = ("workload.register.rounds".to_owned(), "2000".to_owned());
+        let overrides = scenarios::scenario::Overrides { set: vec![rounds], ..Default::default() };
+        let scenario = Scenario::parse("gc-pause", "gc-pause.toml", text, &overrides).unwrap();
+        let request = RunRequest::new(Arc::new(scenario), 1);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut world = VirtualWorld::default().interruptible(Arc::clone(&stop));
+        let whole = world.run(&request).unwrap();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let part = world.run(&request).unwrap();
+        assert_eq!((whole.cut_short, part.cut_short), (None, Some(CutShort::Interrupted)));
+        assert!(part.stuck.is_none());
+        let (part, whole) = (part.history.events, whole.history.events);
+        assert!(!part.is_empty() && part.len() < whole.len() / 2, "{}", part.len());
+        // Who is dropped on the way out may say so.
+        assert_eq!(part[..part.len() / 2], whole[..part.len() / 2]);
+    }
 
     #[test]
     fn who_waits_for_ever_is_named_once_and_their_tasks_are_counted() {

@@ -5,6 +5,7 @@
 //! absent: judging.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use history::fault::{Fault, Staged};
 use history::{Head, Journal};
@@ -48,6 +49,7 @@ pub struct Runner {
     latencies: Arc<LinkLatencies>,
     lags: Arc<[Sampler]>,
     lua_only: bool,
+    stop: Option<Arc<AtomicBool>>,
 }
 
 /// What has come of a schedule, beside its history.
@@ -61,6 +63,8 @@ pub struct Schedule {
     pub stuck: Vec<u32>,
     /// How it came to no end, if so; then it was ended.
     pub livelock: Option<Livelock>,
+    /// Somebody has ended it.
+    pub interrupted: bool,
 }
 
 impl Runner {
@@ -79,13 +83,21 @@ impl Runner {
         let latencies = LinkLatencies::new(&scenario.network, scenario.clients + 1, servers);
         let cues = scenario.faults.clone().into();
         let latencies = latencies.into();
-        Ok(Self { scenario: scenario.clone(), cues, trial, head, latencies, lags, lua_only: false })
+        let (scenario, lua_only, stop) = (scenario.clone(), false, None);
+        Ok(Self { scenario, cues, trial, head, latencies, lags, lua_only, stop })
     }
 
     /// The same; with `lua_only`, servers run every script in Lua, also one that could run natively.
     #[must_use]
     pub fn lua_only(mut self, lua_only: bool) -> Self {
         self.lua_only = lua_only;
+        self
+    }
+
+    /// The same; a schedule ends early once this is true.
+    #[must_use]
+    pub fn interruptible(mut self, stop: Option<Arc<AtomicBool>>) -> Self {
+        self.stop = stop;
         self
     }
 
@@ -108,6 +120,7 @@ impl Runner {
             let topology = self.scenario.topology();
             sim.reset(choices, seed, clients + 1, servers(&self.scenario));
             sim.budget.grant(&self.scenario);
+            sim.budget.stop.clone_from(&self.stop);
             sim.beat.begin(&self.scenario, seed);
             let (software, append_only) =
                 (self.scenario.software(), self.scenario.server.append_only);
@@ -187,6 +200,7 @@ impl Runner {
             taken: sim.choices.taken().to_vec(),
             stuck,
             livelock: sim.budget.overrun_by().cloned(),
+            interrupted: sim.budget.interrupted,
         })
     }
 }
