@@ -25,12 +25,6 @@ fn many_tasks_begin_at_one_instant() {
 }
 
 #[test]
-fn one_poll_makes_more_rounds_than_it_may_have_calls() {
-    let dropped = ("workload.register.drop", "{ after = \"0s\" }");
-    ends(&[ONE, LONG, dropped, ("workload.register.rounds", "40000")]);
-}
-
-#[test]
 fn work_has_many_steps() {
     let four = ("clients", "4");
     ends(&[four, ONCE, LONG, ("lock.retries", "1000"), ("workload.register.steps", "100000")]);
