@@ -11,8 +11,8 @@ use miette::{
 };
 use scenarios::format::in_words;
 
+use super::escape::plain;
 use super::exit::Exit;
-use super::print::plain;
 use super::terminal::Terminal;
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Failure {
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_width(terminal.width())
             .with_wrap_lines(terminal.stderr);
-        let shown = Shown(&*self.diagnostic);
+        let shown = PrintedDiagnostic(&*self.diagnostic);
         match handler.render_report(&mut text, &shown) {
             Ok(()) => format!("picklock: {}", text.trim_start()),
             Err(_) => format!("picklock: {shown}\n"),
@@ -84,17 +84,17 @@ impl Failure {
 /// A diagnostic as it is printed: in words of people who do not write Rust, and with everything escaped that would act on
 /// a terminal. Sources are left as they are: what cannot be shown of a file is not given to a diagnostic.
 #[derive(Debug)]
-struct Shown<'a>(&'a (dyn Diagnostic + Send + Sync));
+struct PrintedDiagnostic<'a>(&'a (dyn Diagnostic + Send + Sync));
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for PrintedDiagnostic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&plain(&in_words(&self.0.to_string())))
     }
 }
 
-impl Error for Shown<'_> {}
+impl Error for PrintedDiagnostic<'_> {}
 
-impl Diagnostic for Shown<'_> {
+impl Diagnostic for PrintedDiagnostic<'_> {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         self.0.help().map(|help| Box::new(plain(&help.to_string())) as _)
     }

@@ -7,6 +7,7 @@ mod check;
 mod confirm;
 mod dispatch;
 mod doctor;
+mod escape;
 mod example;
 mod exit;
 mod explore;

@@ -3,11 +3,11 @@
 //! Invariant: a closed pipe is no failure, and a message that cannot be written is lost: neither ends a run. Only
 //! results that cannot be written for another reason (a full disk) are a failure.
 
-use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+use super::escape::plain;
 use super::failure::Failure;
 
 pub(super) fn results(text: &str) -> Result<(), Failure> {
@@ -26,14 +26,6 @@ pub(super) fn results(text: &str) -> Result<(), Failure> {
 /// Prints a message on stderr, which quotes names and texts of others.
 pub(super) fn note(text: &str) {
     raw(&format!("{}\n", plain(text)));
-}
-
-/// The text with everything escaped that would act on a terminal; line breaks and tabs stay.
-pub(super) fn plain(text: &str) -> String {
-    let lines = text
-        .split('\n')
-        .map(|line| line.split('\t').map(reports::plain).collect::<Vec<Cow<'_, str>>>().join("\t"));
-    lines.collect::<Vec<String>>().join("\n")
 }
 
 /// Says that a pipe with a name is waited for: to open it takes as long as nobody writes to it. A shell's own has its writer.

@@ -16,8 +16,8 @@ use crate::arena::{Arena, Attack};
 use crate::assessment::assess;
 use crate::clock::pause;
 use crate::error::AttackError;
+use crate::key_search;
 use crate::known::{Known, LIFE_MOST};
-use crate::lock_key;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
@@ -129,7 +129,7 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
         )));
     }
     let boundaries = transcript::learn(&sent, &recorded);
-    let lock_key = lock_key::find(attack, &sent, &recorded)?;
+    let lock_key = key_search::find(attack, &sent, &recorded)?;
     if let Some(life) = transcript::life(&sent, &recorded, &lock_key.name) {
         if life > attack.ttl * LIFE_MOST {
             return Err(AttackError::NoLock(format!(

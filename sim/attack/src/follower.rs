@@ -14,8 +14,10 @@ use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model};
 use redis_model::options::ModelOptions;
 
-use crate::monitor::MARKER;
 use crate::seen::ServerLog;
+
+/// What a marker of ours begins with.
+pub(crate) const MARKER: &str = "picklock:marker:";
 
 /// A command as MONITOR shows it.
 #[derive(Debug, PartialEq, Eq)]

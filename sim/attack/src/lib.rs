@@ -12,6 +12,7 @@ mod error;
 mod follower;
 mod judgement;
 mod junit;
+mod key_search;
 mod key_watch;
 mod known;
 mod lock_key;

@@ -13,11 +13,9 @@ use std::time::Duration;
 
 use picklock::time::WallTime;
 
-use crate::follower::{Follower, MonitorLine};
+use crate::follower::{Follower, MARKER, MonitorLine};
 use crate::seen::ServerLog;
 
-/// What a marker of ours begins with.
-pub(crate) const MARKER: &str = "picklock:marker:";
 /// How long the server may take to answer MONITOR.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Lines that the server writes in one go come within this time.

@@ -10,9 +10,9 @@ use crate::arena::{Arena, Oracle};
 use crate::board::VICTIM;
 use crate::copies::{self, CopiesRun};
 use crate::error::AttackError;
+use crate::key_search;
 use crate::key_watch::MIDDLE;
 use crate::known::{Known, LIFE_MOST};
-use crate::lock_key::LockKey;
 use crate::oracle::OracleAnswer;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program_judgement::{held, judge, report};
@@ -62,7 +62,7 @@ pub(crate) async fn learn(
     let mut plans = plans(&boundaries(&sent), arena.attack.nodes);
     plans.retain(|plan| plan.boundary.is_some() || is_long);
     let releases = tenures.iter().all(|it| !it.expired && it.until.is_some_and(|at| at <= run.end));
-    let lock_key = LockKey::of(lock_key.unwrap_or_default(), &sent);
+    let lock_key = key_search::named(lock_key.unwrap_or_default(), &sent);
     let known = Known { lock_key, promises: Promises::default(), releases };
     arena.lock_key.clone_from(&known.lock_key);
     Ok((plans, known, held(history)))

@@ -12,8 +12,8 @@ use crate::arena::Arena;
 use crate::board::VICTIM;
 use crate::clock::pause;
 use crate::copies::CopiesRun;
+use crate::key_search;
 use crate::known::{MARGIN, probe};
-use crate::lock_key::LockKey;
 use crate::plan::{AttackPlan, Boundary, LockStep};
 use crate::recorder::RecordedEvent;
 use crate::tenure::{Tenure, tenures};
@@ -52,7 +52,7 @@ pub(crate) async fn trace(
     let said = arena.attack.lock_key.as_ref().map(|it| it.clone().into_bytes());
     let lock_key = key.map(<[u8]>::to_vec).or(said).or_else(|| lock_key(&sent, &arena.attack.key));
     if let Some(key) = &lock_key {
-        probe(arena, &LockKey::of(key.clone(), &sent), &run.stage.recorder).await;
+        probe(arena, &key_search::named(key.clone(), &sent), &run.stage.recorder).await;
     }
     let mut recorded = run.stage.recorder.take();
     recorded.events.extend(acquisitions(

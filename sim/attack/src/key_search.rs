@@ -1,0 +1,171 @@
+//! Which key on the server stands for the lock, by what a run without faults has shown.
+//!
+//! Invariant: nothing is guessed. Where several keys come and go with a hold, and none bears just the lock's name or was
+//! there before the others, the user has to say which one it is.
+
+use history::Touch;
+
+use crate::arena::Attack;
+use crate::board::VICTIM;
+use crate::error::AttackError;
+use crate::lock_key::LockKey;
+use crate::recorder::PlanRecord;
+use crate::transcript::{Phases, TracedCommand, acquisition, phases};
+
+/// A key that lives for less than this part of the TTL when it is released is as good as deleted.
+const SOON: u32 = 4;
+
+/// A key that the victim has made when it acquired the lock.
+struct KeyCandidate {
+    name: Vec<u8>,
+    /// With which of its commands.
+    command: usize,
+    /// It was gone, or about to go, once the lock was released.
+    released: bool,
+}
+
+/// Finds it among what the clients have sent.
+pub(crate) fn find(
+    attack: &Attack,
+    sent: &[TracedCommand],
+    recorded: &PlanRecord,
+) -> Result<LockKey, AttackError> {
+    let phases = phases(recorded);
+    let candidates = candidates(attack, sent, &phases);
+    let all = || {
+        let names = candidates.iter().map(|it| String::from_utf8_lossy(&it.name));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    if candidates.is_empty() {
+        return Err(AttackError::NoLock(String::from(
+            "your worker created no key when it was told to acquire: a lock in Redis has one while it is held",
+        )));
+    }
+    let found = match &attack.lock_key {
+        Some(name) => candidates.iter().find(|it| it.name == name.as_bytes()).ok_or_else(|| {
+            format!("your worker created no key {name} when it was told to acquire: it created {}", all())
+        }),
+        None => chosen(&candidates, attack.key.as_bytes()).ok_or_else(|| {
+            format!("several keys may stand for the lock: say which one with --lock-key (it created {})", all())
+        }),
+    };
+    let key = named(found.map_err(AttackError::NoLock)?.name.clone(), sent);
+    if is_free_by_value(sent, &phases, &key.name) {
+        return Err(AttackError::NoLock(format!(
+            "your worker's release leaves the key {} for ever, with another value: picklock knows a free lock by its \
+             key, which is deleted or expires",
+            String::from_utf8_lossy(&key.name),
+        )));
+    }
+    Ok(key)
+}
+
+/// The key of this name, where the first command that touched it found it.
+pub(crate) fn named(name: Vec<u8>, sent: &[TracedCommand]) -> LockKey {
+    let mut changes = sent.iter().flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
+    let db = changes.find(|it| it.key == name).map_or(0, |it| it.db);
+    LockKey { db, name }
+}
+
+/// The acquisition that the victim got first.
+fn held(phases: &[Phases]) -> Option<&Phases> {
+    phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some())
+}
+
+fn candidates(attack: &Attack, sent: &[TracedCommand], phases: &[Phases]) -> Vec<KeyCandidate> {
+    let mut found: Vec<KeyCandidate> = Vec::new();
+    let Some(held) = held(phases) else { return found };
+    let is_theirs =
+        |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent >= held.begun;
+    let soon = attack.ttl / SOON;
+    let is_soon = |ns: u64| u128::from(ns) < soon.as_nanos();
+    for (command, traced) in sent.iter().filter(is_theirs).enumerate() {
+        let acquires = held.acquired.is_some_and(|at| traced.sent < at);
+        let releases = held.release.is_some_and(|at| traced.sent >= at);
+        for change in traced.seen.iter().flat_map(|it| &it.changes) {
+            let known = found.iter_mut().find(|it| it.name == change.key);
+            match (change.touch, known) {
+                (Touch::Create(_) | Touch::Overwrite(_), None) if acquires => {
+                    let name = change.key.clone();
+                    found.push(KeyCandidate { name, command, released: false });
+                }
+                (Touch::Delete, Some(it)) if releases => it.released = true,
+                (Touch::Extend(ns) | Touch::Overwrite(Some(ns)), Some(it)) if releases => {
+                    it.released |= is_soon(ns);
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// The one that stands for the lock of this name; none where that is not sure.
+fn chosen<'a>(candidates: &'a [KeyCandidate], named: &[u8]) -> Option<&'a KeyCandidate> {
+    // The key that stands for the lock is there while it is held, and only then.
+    let released: Vec<&KeyCandidate> = candidates.iter().filter(|it| it.released).collect();
+    let is_released = !released.is_empty();
+    let all = if is_released { released } else { candidates.iter().collect() };
+    let bears = |it: &&&KeyCandidate| it.name.windows(named.len()).any(|it| it == named);
+    if let Some(exact) = all.iter().find(|it| it.name == named) {
+        return Some(exact);
+    }
+    if !is_released {
+        return all.iter().find(bears).or(all.first()).copied();
+    }
+    // What else its holder keeps, it writes once it has the lock.
+    let first = all.iter().map(|it| it.command).min()?;
+    let first: Vec<&KeyCandidate> = all.into_iter().filter(|it| it.command == first).collect();
+    let mut named = first.iter().filter(bears);
+    match (&first[..], named.next(), named.next()) {
+        ([one], ..) => Some(one),
+        (_, Some(one), None) => Some(one),
+        _ => None,
+    }
+}
+
+/// Whether the victim's release left the key for ever with another value, and another client got the lock nevertheless.
+fn is_free_by_value(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bool {
+    let Some(release) = held(phases).and_then(|it| it.release) else { return false };
+    let changes = sent.iter().flat_map(|command| {
+        let changes = command.seen.iter().flat_map(|seen| &seen.changes);
+        changes.filter(|it| it.key == key).map(move |it| (command, it.touch))
+    });
+    let mut later = changes.filter(|(command, _)| command.sent >= release);
+    let Some((freeing, Touch::Overwrite(None))) = later.next() else { return false };
+    let Some((taking, Touch::Overwrite(_))) = later.next() else { return false };
+    let of = acquisition(phases, taking.client, taking.sent);
+    let got = phases.iter().any(|it| it.acquisition == of && it.acquired.is_some());
+    freeing.client == VICTIM && taking.client != VICTIM && got
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(candidates: &[(&str, usize, bool)]) -> Option<String> {
+        let all: Vec<KeyCandidate> = candidates
+            .iter()
+            .map(|(name, command, released)| KeyCandidate {
+                name: name.as_bytes().to_vec(),
+                command: *command,
+                released: *released,
+            })
+            .collect();
+        chosen(&all, b"lock").map(|it| String::from_utf8(it.name.clone()).unwrap())
+    }
+
+    #[test]
+    fn the_key_of_the_lock_comes_and_goes_with_the_hold_whatever_it_is_called() {
+        let found = |all: &[(&str, usize, bool)], name| assert_eq!(key(all).as_deref(), name);
+        found(&[("9f2c", 0, true), ("owner:lock", 1, false)], Some("9f2c"));
+        found(&[("waiters:lock", 0, false), ("lock", 1, true)], Some("lock"));
+        found(&[("owner:lock", 0, true), ("lock", 1, true)], Some("lock"));
+        found(&[("9f2c", 0, true), ("owner:lock", 1, true)], Some("9f2c"));
+        found(&[("9f2c", 0, true), ("{lock}", 0, true)], Some("{lock}"));
+        found(&[("9f2c", 0, true), ("77aa", 0, true)], None);
+        found(&[("lock:a", 0, true), ("lock:b", 0, true)], None);
+        found(&[("9f2c", 0, false), ("{lock}", 1, false)], Some("{lock}"));
+        found(&[("9f2c", 0, false)], Some("9f2c"));
+    }
+}
