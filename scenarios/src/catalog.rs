@@ -22,12 +22,13 @@ pub const ARTICLES: [&str; 4] = [
 pub fn articles(source: &str) -> Vec<(usize, &'static str)> {
     let (mut numbers, mut is_list) = (BTreeSet::new(), false);
     for word in source.split_whitespace() {
-        let word = word.trim_end_matches([',', ':', ';', '.']);
-        is_list = match word {
+        let bare = word.trim_end_matches([',', ':']);
+        is_list = match bare {
             "article" | "articles" => true,
             "and" => is_list,
-            _ => word.parse().is_ok_and(|number: usize| is_list && numbers.insert(number)),
+            _ => bare.parse().is_ok_and(|number: usize| is_list && numbers.insert(number)),
         };
+        is_list &= !word.ends_with(':');
     }
     let named = numbers.into_iter();
     named.filter_map(|it| Some((it, *ARTICLES.get(it.checked_sub(1)?)?))).collect()

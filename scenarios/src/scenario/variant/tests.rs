@@ -196,7 +196,7 @@ fn a_fault_that_the_recipes_servers_cannot_have_asks_for_a_variant() {
     let bare = VARIED.split("[[variant]]").next().unwrap();
     assert!(with("single", bare, &[]).is_ok());
     let error = with("redlock", bare, &[]).unwrap_err();
-    assert!(error.to_string().contains("redlock has 5 that know nothing"), "{error}");
+    assert!(error.to_string().contains("redlock has 5 independent servers"), "{error}");
     assert!(error.advice().unwrap().contains("[[variant]]"));
     assert!(text(bare)[error.offset().unwrap()..].starts_with("\"primary\""));
     assert!(with("redlock", bare, &[("topology.kind", "standalone")]).is_ok());
