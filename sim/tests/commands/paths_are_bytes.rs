@@ -115,5 +115,5 @@ fn what_is_not_there_is_named() {
     let log = joined("no/such/", &missing);
     let mut args = words("proxy --listen 0 --upstream 127.0.0.1:1 --log");
     args.push(&log);
-    run(&room, &args).ended(69);
+    run(&room, &args).ended(2);
 }
