@@ -145,7 +145,7 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
         assert!(said.message().contains(says), "{args:?}: {}", said.stderr);
         assert!(said.stdout.is_empty(), "{}", said.stdout);
     }
-    let said = run(&["--log", "no/such/dir/log"]).ended(69);
+    let said = run(&["--log", "no/such/dir/log"]).ended(2);
     assert!(said.message().contains("no/such/dir/log"), "{}", said.stderr);
     let log = room.path().join("log.jsonl");
     std::fs::write(&log, "of a run before\n").unwrap();
