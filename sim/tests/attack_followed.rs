@@ -189,7 +189,7 @@ fn an_acquisition_after_the_clock_has_jumped_is_tried() {
 #[test]
 fn a_token_of_a_client_ends_its_next_hold() {
     let room = Room::new();
-    let options = "--world embedded --only release.eval.late-again";
+    let options = "--world embedded --ttl 2s --only release.eval.late-again";
     let said = attack(&room, options, r#"new_token() { token=$me; }"#).ended(1).results();
     assert!(said.contains("both believed to hold the lock"), "{said}");
     let said = attack(&room, options, "").ended(0).results();

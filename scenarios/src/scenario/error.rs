@@ -46,12 +46,18 @@ impl ScenarioError {
         Self { help, ..self }
     }
 
+    /// Names the file, where no place in it is known.
+    #[must_use]
+    pub(super) fn of_file(self, file: &str) -> Self {
+        Self { message: format!("{file}: {}", self.message), ..self }
+    }
+
     /// Shows the place in the file; only names it, where the line is too long to be shown, or what stands around it would act
-    /// on a terminal. A file without a place is named.
+    /// on a terminal.
     #[must_use]
     pub(super) fn at(self, file: &str, text: &str, span: Option<Range<usize>>) -> Self {
         let Some(start) = span.as_ref().map(|span| span.start.min(text.len())) else {
-            return Self { message: format!("{file}: {}", self.message), ..self };
+            return self;
         };
         let line_start = text[..start].rfind('\n').map_or(0, |end| end + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |end| start + end);

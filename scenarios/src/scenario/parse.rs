@@ -51,8 +51,10 @@ impl<'a> ScenarioFile<'a> {
     /// # Errors
     /// [`ScenarioError`], with the place, where it says what no scenario can say.
     pub fn read(name: &str, file: &'a str, text: &'a str) -> Result<Self, ScenarioError> {
-        let mut written: Scenario =
-            toml::from_str(text).map_err(|error| of_toml(&error).at(file, text, error.span()))?;
+        let mut written: Scenario = toml::from_str(text).map_err(|error| match error.span() {
+            None => of_toml(&error).of_file(file),
+            span => of_toml(&error).at(file, text, span),
+        })?;
         if written.name.is_empty() {
             name.clone_into(&mut written.name);
         }

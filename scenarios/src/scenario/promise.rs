@@ -176,14 +176,6 @@ impl Scenario {
         Duration::from_nanos(longest_ns.unwrap_or(0))
     }
 
-    /// How long a message travels at the least, between any client and server.
-    pub fn fastest(&self) -> Duration {
-        let links = self.network.link.iter().map(|link| &link.latency);
-        let all = std::iter::once(&self.network.latency).chain(links);
-        let shortest_ns = all.map(|latency| latency.sampler().at(0)).min();
-        Duration::from_nanos(shortest_ns.unwrap_or(0))
-    }
-
     fn between_attempts(&self) -> Duration {
         self.lock.pause.0.saturating_add(self.lock.jitter.0)
     }

@@ -151,7 +151,7 @@ fn replicas_of_a_cron_job_have_an_advice() {
     // A key that outlives the next tick leaves that run to nobody.
     let long = "--if-taken skip --ttl 1m,2m --renew none";
     let said = cron(long).ended(5).results();
-    assert!(said.contains("missed runs: up to 1 after a crash"), "{said}");
+    assert!(said.contains("missed runs (up to 1 after a crash)"), "{said}");
     let said = cron(&format!("{long} --takeover 5m")).ended(0).stdout;
     assert!(said.contains("take a TTL of 1 min, without renewal"), "{said}");
 }

@@ -105,11 +105,6 @@ impl Budget {
         let tasks = u32::try_from(scenario.tasks()).unwrap_or(u32::MAX);
         let begun = tasks.saturating_add(1).saturating_add(strikes);
         self.at_once_most = AT_ONCE.saturating_add(AT_ONCE_OF_TASK.saturating_mul(begun));
-        if scenario.fastest().is_zero() {
-            // All that it asks for may happen at one instant.
-            let events = u32::try_from(self.events_most).unwrap_or(u32::MAX);
-            self.at_once_most = self.at_once_most.max(events);
-        }
         let turns = workload.tasks().saturating_add(workload.beside());
         let turns = turns.saturating_add(workload.rounds());
         self.calls_in_poll_most = CALLS_IN_POLL.max(CALLS_OF_TURN.saturating_mul(turns));

@@ -14,7 +14,6 @@ const LONG: (&str, &str) = ("lock.ttl", "1h");
 const ONCE: (&str, &str) = ("workload.register.rounds", "1");
 const NO_RETRIES: (&str, &str) = ("lock.retries", "0");
 const LOCKSTEP: (&str, &str) = ("network.latency", "1ms");
-const NO_LATENCY: (&str, &str) = ("network.latency", "0s");
 const ONE: (&str, &str) = ("clients", "1");
 
 #[test]
@@ -28,13 +27,6 @@ fn many_tasks_begin_at_one_instant() {
 fn work_has_many_steps() {
     let four = ("clients", "4");
     ends(&[four, ONCE, LONG, ("lock.retries", "1000"), ("workload.register.steps", "100000")]);
-}
-
-#[test]
-fn much_happens_at_one_instant_where_messages_take_no_time() {
-    let two = ("clients", "2");
-    let pauses = [("lock.pause", "0s"), ("lock.jitter", "0s")];
-    ends(&[&pauses[..], &[two, ONCE, LONG, NO_LATENCY, ("lock.retries", "50000")]].concat());
 }
 
 #[test]
