@@ -233,7 +233,7 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
 }
 
 fn at_end(at_ns: u64, summary: String) -> Verdict {
-    story::seen_by_run(at_ns, summary, "the run reads the pool, after the last client".to_owned())
+    story::seen_by_run(at_ns, summary, "reads the pool, after the last client".to_owned())
 }
 
 #[cfg(test)]

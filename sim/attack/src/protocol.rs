@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use history::nearest::nearest;
+use reports::plain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -256,19 +257,9 @@ fn grant(words: &str) -> Option<LockGrant> {
 /// What is told of a text: reasons that workers give may be long. `attack.json` has all of it.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_MOST) {
-        Some((end, _)) => format!("{}...", visible(text[..end].trim_end())),
-        None => visible(text),
+        Some((end, _)) => format!("{}...", plain(text[..end].trim_end())),
+        None => plain(text).into_owned(),
     }
-}
-
-/// The text with escapes in the place of what would change how a terminal or a page shows the rest.
-pub(crate) fn visible(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let shown = text.chars().map(|c| match c.is_control() || turns(c) {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
-    });
-    shown.collect()
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use live_world::program::{Pipes, Program, ProgramError};
 use live_world::supervisor::Supervisor;
+use reports::plain;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
 
 use crate::clock::{now, pause};
-use crate::protocol::{Misspelt, Order, Promises, Said, WorkerAnswer, parse, visible};
+use crate::protocol::{Misspelt, Order, Promises, Said, WorkerAnswer, parse};
 
 /// How much of a line is looked at.
 const LINE_MOST: u64 = 16 * 1024;
@@ -205,7 +206,8 @@ impl Worker {
                 Err(Said::Misspelt(Misspelt { word, line, why }))
                     if (word == "ready") == (order == "ready") =>
                 {
-                    let line = visible(&line.chars().take(KEPT_CHARS).collect::<String>());
+                    let line =
+                        plain(&line.chars().take(KEPT_CHARS).collect::<String>()).into_owned();
                     return Err(WorkerError::Misspelt { line, why });
                 }
                 Err(said) => self.note(at, said),
@@ -301,7 +303,7 @@ pub(crate) async fn read(
 impl Printed {
     /// Keeps a line; `could_answer` where answers come from.
     fn keep(&mut self, line: &str, could_answer: bool) {
-        let line: String = visible(&line.chars().take(KEPT_CHARS).collect::<String>());
+        let line = plain(&line.chars().take(KEPT_CHARS).collect::<String>()).into_owned();
         if could_answer && !line.is_empty() {
             self.last = Some(line.clone());
         }
