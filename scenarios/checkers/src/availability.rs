@@ -76,9 +76,9 @@ impl Checker for Availability {
         let Event { at_ns, client, acquisition, what, .. } = *seen.event;
         match what {
             What::Fault { fault: Fault::Crash, .. } => return self.died(client, at_ns),
-            // The last stall lasts until a client or the workload was last heard of: the looks at the key
-            // that come after it, and what is still in flight, do not make it longer.
-            What::Fault { .. } | What::Probe(_) => return,
+            // The last stall lasts until a client was last heard of: what the run looks at in the end does not make it longer.
+            What::Fault { .. } => return,
+            _ if client == 0 => return,
             _ => self.now_ns = at_ns,
         }
         match what {
@@ -106,7 +106,11 @@ impl Checker for Availability {
                 self.wanting.remove(&acquisition);
                 self.promised.remove(&acquisition);
             }
-            What::ValidUntil(until_ns) => self.promise(acquisition, until_ns),
+            What::ValidUntil(until_ns) => {
+                // What became known too late does not bring it back.
+                self.forget(at_ns);
+                self.promise(acquisition, until_ns);
+            }
             What::Release | What::Lost => {
                 self.ends(at_ns, |it| it.acquisition == acquisition);
                 if let Some(it) = self.wanting.get_mut(&acquisition) {
@@ -286,6 +290,16 @@ mod tests {
         };
         assert_eq!(outcome(tape(300)), Held);
         assert_eq!(outcome(tape(301)), Violated);
+        assert_eq!(outcome(tape(301).valid(1, 199, 400)), Held);
+        assert_eq!(outcome(tape(301).valid(1, 250, 400)), Violated, "known too late");
+    }
+
+    #[test]
+    fn what_the_run_looks_at_in_the_end_lengthens_no_stall() {
+        let open = || Tape::new().acquires(1, 900).acquires(2, 910);
+        let outcome = |tape: Tape| tape.available_within(WITHIN_NS).outcome("availability");
+        assert_eq!(outcome(open().pool_left(10)), Held);
+        assert_eq!(outcome(open().refused(3, 3, 4_000..5_000)), Violated);
     }
 
     #[test]

@@ -53,6 +53,10 @@ impl Checker for DeadlockFreedom {
                 self.first_ns.get_or_insert(at_ns);
                 self.last = Some((at_ns, pttl_ms));
             }
+            // It was not the last client that had done.
+            What::Acquire | What::Acquired | What::Release => {
+                (self.first_ns, self.last) = (None, None);
+            }
             What::Command { node, name, key, .. } if client == 0 && self.last.is_some() => {
                 let looks = seen.texts.get(name) == LOOK && !seen.head.is_resource(node);
                 if looks && seen.texts.get(key) != seen.head.lock_key {
@@ -142,6 +146,8 @@ mod tests {
         let stays = |span_ns| Tape::new().probe(10, 900).probe(10 + span_ns, 300);
         assert_eq!(outcome(stays(TTL_NS)), Outcome::Inconclusive);
         assert_eq!(outcome(stays(TTL_NS + 1)), Outcome::Violated);
+        assert_eq!(outcome(Tape::new().hold(1, 1, 5..20).probe(15, -1)), Outcome::Inconclusive);
+        assert_eq!(outcome(Tape::new().hold(1, 1, 5..20).probe(25, -1)), Outcome::Violated);
         assert_eq!(outcome(Tape::new().with(|it| it.locks = false)), Outcome::NotApplicable);
     }
 

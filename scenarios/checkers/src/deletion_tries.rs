@@ -49,10 +49,11 @@ struct Deletions {
     refused: Option<(u64, ErrorAnswer)>,
 }
 
-/// The last attempt of an acquisition, and whether it is being released.
+/// The last attempt of an acquisition, whether it got the lock, and whether it is being released.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastAttempt {
     began_ns: u64,
+    got: bool,
     releasing: bool,
 }
 
@@ -89,6 +90,7 @@ impl Checker for DeletionTries {
             What::Phase(Phase::AcquireBeforeSend) => {
                 self.last_attempts.entry(acquisition).began_ns = at_ns;
             }
+            What::Acquired => self.last_attempts.entry(acquisition).got = true,
             What::Release => self.last_attempts.entry(acquisition).releasing = true,
             What::Fault { fault: Fault::ScriptFlush, .. } => {}
             What::Fault { fault, .. } if client == 0 || keeps_from_sending(fault) => {
@@ -124,6 +126,7 @@ impl DeletionTries {
         if makes(command.intent.touch) {
             it.asks += 1;
             it.asked += 1;
+            it.asked_ns.get_or_insert(command.invoke_ns);
             it.last_ns = command.invoke_ns;
         }
         if !frees(command.intent.touch) {
@@ -145,17 +148,13 @@ impl DeletionTries {
         let Some(nodes) = self.nodes.get_mut(command.acquisition) else { return };
         let Some(place) = nodes.iter().position(|(node, _)| *node == command.node) else { return };
         let (_, it) = &mut nodes[place];
-        if makes(command.intent.touch) && it.asks > 0 {
-            let what = seen.event.what;
-            match what {
-                What::Answered { touch: Touch::None, .. } | What::Refused(_) => {
-                    it.asks -= 1;
-                    it.asked -= 1;
-                }
-                _ => {
-                    let first_ns = it.asked_ns.unwrap_or(command.invoke_ns);
-                    it.asked_ns = Some(first_ns.min(command.invoke_ns));
-                }
+        let did_nothing =
+            matches!(seen.event.what, What::Answered { touch: Touch::None, .. } | What::Refused(_));
+        if makes(command.intent.touch) && it.asks > 0 && did_nothing {
+            it.asks -= 1;
+            it.asked -= 1;
+            if it.asked == 0 {
+                it.asked_ns = None;
             }
         }
         if frees(command.intent.touch) && it.open > 0 {
@@ -224,7 +223,8 @@ impl DeletionTries {
             )
         } else {
             // The clean-up of an attempt before may end in time, and the one that follows it goes on.
-            let Some(asked_ns) = it.asked_ns.filter(|_| it.asked == 1) else { return };
+            let got = self.last_attempts.get(acquisition).is_some_and(|it| it.got);
+            let Some(asked_ns) = it.asked_ns.filter(|_| it.asked == 1 && !got) else { return };
             let after_ns = refused_ns.saturating_sub(asked_ns);
             if after_ns >= head.ttl_ns / 2 {
                 return;
@@ -290,6 +290,11 @@ mod tests {
         assert_eq!(outcome(refused(200).did(2, 210..220, DELETE)), Violated, "another's");
         let elsewhere = refused(200).to(1, "lock").did(1, 210..220, DELETE);
         assert_eq!(outcome(elsewhere), Violated, "on another server");
+        let holds = refused(170).waited(1, 1, 90..140);
+        assert_eq!(outcome(holds.probe(2_000, -2)), Held, "it had got it");
+        let unended = Tape::new().with(|it| it.honest = true).sends(1, 100, CREATE);
+        let unended = unended.refused(1, 1, 90..150).refused_command(1, 160..170, DELETE);
+        assert_eq!(outcome(unended), Violated, "it has no answer yet");
         let never_asked = Tape::new().with(|it| it.honest = true);
         assert_eq!(outcome(never_asked.refused_command(1, 160..170, DELETE)), Held);
         let late = || refused(200).refused_command(1, 101 + TTL_NS..110 + TTL_NS, DELETE);

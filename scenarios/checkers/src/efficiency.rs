@@ -9,6 +9,8 @@ use history::{Event, Head, Texts, What};
 
 use super::interface::{Checker, EventView, HistoryEnd};
 
+pub(super) const NAME: &str = "efficiency";
+
 /// What locking has cost so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Efficiency {
@@ -20,21 +22,33 @@ pub struct Efficiency {
     working: Vec<u32>,
 }
 
-/// With how many thousandths of a command an acquisition may cost.
-struct Allowed(Efficiency, u64);
+/// How many thousandths of a command an acquisition may cost.
+struct Allowed {
+    spent: Efficiency,
+    within_milli: u64,
+    /// The history has commands.
+    sent: bool,
+}
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let within_milli = head.commands_within_milli?;
-    Some(Box::new(Allowed(Efficiency::default(), within_milli)))
+    Some(Box::new(Allowed { spent: Efficiency::default(), within_milli, sent: false }))
 }
 
 impl Checker for Allowed {
     fn see(&mut self, seen: &EventView<'_>) {
-        self.0.see(seen.event, seen.head, seen.texts);
+        self.sent |= matches!(seen.event.what, What::Command { .. });
+        self.spent.see(seen.event, seen.head, seen.texts);
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
-        vec![Finding::new("efficiency", Level::Progress, self.0.verdict(self.1))]
+        let verdict = match self.spent.verdict(self.within_milli) {
+            Verdict::Held if !self.sent => {
+                Verdict::NotApplicable("no command is in this history".to_owned())
+            }
+            verdict => verdict,
+        };
+        vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }
 

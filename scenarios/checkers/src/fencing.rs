@@ -43,8 +43,8 @@ struct Fencing {
     greatest: Option<Grant>,
     /// Acquisitions under way of which there is anything to say.
     asking: FxHashMap<u32, PendingGrant>,
-    /// Commands under way that may make the key: the greatest grant when each was sent, if any.
-    sent: FxHashMap<u32, Grant>,
+    /// Commands under way that may make the key: the acquisition, and the greatest grant when each was sent, if any.
+    sent: FxHashMap<u32, (u32, Option<Grant>)>,
     /// Whose each token is: the acquisition, and the client.
     owners: FxHashMap<u64, (u32, u32)>,
     /// The last server that lost its memory, and when.
@@ -114,19 +114,17 @@ impl Fencing {
     /// A command is sent that may make the lock's key, or has ended.
     fn asked(&mut self, event: &Event, command: &CommandOp) {
         let may_have_made = match event.what {
-            // One that did nothing is not shown.
+            What::Answered { touch: Touch::None, .. } | What::Refused(_) => false,
             What::Answered { .. } | What::Unanswered(_) => true,
-            What::Refused(_) => false,
             _ => {
-                self.sent.extend(self.greatest.map(|greatest| (event.op, greatest)));
+                self.sent.insert(event.op, (command.acquisition, self.greatest));
                 return;
             }
         };
-        let greatest = if self.sent.is_empty() { None } else { self.sent.remove(&event.op) };
+        let greatest = self.sent.remove(&event.op).and_then(|(_, greatest)| greatest);
         if may_have_made {
             let made = &mut self.asking.entry(command.acquisition).or_default().made;
-            let token = |it: &Option<Grant>| it.map(|it| it.token);
-            *made = Some(made.map_or(greatest, |made| min_by_key(made, greatest, token)));
+            *made = Some(made.map_or(greatest, |made| min_by_key(made, greatest, token_of)));
         }
     }
 
@@ -149,7 +147,10 @@ impl Fencing {
     fn granted(&mut self, at_ns: u64, event: &Event, asking: PendingGrant) {
         let Event { client, acquisition, .. } = *event;
         let Some(token) = asking.token else { return };
-        if let Some(before) = asking.made.unwrap_or(asking.begun).filter(|it| it.token > token) {
+        // What has no answer yet may have made the key, too.
+        let unanswered = self.sent.values().filter(|it| it.0 == acquisition).map(|it| it.1);
+        let made = asking.made.into_iter().chain(unanswered).min_by_key(token_of);
+        if let Some(before) = made.unwrap_or(asking.begun).filter(|it| it.token > token) {
             let since = match self.lost {
                 Some((node, lost_ns)) if lost_ns >= before.at_ns => {
                     format!(": in between, server {node} lost its memory")
@@ -168,6 +169,10 @@ impl Fencing {
         self.greatest =
             Some(self.greatest.map_or(grant, |it| max_by_key(grant, it, |it| it.token)));
     }
+}
+
+fn token_of(grant: &Option<Grant>) -> Option<u64> {
+    grant.map(|it| it.token)
 }
 
 #[cfg(test)]

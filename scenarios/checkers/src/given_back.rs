@@ -41,6 +41,8 @@ struct GivenBack {
     open: Vec<KeptGrant>,
     /// Acquisitions that have not ended.
     wanting: Recent<()>,
+    /// What they have sent that may give the key back: the acquisition, the server, the operation.
+    freed: Vec<(u32, u16, u32)>,
     /// When each client last stood still, and when it was last kept from sending; 0 is all of them.
     stood_still: FxHashMap<u32, u64>,
     kept_silent: FxHashMap<u32, u64>,
@@ -67,12 +69,12 @@ impl Checker for GivenBack {
         match what {
             What::Acquire => self.wanting.insert(acquisition, ()),
             What::Acquired => {
-                self.wanting.remove(acquisition);
+                self.ends(acquisition);
                 self.open.retain(|it| it.acquisition != acquisition);
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.wanting.remove(acquisition);
-                self.ended(acquisition, at_ns, head);
+                self.ends(acquisition);
+                self.refused(acquisition, at_ns, head);
             }
             What::Fault { fault: Fault::Pause, .. } => {
                 self.stood_still.insert(client, at_ns);
@@ -112,6 +114,9 @@ impl GivenBack {
                 if let Some(place) = place {
                     self.open.remove(place);
                 }
+                if self.wanting.contains(acquisition) {
+                    self.freed.push((acquisition, node, event.op));
+                }
             }
             What::Command { .. } if makes(touch) && self.wanting.contains(acquisition) => {
                 let Some(place) = place else { return };
@@ -122,7 +127,10 @@ impl GivenBack {
                 }
             }
             What::Answered { touch, .. } if makes(touch) && self.wanting.contains(acquisition) => {
-                if since(&self.kept_silent, client, sent_ns) {
+                // It may have given back what it had not been told of yet.
+                let freed =
+                    |it: &(u32, u16, u32)| (it.0, it.1) == (acquisition, node) && it.2 > event.op;
+                if since(&self.kept_silent, client, sent_ns) || self.freed.iter().any(freed) {
                     return;
                 }
                 let granted = KeptGrant {
@@ -152,7 +160,13 @@ impl GivenBack {
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
-    fn ended(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
+    fn ends(&mut self, acquisition: u32) {
+        self.wanting.remove(acquisition);
+        self.freed.retain(|it| it.0 != acquisition);
+    }
+
+    /// It has ended without the lock.
+    fn refused(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
         let early = |it: &KeptGrant| at_ns <= it.sent_ns.saturating_add(head.ttl_ns / 2);
         self.open.retain(|it| it.acquisition != acquisition || early(it) && !it.stood_still);
         for it in self.open.iter_mut().filter(|it| it.acquisition == acquisition) {
@@ -180,9 +194,9 @@ impl GivenBack {
 }
 
 impl KeptGrant {
-    /// When its key may be gone.
+    /// When the TTL of its key is over.
     fn due_ns(&self, head: &Head) -> u64 {
-        self.sent_ns.saturating_add(head.ttl_ns).saturating_sub(head.margin_ns)
+        self.sent_ns.saturating_add(head.ttl_ns)
     }
 }
 
@@ -229,6 +243,8 @@ mod tests {
         assert_eq!(later(told_no().sends(1, 150, DELETE)), NotApplicable, "before it was told");
         assert_eq!(later(told_no().sends(2, 300, DELETE)), Violated, "another's");
         assert_eq!(outcome(told_no().probe(100 + TTL_NS, -2)), Held, "there is time yet");
+        let margin = told_no().with(|it| it.margin_ns = 100);
+        assert_eq!(later(margin.sends(1, 100 + TTL_NS, DELETE)), Held);
         let unknown = asked().did(1, 100..110, CREATE).unknown(1, 1, 90..200);
         assert_eq!(later(unknown), Violated);
         let extend = Intent { touch: Touch::Extend(TTL_NS), compares: true };
@@ -294,6 +310,10 @@ mod tests {
         assert_eq!(again(granted(), 109 + TTL_NS), Violated);
         assert_eq!(again(granted(), 110 + TTL_NS), NotApplicable, "the key is gone");
         assert_eq!(again(granted().sends(1, 150, DELETE), 200), NotApplicable);
+        let before_its_answer =
+            asked().acquires(1, 90).did(1, 100..160, CREATE).sends(1, 150, DELETE);
+        assert_eq!(again(before_its_answer.clone(), 200), NotApplicable);
+        assert_eq!(later(before_its_answer.refused(1, 1, 91..200)), NotApplicable);
         let refused = asked().acquires(1, 90).command(1, 100..110, CREATE, Some(Touch::None));
         assert_eq!(again(refused, 200), NotApplicable);
         assert_eq!(outcome(granted().sends(2, 200, CREATE)), NotApplicable, "another");

@@ -419,6 +419,7 @@ impl Honesty {
             }
             _ if NOT_ITS_OWN.contains(&told)
                 && it.has_one_key()
+                && !it.release.mixed
                 && now_ns.is_some_and(|now_ns| now_ns < it.lives_until_ns) =>
             {
                 "nothing but its release could have ended its hold by then"

@@ -105,6 +105,11 @@ pub(super) fn keeps_from_sending(fault: Fault) -> bool {
     !matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
 }
 
+/// How many servers the lock is on, where that is known: they come before that of the resource.
+pub(super) fn servers(head: &Head) -> Option<u16> {
+    head.nodes.or(head.resource)
+}
+
 /// Whether this makes the key, or would.
 pub(super) fn makes(touch: Touch) -> bool {
     matches!(touch, Touch::Create(_) | Touch::Overwrite(_))

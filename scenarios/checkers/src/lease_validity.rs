@@ -16,7 +16,7 @@ use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees};
+use super::interface::{Checker, EventView, HistoryEnd, frees, servers};
 use super::story;
 
 /// An answer within this part of a TTL comes at once.
@@ -175,7 +175,7 @@ impl LeaseValidity {
     /// A client says until when it relies on its lock.
     fn relies(&mut self, event: &Event, until_ns: u64, head: &Head) {
         let Event { client, acquisition, .. } = *event;
-        let Some(servers) = head.resource.filter(|_| !self.drifting) else { return };
+        let Some(servers) = servers(head).filter(|_| !self.drifting) else { return };
         let answers = self.answers.get(acquisition).map_or(&[][..], |it| it);
         let mut ends: Vec<u64> =
             answers.iter().map(|it| it.gone_ns).filter(|gone_ns| *gone_ns > 0).collect();
@@ -212,7 +212,8 @@ impl LeaseValidity {
             return;
         }
         let mut from_ns = command.invoke_ns;
-        if head.resource != Some(1) {
+        let servers = servers(head);
+        if servers != Some(1) {
             // Of several servers, more than half have to say so in one round, and as soon as they are asked: nobody has to
             // wait for the others.
             let at_once = event.at_ns - command.invoke_ns <= head.ttl_ns / AT_ONCE;
@@ -220,8 +221,7 @@ impl LeaseValidity {
                 return;
             }
             lease.granted |= 1 << command.node.min(63);
-            if head.resource.is_none_or(|servers| 2 * lease.granted.count_ones() <= servers.into())
-            {
+            if servers.is_none_or(|servers| 2 * lease.granted.count_ones() <= servers.into()) {
                 return;
             }
             from_ns = lease.round_ns;
@@ -234,9 +234,8 @@ impl LeaseValidity {
         let Event { at_ns, client, acquisition, .. } = *event;
         let is_valid =
             |it: &LeaseEnd| it.ended_by.is_none() && at_ns < it.until_ns.max(it.renewed_until_ns);
-        // The servers of the lock come before that of the resource. Without one their number is not known.
         let (Some(servers), true) =
-            (head.resource, self.leases.get(acquisition).is_some_and(is_valid))
+            (servers(head), self.leases.get(acquisition).is_some_and(is_valid))
         else {
             return;
         };

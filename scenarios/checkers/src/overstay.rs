@@ -29,8 +29,8 @@ struct TimedHold {
     client: u32,
     /// When it had the lock; none before.
     acquired_ns: Option<u64>,
-    /// The latest end of validity that it has said.
-    until_ns: u64,
+    /// The latest end of validity that it has said, if any.
+    until_ns: Option<u64>,
     /// When it has said that it has lost the lock.
     lost_ns: Option<u64>,
     /// When it was last answered by anything but the lock.
@@ -79,7 +79,7 @@ impl Checker for Overstay {
                 let it = TimedHold {
                     client,
                     acquired_ns: None,
-                    until_ns: 0,
+                    until_ns: None,
                     lost_ns: None,
                     moved_ns: at_ns,
                     working: false,
@@ -92,8 +92,13 @@ impl Checker for Overstay {
                 self.with(acquisition, |it| it.acquired_ns = Some(at_ns));
             }
             What::ValidUntil(until_ns) => {
-                self.with(acquisition, |it| it.until_ns = it.until_ns.max(until_ns));
-                self.lasts(acquisition, head);
+                self.with(acquisition, |it| {
+                    // What became known too late does not bring it back.
+                    if it.until_ns.is_none_or(|last_ns| at_ns < last_ns) {
+                        it.until_ns = it.until_ns.max(Some(until_ns));
+                    }
+                });
+                self.lasts(acquisition, until_ns, head);
             }
             What::Lost => self.with(acquisition, |it| it.lost_ns = it.lost_ns.or(Some(at_ns))),
             What::Phase(Phase::Hold) => self.with(acquisition, |it| it.working = true),
@@ -151,17 +156,17 @@ impl Overstay {
     }
 
     /// It has said anew until when it relies on its lock.
-    fn lasts(&mut self, acquisition: u32, head: &Head) {
+    fn lasts(&mut self, acquisition: u32, until_ns: u64, head: &Head) {
         let Some(longest_ns) = self.longest_ns else { return };
         let Some(it) = self.holds.get_mut(&acquisition) else { return };
         // Counted from its request, which came before; and renewed in the last moment for a whole TTL.
         let Some(acquired_ns) = it.acquired_ns.filter(|_| !it.excused) else { return };
         let last_ns = acquired_ns.saturating_add(longest_ns).saturating_add(head.ttl_ns);
-        if it.until_ns <= last_ns {
+        if until_ns <= last_ns {
             return;
         }
         it.excused = true;
-        let TimedHold { client, until_ns, .. } = *it;
+        let client = it.client;
         let summary = format!(
             "client {client} renewed its lock until {} after it had got it: a hold may be renewed for {}, and lasts a \
              TTL of {} longer at most",
@@ -178,7 +183,7 @@ impl Overstay {
         if !self.stops || it.excused || !std::mem::take(&mut it.working) {
             return;
         }
-        let until_ns = it.lost_ns.unwrap_or(u64::MAX).min(it.until_ns);
+        let Some(until_ns) = [it.lost_ns, it.until_ns].into_iter().flatten().min() else { return };
         let client = it.client;
         if at_ns < until_ns {
             if lost {
@@ -256,6 +261,10 @@ mod tests {
         assert_eq!(stops(works(held().lost(1, 500), 700)), Held);
         assert_eq!(stops(works(held().lost(1, 500), 701)), Violated, "it was told early");
         assert_eq!(stops(works(held().valid(1, 900, 1_900), 2_100)), Held);
+        assert_eq!(stops(works(held().valid(1, 1_150, 1_900), 1_301)), Violated, "known too late");
+        let untold = || Tape::new().waited(1, 1, 90..100);
+        assert_eq!(stops(works(untold(), 1_301)), NotApplicable, "no end of it was ever said");
+        assert_eq!(stops(works(untold().lost(1, 500), 701)), Violated);
         assert_eq!(stops(works(held().struck(Fault::Pause, 1, 800), 1_301)), NotApplicable);
         assert_eq!(stops(works(held().struck(Fault::Drift, 0, 50), 1_301)), NotApplicable);
     }

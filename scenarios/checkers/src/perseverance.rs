@@ -14,7 +14,7 @@ use history::{Event, Head, Intent, Recent, Touch, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, makes, passing, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, passing, servers, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "perseverance";
@@ -38,6 +38,8 @@ struct Tries {
     needs_more: bool,
     /// What became of its last request, where that passes.
     failure: Option<RequestFailure>,
+    /// Its requests that have no answer yet.
+    open: u32,
 }
 
 /// Who wants the lock, and how long a client tries.
@@ -68,6 +70,7 @@ impl Checker for Perseverance {
                     granted: SmallVec::new(),
                     needs_more: false,
                     failure: None,
+                    open: 0,
                 };
                 self.wanting.insert(acquisition, it);
             }
@@ -82,11 +85,12 @@ impl Checker for Perseverance {
             }
             What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
             What::Command { .. } => {
-                let Some(command) = seen.command.filter(|it| frees(it.intent.touch)) else {
-                    return;
-                };
+                let Some(command) = seen.command else { return };
                 let Some(it) = self.wanting.get_mut(acquisition) else { return };
-                it.granted.retain(|node| *node != command.node);
+                it.open += u32::from(asks(command.intent));
+                if frees(command.intent.touch) {
+                    it.granted.retain(|node| *node != command.node);
+                }
             }
             What::Acquired => _ = self.wanting.remove(acquisition),
             What::AcquireUnknown(why) if seen.texts.get(why).starts_with(DROPPED) => {
@@ -100,6 +104,7 @@ impl Checker for Perseverance {
             {
                 let Some(it) = self.wanting.get_mut(acquisition) else { return };
                 if seen.command.is_some_and(|it| asks(it.intent)) {
+                    it.open = it.open.saturating_sub(1);
                     it.failure = match what {
                         What::Refused(why) => {
                             passing(seen.texts.get(why)).map(RequestFailure::Refused)
@@ -135,9 +140,7 @@ fn asks(intent: Intent) -> bool {
 impl Perseverance {
     /// Whether it knows that it has the lock, and for long enough.
     fn has_it(&self, it: &Tries, at_ns: u64, head: &Head) -> bool {
-        // The servers of the lock come before that of the resource. Without one their number is not known.
-        let quorum =
-            head.resource.is_some_and(|servers| 2 * it.granted.len() > usize::from(servers));
+        let quorum = servers(head).is_some_and(|all| 2 * it.granted.len() > usize::from(all));
         let early = at_ns <= it.round_ns.saturating_add(head.ttl_ns / 2);
         quorum && early && !it.needs_more && !self.drifting
     }
@@ -152,7 +155,12 @@ impl Perseverance {
             );
             return story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
-        let Tries { began_ns, failure: Some(failure), .. } = it else { return };
+        // Of several servers, nobody has to wait for all.
+        let is_open = it.open > 0 && servers(head) == Some(1);
+        let unanswered = is_open.then_some(RequestFailure::Unanswered);
+        self.tested |= unanswered.is_some();
+        let Some(failure) = unanswered.or(it.failure) else { return };
+        let began_ns = it.began_ns;
         let tried_ns = at_ns.saturating_sub(began_ns);
         if tried_ns >= self.tries_for_ns {
             return;
@@ -188,6 +196,18 @@ mod tests {
 
     fn outcome(tape: Tape) -> Outcome {
         asked(tape).outcome("perseverance")
+    }
+
+    #[test]
+    fn a_request_without_an_end_has_no_answer() {
+        let open = |tape: Tape, end_ns| {
+            outcome(tape.refused(1, 1, 100..end_ns).with(|it| it.nodes = Some(1)))
+        };
+        assert_eq!(open(Tape::new().sends(1, 105, CREATE), 599), Violated);
+        assert_eq!(open(Tape::new().sends(1, 105, CREATE), 600), Held);
+        assert_eq!(open(Tape::new().sends(1, 105, DELETE), 599), NotApplicable);
+        let of_several = Tape::new().sends(1, 105, CREATE).refused(1, 1, 100..599);
+        assert_eq!(outcome(of_several.with(|it| it.nodes = Some(3))), NotApplicable);
     }
 
     /// It asks at 100, and is refused with OOM at 110.

@@ -16,6 +16,8 @@ use super::late_write;
 use super::refusal::Refusals;
 use super::story;
 
+pub(super) const ALL_WON: &str = "all-prizes-won";
+
 /// More winners of one prize are only counted.
 const WINNERS_NAMED: usize = 5;
 
@@ -86,7 +88,7 @@ impl Checker for Pool {
             effect("prizes-in-order", in_order(self)),
             effect("pool-not-overdrawn", not_overdrawn(self)),
             effect("prizes-accounted-for", accounted_for(self)),
-            Finding::new("all-prizes-won", Level::Progress, all_won(self, end.head)),
+            Finding::new(ALL_WON, Level::Progress, all_won(self, end.head)),
         ]
     }
 }

@@ -194,8 +194,10 @@ impl RegisterChecker {
         // One whose end is not known, because its client died, may have been written, too.
         let unended = i64::try_from(self.begun.len()).unwrap_or(i64::MAX);
         let unknown = i64::try_from(self.unknown.len()).unwrap_or(i64::MAX).saturating_add(unended);
-        let summary = if steps < self.done {
-            format!("{} updates were written, and the register went up by {steps}", self.done)
+        let written =
+            self.done + i64::try_from(self.surely_written().len()).unwrap_or(i64::MAX - self.done);
+        let summary = if steps < written {
+            format!("{written} updates were written, and the register went up by {steps}")
         } else if steps > self.done.saturating_add(unknown) {
             format!(
                 "the register went up by {steps}, though {} updates were written and {unknown} more may \

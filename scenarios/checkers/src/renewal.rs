@@ -65,6 +65,11 @@ struct Hold {
 }
 
 impl Hold {
+    /// Whether it is granted, or asked for, and its validity not over yet.
+    fn is_valid(&self, at_ns: u64) -> bool {
+        self.until_ns.is_none_or(|until_ns| at_ns < until_ns)
+    }
+
     /// It sends something, or is answered. A try that is under way is none the less so for a clean-up that is answered.
     fn hears(&mut self, at_ns: u64, renews: bool) {
         (self.moved_ns, self.heard_ns) = (at_ns, at_ns);
@@ -113,7 +118,9 @@ impl Checker for Renewals {
                 self.served(node, client);
             }
             return self.with(acquisition, |it| {
-                it.hears(at_ns, renews);
+                if it.is_valid(command.invoke_ns) {
+                    it.hears(at_ns, renews);
+                }
                 match what {
                     What::Refused(_) | What::Unanswered(_) => it.failed |= renews,
                     What::Answered { .. } if renews => it.failed = false,
@@ -156,8 +163,11 @@ impl Checker for Renewals {
             }
             What::Acquired => self.with(acquisition, |it| it.hears(at_ns, true)),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| {
-                it.hears(at_ns, true);
-                it.until_ns = it.until_ns.max(Some(until_ns));
+                // What became known too late does not bring it back.
+                if it.is_valid(at_ns) {
+                    it.hears(at_ns, true);
+                    it.until_ns = it.until_ns.max(Some(until_ns));
+                }
             }),
             What::Phase(Phase::AcquireBeforeSend) => {
                 self.with(acquisition, |it| it.sent_ns = at_ns);
@@ -165,14 +175,14 @@ impl Checker for Renewals {
             What::Phase(Phase::RenewBeforeSend) => {
                 self.renewed = true;
                 self.with(acquisition, |it| {
-                    it.moved_ns = at_ns;
-                    it.tries += 1;
+                    if it.is_valid(at_ns) {
+                        it.moved_ns = at_ns;
+                        it.tries += 1;
+                    }
                 });
             }
-            What::Lost => self.lost(acquisition, at_ns, head),
-            What::Release | What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.holds.remove(acquisition);
-            }
+            What::Lost | What::Release => self.ended(acquisition, at_ns, head),
+            What::NotAcquired(_) | What::AcquireUnknown(_) => _ = self.holds.remove(acquisition),
             What::Fault { fault, for_ns, .. } => {
                 if hinders(fault) {
                     self.hinders(client, at_ns, at_ns.saturating_add(for_ns));
@@ -184,6 +194,9 @@ impl Checker for Renewals {
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        for (acquisition, _) in self.holds.clone().into_sorted() {
+            self.ended(acquisition, end.last_ns, end.head);
+        }
         let verdict = match self.first.take() {
             _ if !end.head.exact => Verdict::NotApplicable(
                 "in real time a client may be stopped by its machine, and not renew in time"
@@ -238,8 +251,8 @@ impl Renewals {
         theirs.for_each(|(_, it)| it.excused = true);
     }
 
-    /// A client has learnt that its hold is over.
-    fn lost(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
+    /// A client has learnt that its hold is over, gives it up, or was never seen to do either.
+    fn ended(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
         let Some(it) = self.holds.remove(acquisition) else { return };
         let Hold { client, moved_ns, refusals, .. } = it;
         let Some(until_ns) = it.until_ns.filter(|until_ns| *until_ns <= at_ns) else { return };
@@ -345,6 +358,13 @@ mod tests {
         assert_eq!(outcome(tried(200).releases(1, 1_050..1_060)), Held, "it did not end by itself");
         let renewed = tried(200).did(1, 220..230, EXTEND).valid(1, 230, 1_220).lost(1, 1_220);
         assert_eq!(outcome(renewed), Violated, "after a renewal as after the grant");
+        let nobody_saw = tried(200).releases(1, 1_200..1_210);
+        assert_eq!(outcome(nobody_saw), Violated, "its client has not noticed");
+        assert_eq!(outcome(held().probe(1_200, -2)), Violated, "nor has it ever");
+        assert_eq!(outcome(held().crash(1, 500).probe(1_200, -2)), NotApplicable);
+        let too_late = held().phase(1, 1_200, Phase::RenewBeforeSend);
+        let too_late = too_late.command(1, 1_200..1_210, EXTEND, Some(Touch::None));
+        assert_eq!(outcome(too_late.lost(1, 1_210)), Violated, "it was over by then");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! answer to its deletion, or from when its TTL is surely over, until the next command that might make
 //! it is sent. What nobody can know never counts as sleeping, nor as free: a client that stands still is
 //! not asleep until it has moved again, one that another fault has struck may not have been told, and
-//! after a make without an answer the lock is never surely free again.
+//! after a make without an answer the lock is never surely free again. A key that a server has found before anybody is known
+//! to have made one is there until it is deleted, or another made.
 
 use std::collections::BTreeMap;
 
@@ -44,6 +45,8 @@ struct OpenCommand {
     invoke_ns: u64,
     /// It might make the lock's key, or have it live longer.
     makes: bool,
+    /// It makes the key if there is none.
+    creates: bool,
 }
 
 /// The lock's key on one server.
@@ -131,7 +134,9 @@ impl Checker for WakeUp {
                     it.open += 1;
                 }
                 let node = of_lock.then_some(node);
-                self.sent.insert(op, OpenCommand { acquisition, node, invoke_ns: at_ns, makes });
+                let creates = matches!(intent.touch, Touch::Create(_));
+                let sent = OpenCommand { acquisition, node, invoke_ns: at_ns, makes, creates };
+                self.sent.insert(op, sent);
             }
             What::Answered { touch, .. } => {
                 if let Some(sent) = self.ended(op) {
@@ -147,7 +152,12 @@ impl Checker for WakeUp {
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
-        vec![Finding::new(NAME, Level::Progress, self.verdict(end.head))]
+        let verdict = if end.touched {
+            self.verdict(end.head)
+        } else {
+            Verdict::NotApplicable("no command touched the lock's key".to_owned())
+        };
+        vec![Finding::new(NAME, Level::Progress, verdict)]
     }
 }
 
@@ -188,7 +198,14 @@ impl WakeUp {
 
     /// A command was answered, and has done this.
     fn did(&mut self, sent: OpenCommand, touch: Touch, head: &Head) {
-        let Some(node) = sent.node.filter(|_| touch != Touch::None) else { return };
+        let Some(node) = sent.node else { return };
+        if touch == Touch::None {
+            if sent.creates && self.making == 0 {
+                // It found a key from before: nobody knows for how long.
+                self.keys.entry(node).or_insert(KeyState { until_ns: u64::MAX, made_ns: 0 });
+            }
+            return;
+        }
         let key = self.keys.entry(node).or_default();
         if touch == Touch::Delete {
             // What was made meanwhile was made behind it.
@@ -205,7 +222,9 @@ impl WakeUp {
         let until_ns = lives_ns.map_or(u64::MAX, |lives_ns| {
             self.now_ns.saturating_add(lives_ns).saturating_add(head.margin_ns)
         });
-        key.until_ns = key.until_ns.max(until_ns);
+        // To be made, it had to be gone.
+        let anew = matches!(touch, Touch::Create(_)) && key.made_ns <= sent.invoke_ns;
+        key.until_ns = if anew { until_ns } else { key.until_ns.max(until_ns) };
         key.made_ns = self.now_ns;
     }
 

@@ -20,8 +20,8 @@ pub(super) const NAME: &str = "work-told";
 /// The work under an acquisition.
 #[derive(Clone, Copy, Debug, Default)]
 struct GivenWork {
-    /// The end of validity as last told; 0 once the lock is lost.
-    until_ns: u64,
+    /// The end of validity as last told; none before, and 0 once the lock is lost.
+    until_ns: Option<u64>,
     /// Its last step is done.
     done: bool,
     /// How much validity was left when the release began.
@@ -49,15 +49,20 @@ impl Checker for WorkTold {
             What::Acquired => _ = self.works.entry(acquisition).or_default(),
             What::ValidUntil(until_ns) => {
                 let it = self.works.entry(acquisition).or_default();
-                it.until_ns = it.until_ns.max(until_ns);
+                // What became known too late does not bring it back.
+                if it.until_ns.is_none_or(|last_ns| at_ns < last_ns) {
+                    it.until_ns = it.until_ns.max(Some(until_ns));
+                }
             }
-            What::Lost => self.with(acquisition, |it| it.until_ns = 0),
+            What::Lost => self.with(acquisition, |it| it.until_ns = Some(0)),
             What::Updated(_) => self.with(acquisition, |it| it.done = true),
             What::Update | What::NotUpdated(_) | What::UpdateUnknown { .. } => {
                 self.with(acquisition, |it| it.done = false);
             }
             What::Release => {
-                self.with(acquisition, |it| it.left_ns = it.until_ns.saturating_sub(at_ns));
+                self.with(acquisition, |it| {
+                    it.left_ns = it.until_ns.unwrap_or(0).saturating_sub(at_ns);
+                });
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.works.remove(&acquisition);
@@ -134,6 +139,8 @@ mod tests {
         assert_eq!(outcome(done().release_unknown(1, 200..210, STOPPED)), Violated);
         let stopped = held().update_fails(1, 110..200, "lock lost");
         assert_eq!(outcome(stopped.release_unknown(1, 200..210, STOPPED)), Held);
+        let late = done().valid(1, 1_200, 2_000).release_unknown(1, 1_300..1_310, UNPROTECTED);
+        assert_eq!(outcome(late), Held, "its validity became known too late");
         let next = done().update_fails(1, 210..300, "lock lost");
         assert_eq!(outcome(next.release_unknown(1, 300..310, STOPPED)), Held, "the next step");
         assert_eq!(outcome(done().release_unknown(1, 200..210, "no answer")), NotApplicable);

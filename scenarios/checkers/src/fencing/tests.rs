@@ -73,6 +73,8 @@ fn what_is_sent_after_another_has_it_is_as_good_as_beginning_then() {
     // The one that was sent first counts, whoever is answered first.
     let both = then(50, 6).did(2, 60..270, CREATE).did(2, 150..160, CREATE);
     assert_eq!(outcome(both), Held);
+    let unended = then(50, 6).sends(2, 60, CREATE).did(2, 150..280, CREATE);
+    assert_eq!(outcome(unended), Held, "it has no answer yet");
     let elsewhere = then(50, 6).to(0, "other").did(2, 150..280, CREATE);
     assert_eq!(outcome(elsewhere), Held, "not the lock's key");
 }

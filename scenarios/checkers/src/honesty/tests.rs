@@ -305,6 +305,8 @@ fn not_its_own_is_false_where_only_its_release_can_have_ended_the_hold() {
     assert_eq!(expired(found_nothing(260..290).margin(790), 300), Violated);
     assert_eq!(expired(exact(granted()), 300), Violated, "it is there");
     assert_eq!(expired(found_nothing(260..290).with(|it| it.exact = false), 300), Held);
+    let before = found_nothing(260..290).did(1, 150..160, DELETE);
+    assert_eq!(expired(before, 300), Held, "it had given it back before");
     let of = |ttl_ns| Intent { touch: Touch::Extend(ttl_ns), compares: true };
     assert_eq!(expired(found_nothing(260..290).did(1, 150..160, of(151)), 300), Violated);
     assert_eq!(expired(found_nothing(260..290).did(1, 150..160, of(150)), 300), Held);

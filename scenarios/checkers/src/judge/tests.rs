@@ -73,7 +73,9 @@ fn outcome_in(findings: &[Finding], name: &str) -> Outcome {
 
 #[test]
 fn what_a_run_cut_short_has_not_done_yet_is_not_missed() {
-    let history = contended().hold(3, 3, 150..180).history();
+    let again = contended().phase(2, 125, Phase::AcquireBeforeSend);
+    let again = again.phase(2, 130, Phase::AcquireBeforeSend).hold(3, 3, 150..180);
+    let history = again.with(|it| it.attempts_most = Some(1)).history();
     let named = |complete, name: &str| outcome_in(&judge(&history, complete), name);
     assert_eq!(named(true, "ownership"), Outcome::Held);
     assert_eq!(named(true, "deadlock-freedom"), Outcome::Violated);
@@ -82,6 +84,7 @@ fn what_a_run_cut_short_has_not_done_yet_is_not_missed() {
     assert_eq!(named(false, "ownership"), Outcome::Inconclusive);
     assert_eq!(named(false, "deadlock-freedom"), Outcome::Inconclusive, "it may still go");
     assert_eq!(named(false, "mutual-exclusion"), Outcome::Violated, "what was done stays done");
+    assert_eq!(named(false, "attempts"), Outcome::Violated, "of the clients' progress, too");
     assert_eq!(named(false, "lease-validity"), Outcome::NotApplicable);
 }
 

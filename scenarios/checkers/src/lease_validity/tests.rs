@@ -196,3 +196,14 @@ fn the_first_is_told_and_all_are_counted() {
     let first = "client 1 began to use the resource, though its validity had ended 30 ns ago";
     assert_eq!((witness.summary.as_str(), witness.occurrences), (first, 3));
 }
+
+#[test]
+fn of_a_pool_the_head_says_how_many_servers_the_lock_has() {
+    let gave_up = |nodes| {
+        let tape = Tape::tracked().waited(1, 1, 90..100).did(1, 91..99, CREATE).valid(1, 99, 900);
+        outcome(tape.begins(1, 110).lost(1, 200).with(|it| it.nodes = nodes))
+    };
+    assert_eq!(gave_up(Some(1)), Violated);
+    assert_eq!(gave_up(Some(3)), Held);
+    assert_eq!(gave_up(None), Held, "nobody says");
+}

@@ -49,6 +49,9 @@ fn an_update_of_unknown_outcome_may_count_or_not() {
     assert_eq!(violated(&tape().register_left(1)), ["updates-accounted-for"]);
     assert_eq!(violated(&tape().register_left(4)), ["updates-accounted-for"]);
     assert_eq!(tape().outcome("updates-accounted-for"), Outcome::Inconclusive, "nobody looked");
+    let read = || Tape::register().update_unknown(1, 100..200, 0).update(2, 210..300, 1, None);
+    assert_eq!(violated(&read().register_left(1)), ["updates-accounted-for"], "both were written");
+    assert_eq!(violated(&read().register_left(2)), [""; 0]);
 }
 
 /// A client may die while its write is under way.

@@ -34,6 +34,23 @@ fn sleeps_until(end_ns: u64) -> Tape {
 }
 
 #[test]
+fn a_key_that_nobody_is_known_to_have_made_is_in_the_way_all_the_same() {
+    let waits = |tape: Tape| tape.phase(2, 41, Phase::Wait).refused(2, 2, 25..900);
+    let found = Tape::new().command(2, 30..40, CREATE, Some(Touch::None));
+    assert_eq!(outcome(&waits(found.clone())), NotApplicable, "a server has found one");
+    let deleted = waits(found.clone()).did(1, 190..200, DELETE);
+    assert_eq!(outcome(&deleted), Violated);
+    let made = |end_ns| waits(found.clone()).did(1, 190..200, CREATE).did(1, 210..end_ns, DELETE);
+    assert_eq!(outcome(&made(220)), Violated, "it had gone, and is gone again");
+    let expired = waits(found.clone()).did(1, 190..200, CREATE).waited(3, 3, 30..1_400);
+    assert_eq!(outcome(&expired.refused(4, 4, 30..2_000).phase(4, 41, Phase::Wait)), Violated);
+    let refused = Tape::new().refused_command(2, 30..40, CREATE);
+    assert_eq!(outcome(&waits(refused)), Violated, "it has not even looked");
+    let another = Tape::new().waited(1, 1, 10..20);
+    assert_eq!(outcome(&waits(another)), NotApplicable, "of keys nothing is said");
+}
+
+#[test]
 fn it_is_asleep_from_the_answer_to_the_deletion() {
     assert_eq!(outcome(&sleeps_until(300)), Held);
     assert_eq!(outcome(&sleeps_until(301)), Violated);
