@@ -33,8 +33,8 @@ const IDLE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokioOptions {
-    /// How long a connection may take, handshake included. Default: two seconds. The call timeout of the
-    /// lock applies as well.
+    /// How long a connection may take, handshake included. Default: two seconds. A call waits for it no longer than the
+    /// call timeout of its lock; the next call finds it made, or under way.
     pub connect_timeout: Duration,
     /// How long redis-rs waits for a reply. Default: `None`, as the lock has its own call timeout.
     pub response_timeout: Option<Duration>,
