@@ -165,6 +165,8 @@ impl<W: Observed> Trial<W> {
     pub fn keys(&self) -> Vec<Vec<u8>> {
         let mut keys = self.workload.keys();
         keys.push(self.lock_key.clone().into_bytes());
+        // The counter of fencing tokens, which has no TTL.
+        keys.push(format!("{}.fence", self.lock_key).into_bytes());
         keys.extend(self.keys_beside().into_iter().map(Vec::from));
         keys.extend(self.other_lock.iter().flat_map(|it| it.keys()));
         keys

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use super::args::ServerArgs;
 use super::failure::Failure;
+use super::run::draw;
 use super::{print, world};
 use live_world::capability::{self, Capability};
 use live_world::endpoint::{Choice, Endpoint, KeySpace, Settings};
@@ -60,7 +61,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
 }
 
 async fn look(text: &mut String, what: &str, choice: Choice) -> Result<(), Failure> {
-    let keys = KeySpace::of_run("doctor");
+    let keys = KeySpace::of_run(&format!("doctor-{:016x}", draw()?));
     let target = Endpoint::open(choice, keys, &Settings::default()).await;
     let target = target.map_err(Failure::unavailable)?;
     let info = target.server();

@@ -4,7 +4,7 @@ mod cli_support;
 mod endpoint_support;
 mod proxy_support;
 
-use cli_support::{Room, Said, short};
+use cli_support::{Room, Said, short, words};
 use endpoint_support::{PASSWORD, Theirs};
 
 /// Runs against this URL; checks what holds for every server of no use.
@@ -93,6 +93,40 @@ async fn a_server_that_stops_taking_writes_is_not_held_against_the_lock() {
     let said = playing.said().ended(3);
     assert!(said.results().contains("raise its `maxmemory`"), "{}", said.stdout);
     assert!(!room.result().complete);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_have_scripts_is_of_no_use_to_a_lock_that_has() {
+    let none = ["--rename-command", "EVAL", "", "--rename-command", "EVALSHA", ""];
+    let theirs = Theirs::start(&none).await;
+    let message = refused(&theirs.url("", ""), &["--lock", "single"]);
+    assert!(message.contains("the server refuses EVALSHA (ERR unknown command"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_fault_answers_in_its_place_is_not_put_down_to_the_server() {
+    let theirs = Theirs::start(&[]).await;
+    let url = theirs.url("", "");
+    let room = Room::new();
+    for scenario in ["told-soon", "refused-release"] {
+        let args = ["--scenario", scenario, "--lock", "single", "--redis", &url, "--expected"];
+        room.run(&args).ended(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_goes_is_not_held_against_the_lock() {
+    let theirs = Theirs::start(&[]).await;
+    let room = Room::new();
+    let tries = "--scenario bonus-pool --clients 20 --ttl 200ms --set lock.pause=5ms --set lock.retries=100000";
+    let url = theirs.url("", "");
+    let playing = room.start(&[&words(tries)[..], &["--redis", &url, "--hold", "200ms"]].concat());
+    let port = theirs.server.port();
+    cli_support::eventually("clients are at work", || (cli_support::sets(port) > 50).then_some(()));
+    drop(theirs);
+    let said = playing.said().ended(3);
+    assert!(said.results().contains("the server stopped answering"), "{}", said.stdout);
+    assert!(!said.stdout.contains("nobody-stuck"), "{}", said.stdout);
 }
 
 #[test]

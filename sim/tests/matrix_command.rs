@@ -227,4 +227,8 @@ async fn what_would_strike_others_is_left_out_and_nothing_else_is() {
         "{why:?}"
     );
     assert_eq!((found.totals.as_expected, found.totals.not_run), (4, 4));
+    let several = ["--scenario", "crash-holder", "--lock", "single,redlock"];
+    let said = [&["matrix", "--world", "redis", "--redis", &url], &several[..]].concat();
+    let said = room.run(&said).ended(0);
+    assert!(said.stdout.contains("the scenario needs 5 independent servers"), "{}", said.stdout);
 }

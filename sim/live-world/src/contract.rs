@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::capability;
-use super::deployment::Deployment;
+use super::deployment::{Deployment, DeploymentError};
 use super::endpoint::{Choice, KeySpace, Settings};
 use super::env::LiveEnv;
 use super::run;
@@ -54,7 +54,10 @@ impl LiveWorld {
         tokio::select! {
             biased;
             Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => Err(RunError::Interrupted),
-            deployment = opening => deployment.map_err(|error| RunError::Unavailable(error.into())),
+            deployment = opening => deployment.map_err(|error| match error {
+                only @ DeploymentError::OnlyOne { .. } => RunError::NotOurs(only.to_string()),
+                error => RunError::Unavailable(error.into()),
+            }),
         }
     }
 

@@ -208,11 +208,12 @@ impl Deployment {
     }
 
     /// Deletes what is left of the run, behind every node.
-    pub(crate) async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<(), CallError> {
+    pub(crate) async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<bool, CallError> {
+        let mut searched = true;
         for node in self.nodes() {
-            self.endpoints[self.server_of(node)].remove_keys(known).await?;
+            searched &= self.endpoints[self.server_of(node)].remove_keys(known).await?.searched;
         }
-        Ok(())
+        Ok(searched)
     }
 
     /// What the servers that were started have written into their logs, each with a name for it.

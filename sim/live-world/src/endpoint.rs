@@ -202,6 +202,15 @@ impl Endpoint {
         removed.map_err(|failure| self.call_error(failure))
     }
 
+    /// Asks for an answer.
+    ///
+    /// # Errors
+    /// There is none in time.
+    pub async fn ping(&self) -> Result<(), CallError> {
+        let answered = self.control.call(&Command::new("PING")).await;
+        answered.map(drop).map_err(|failure| self.call_error(failure))
+    }
+
     /// Ends what was started, and waits until nothing of it is left.
     pub async fn close(self) {
         Self::close_all([self]).await;

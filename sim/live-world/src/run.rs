@@ -51,6 +51,12 @@ enum Unfinished {
     NotRun(RunError),
 }
 
+impl From<CutShort> for Unfinished {
+    fn from(why: CutShort) -> Self {
+        Self::CutShort(why)
+    }
+}
+
 impl From<RunError> for Unfinished {
     fn from(error: RunError) -> Self {
         Self::NotRun(error)
@@ -226,8 +232,12 @@ impl LiveRun<'_> {
             // A task that looks after a key may do so for its TTL. Where clients were stopped, that has been waited for.
             None => background = background.saturating_add(self.trial.ttl()),
             Some(starved) => {
-                self.stuck = Some(stuck(starved));
+                // A private server does not answer because of the scenario.
+                let first = self.deployment.first();
+                let answers = if first.is_private() { Ok(()) } else { first.ping().await };
                 self.clients.stop().await;
+                answers.map_err(|error| CutShort::ServerGone(error.to_string()))?;
+                self.stuck = Some(stuck(starved));
             }
         }
         // What stays busy shows in the history: its operations have no end.
@@ -285,11 +295,16 @@ impl LiveRun<'_> {
             // The connection was broken; there is a new one now, and deleting twice does no harm.
             removed = self.deployment.remove_keys(&keys).await;
         }
-        if let Err(error) = removed {
-            let prefix = self.deployment.first().keys().prefix();
-            self.remarks.push(format!(
-                "keys under {prefix} may be left on the server ({error}); they expire by themselves"
-            ));
+        let prefix = self.deployment.first().keys().prefix();
+        match removed {
+            Ok(true) => {}
+            Ok(false) => self.remarks.push(format!(
+                "the keys of this run were deleted, but the whole server could not be searched for others under {prefix}"
+            )),
+            Err(error) => self.remarks.push(format!(
+                "keys under {prefix} may be left on the server ({error}); those with a TTL expire by themselves, and the \
+                 others stay until you delete them"
+            )),
         }
     }
 
@@ -315,7 +330,10 @@ impl LiveRun<'_> {
         let foreign = (self.foreign_logins > 0).then(|| disturbed(self.foreign_logins));
         let elected = self.deployment.had_unawaited_election().then(|| UNAWAITED.to_owned());
         let disturbed = foreign.or(elected);
-        let Self { server_commands, stuck, .. } = self;
+        // Who waits for a server that has gone has an excuse.
+        let gone = matches!(cut_short, Some(CutShort::ServerGone(_)));
+        let stuck = self.stuck.filter(|_| !gone);
+        let server_commands = self.server_commands;
         Ok(Run { history, cut_short, disturbed, server_commands, remarks, stuck, ..Run::default() })
     }
 }

@@ -51,6 +51,12 @@ pub enum Refusal {
         "the server's certificate is not trusted ({0}): give its CA certificate with --tls-ca, use the host name in the certificate, or allow any certificate with --tls-insecure"
     )]
     Untrusted(String),
+    /// The server's certificate is one for issuing others, as `openssl req -x509` makes it.
+    #[error(
+        "the server's certificate is that of a CA, which may only issue others: give the server one that this CA has \
+         issued (`basicConstraints = CA:FALSE`), or add --tls-insecure"
+    )]
+    IsCa,
     /// The TLS handshake fails.
     #[error(
         "the TLS handshake failed ({0}): check that the port is the server's `tls-port` and that it requires no client certificate (`tls-auth-clients no`)"
@@ -94,7 +100,7 @@ pub enum Refusal {
     NoPasswordSet,
     /// NOPERM.
     #[error(
-        "user `{user}` may not run {commands} on keys such as {key} ({said}): ask the administrator for `ACL SETUSER {user} {rights} ~{pattern}`"
+        "user `{user}` may not run {commands} on keys such as {key} ({said}): ask the administrator for `ACL SETUSER {user} {rights}`"
     )]
     NoPermission {
         /// The user on the server.
@@ -105,8 +111,6 @@ pub enum Refusal {
         key: String,
         /// The rights that are missing, as ACL SETUSER takes them.
         rights: String,
-        /// The keys they are needed for.
-        pattern: String,
         /// The server's words.
         said: String,
     },
@@ -209,8 +213,7 @@ impl Refusal {
                 user: user(login),
                 commands: "the commands of the lock's scripts".to_owned(),
                 key,
-                rights: "+get +set +del +pexpire".to_owned(),
-                pattern: KeySpace::acl_pattern(),
+                rights: format!("+get +set +del +pexpire ~{}", KeySpace::acl_pattern()),
                 said: quote(error, login),
             },
             _ => Self::of_error(commands.join(", "), error, login),
@@ -231,12 +234,14 @@ impl Refusal {
         if has("+evalsha") && !has("+eval") {
             rights.push("+eval".to_owned());
         }
+        // It says whether it is a key or a channel that may not be used.
+        let sort = if error.message.contains("channel") { '&' } else { '~' };
+        rights.push(format!("{sort}{}", KeySpace::acl_pattern()));
         Self::NoPermission {
             user: user(login),
             commands: commands.join(", "),
             key,
             rights: rights.join(" "),
-            pattern: KeySpace::acl_pattern(),
             said: quote(error, login),
         }
     }
@@ -245,7 +250,10 @@ impl Refusal {
     fn of_tls(error: &io::Error) -> Self {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {
-            Some(rustls::Error::InvalidCertificate(why)) => Self::Untrusted(why.to_string()),
+            Some(rustls::Error::InvalidCertificate(why)) => {
+                let why = why.to_string();
+                if why.contains("CaUsedAsEndEntity") { Self::IsCa } else { Self::Untrusted(why) }
+            }
             Some(other) => Self::Tls(other.to_string()),
             None => Self::Tls(error.to_string()),
         }
@@ -324,6 +332,21 @@ mod tests {
         assert!(matches!(denied, Refusal::Protected(_)));
         let busy = refused("PING", "ERR max number of clients reached");
         assert!(matches!(busy, Refusal::Other { .. }));
+    }
+
+    #[test]
+    fn the_advice_is_about_what_may_not_be_used() {
+        let advice = |said: &str| {
+            let error = ServerError::from_line(said);
+            let key = "picklock:{run}:*".to_owned();
+            let commands = ["SUBSCRIBE".to_owned()];
+            Refusal::no_permission(&commands, key, &error, &Login::default()).to_string()
+        };
+        let keys =
+            "NOPERM this user has no permissions to access one of the keys used as arguments";
+        assert!(advice(keys).ends_with("`ACL SETUSER default +subscribe ~picklock:*`"));
+        let channels = keys.replace("keys", "channels");
+        assert!(advice(&channels).ends_with("`ACL SETUSER default +subscribe &picklock:*`"));
     }
 
     #[test]

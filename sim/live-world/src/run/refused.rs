@@ -1,11 +1,12 @@
 //! What the server or this machine refused while clients were at work, and what that means for the run.
 //!
-//! Invariant: a command that was refused because of the server (a missing right, no memory, no disk, a replica) or for
-//! want of a file descriptor never counts against the lock. Refusals that belong to locking, such as a script that is
-//! not loaded yet, are not counted.
+//! Invariant: a command that was refused because of the server (a missing right, a command that it does not have, no memory,
+//! no disk, a replica) or for want of a file descriptor never counts against the lock. Refusals that belong to locking, such
+//! as a script that is not loaded yet, are not counted, nor is what a fault of the run has answered in the server's place.
 
 use std::collections::BTreeMap;
 
+use history::fault::{ErrorAnswer, Fault};
 use history::{History, What};
 use picklock::reply::ServerError;
 
@@ -26,6 +27,10 @@ const OF_SERVER: [&str; 10] = [
 ];
 /// Part of the error of a script whose user may not run what the script calls; its code is only ERR.
 const IN_SCRIPT: &str = "The user executing the script can't";
+/// What a server says of a command that it does not have, or that was renamed.
+const UNKNOWN: &str = "ERR unknown command";
+/// Commands that locks ask for where a server may have them, and do without.
+const NEW_ONES: [&str; 2] = ["DELEX", "DELIFEQ"];
 
 /// What the server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,16 +48,30 @@ impl Refused {
     pub(super) fn of(history: &History) -> Option<Self> {
         let mut names = BTreeMap::new();
         let mut refused: Option<Self> = None;
+        // How many refusals faults have put in the place of answers to each client, and it has not had yet.
+        let mut injected: BTreeMap<u32, u32> = BTreeMap::new();
         for event in &history.events {
             match event.what {
+                What::Fault { fault: Fault::Refuse, .. } => {
+                    *injected.entry(event.client).or_default() += 1;
+                }
+                What::Refused(why)
+                    if ErrorAnswer::of(history.text(why)).is_some()
+                        && injected.get(&event.client).is_some_and(|left| *left > 0) =>
+                {
+                    injected.entry(event.client).and_modify(|left| *left -= 1);
+                }
                 What::Command { name, .. } => drop(names.insert(event.op, name)),
-                What::Refused(why) if is_of_server(history.text(why)) => {
+                What::Refused(why) => {
+                    let name = names.get(&event.op).map_or("", |name| history.text(*name));
+                    if !is_of_server(name, history.text(why)) {
+                        continue;
+                    }
                     let found = refused.get_or_insert_with(|| Self {
                         commands: Vec::new(),
                         said: ServerError::from_line(history.text(why)),
                         times: 0,
                     });
-                    let name = names.get(&event.op).map_or("", |name| history.text(*name));
                     if !found.commands.iter().any(|known| known == name) {
                         found.commands.push(name.to_owned());
                     }
@@ -64,16 +83,22 @@ impl Refused {
         refused
     }
 
-    /// Whether the reason is a right that the run's user lacks: it was lacking from the start.
+    /// Whether the reason is a right that the run's user lacks, or a command that the server does: from the start.
     pub(super) fn is_denied(&self) -> bool {
         matches!(&*self.said.code, "NOAUTH" | "NOPERM" | "WRONGPASS")
             || self.said.message.contains(IN_SCRIPT)
+            || self.said.to_string().starts_with(UNKNOWN)
     }
 }
 
-fn is_of_server(said: &str) -> bool {
+fn is_of_server(name: &str, said: &str) -> bool {
     let code = said.split(' ').next().unwrap_or_default();
-    OF_SERVER.contains(&code) || said.contains(IN_SCRIPT)
+    OF_SERVER.contains(&code) || said.contains(IN_SCRIPT) || is_missing(name, said)
+}
+
+/// Whether the server does not have a command that every lock may rely on.
+fn is_missing(name: &str, said: &str) -> bool {
+    said.starts_with(UNKNOWN) && !NEW_ONES.contains(&name)
 }
 
 /// How many operations failed because this process had no file descriptor for a connection. Connections that the proxy
@@ -120,6 +145,7 @@ mod tests {
             ("EVALSHA", "NOSCRIPT No matching script."),
             ("SET", "ERR syntax error"),
             ("SET", "not sent: READONLY is only what it was told"),
+            ("DELEX", "ERR unknown command 'DELEX', with args beginning with: "),
         ];
         assert_eq!(Refused::of(&history(&usual)), None);
     }
@@ -134,6 +160,36 @@ mod tests {
         assert!(refused.is_denied());
         let inside = "ERR The user executing the script can't run this command or subcommand";
         assert!(Refused::of(&history(&[("EVAL", inside)])).unwrap().is_denied());
+    }
+
+    #[test]
+    fn what_a_fault_answers_in_its_place_is_not_the_servers() {
+        let said = "OOM command not allowed when used memory > 'maxmemory'.";
+        let fault = |client| Event {
+            at_ns: 1,
+            client,
+            acquisition: 1,
+            op: 0,
+            what: What::Fault {
+                fault: Fault::Refuse,
+                node: None,
+                for_ns: 0,
+                in_hold: false,
+                staged: None,
+            },
+        };
+        let struck = |client, refusals: &[(&str, &str)]| {
+            let mut history = history(refusals);
+            history.events.insert(1, fault(client));
+            Refused::of(&history).map(|it| it.times)
+        };
+        assert_eq!(struck(1, &[("SET", said)]), None);
+        assert_eq!(struck(2, &[("SET", said)]), Some(1), "another was struck");
+        assert_eq!(struck(1, &[("SET", said), ("SET", said)]), Some(1), "once");
+        let unknown = "ERR unknown command 'EVALSHA', with args beginning with: ";
+        let refused = Refused::of(&history(&[("EVALSHA", unknown)])).unwrap();
+        assert!(refused.is_denied());
+        assert_eq!(struck(1, &[("EVALSHA", unknown), ("SET", said)]), Some(1));
     }
 
     #[test]
