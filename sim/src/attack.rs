@@ -36,13 +36,13 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
     if args.server.redis.is_some() {
         return Err(Failure::usage_text(
             "an attack needs a server of its own",
-            "leave --redis away: picklock starts a redis-server, or uses its own model with --world embedded",
+            "omit --redis: picklock starts a redis-server, or uses its own model with --world embedded",
         ));
     }
     if args.oracle.is_some() && args.nodes > 1 {
         return Err(Failure::usage_text(
             "programs that an oracle judges are attacked on one server",
-            "leave --nodes away, or write a worker: see docs/attack.md",
+            "omit --nodes, or write a worker: see docs/attack.md",
         ));
     }
     refuse_several(&args.server)?;
@@ -108,14 +108,14 @@ async fn act(
     }
     let place = match args.shard.shards {
         Some(_) => ReportPlace::Shard(Box::new(AttackPart::open(args, &mut plans)?)),
-        None => ReportPlace::Directory(directory(args)?),
+        None => ReportPlace::Directory(run::directory(&args.out, "attack", 1)?),
     };
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let done = Arc::new(AtomicU64::new(0));
     let campaign = Campaign {
         plans,
         faultless,
-        again: args.again,
+        runs_each: args.again,
         jobs: args.jobs.map_or(cores * JOBS_PER_CORE, usize::from),
         done: Arc::clone(&done),
         stopped,
@@ -139,13 +139,6 @@ async fn act(
 enum ReportPlace {
     Directory(RunDirectory),
     Shard(Box<AttackPart>),
-}
-
-/// Where the report goes.
-fn directory(args: &AttackArgs) -> Result<RunDirectory, Failure> {
-    let stamp: String = run::now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
-    let made = RunDirectory::create(&args.out, "attack", &stamp, 1);
-    made.map_err(Failure::unavailable)
 }
 
 /// Writes the files, and prints what is to be printed.

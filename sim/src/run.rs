@@ -101,8 +101,8 @@ pub(super) fn one_of_many(
 
 /// A directory for what comes of a command, made now.
 pub(super) fn directory(out: &Path, name: &str, seed: u64) -> Result<RunDirectory, Failure> {
-    let stamp: String = now().chars().filter(|c| !matches!(c, '-' | ':')).collect();
-    RunDirectory::create(out, name, &stamp, seed).map_err(Failure::usage_error)
+    RunDirectory::create(out, name, &stamp(&now()), seed)
+        .map_err(|error| report::no_directory(&error))
 }
 
 /// A run of which a report is made.

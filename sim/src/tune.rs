@@ -27,7 +27,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::line::quoted;
 use super::progress::Progress;
-use super::run::{now, report, stamp};
+use super::run::{self, report};
 use super::terminal::Terminal;
 use super::{print, signal, world};
 use ttl_model::format::time;
@@ -61,8 +61,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         }
     }
     // Before anything is measured or simulated, so that nobody waits for what cannot be kept.
-    let directory = RunDirectory::create(&args.out, "tune", &stamp(&now()), args.seed)
-        .map_err(|error| report::no_directory(&error))?;
+    let directory = run::directory(&args.out, "tune", args.seed)?;
     let signals = runtime.block_on(async { signal::watch() }).map_err(Failure::unavailable)?;
     let mut inputs = match gather(args, &runtime, signals.clone(), terminal) {
         Ok(inputs) => inputs,

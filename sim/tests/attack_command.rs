@@ -130,6 +130,15 @@ fn the_history_of_a_finding_is_judged_alike_by_check() {
 }
 
 #[test]
+fn reports_that_cannot_be_kept_are_an_error_of_the_command_line() {
+    let room = Room::new();
+    fs::write(room.path().join("taken"), "").unwrap();
+    let args = "attack --world embedded --only release.del.late-request --out taken/out --";
+    let said = room.attack(&[&words(args)[..], &[&naive()]].concat()).ended(2);
+    assert!(said.stderr.contains("taken/out"), "{}", said.stderr);
+}
+
+#[test]
 fn a_lock_that_its_holder_extends_is_struck_at_that_and_held_to_it() {
     let room = Room::new();
     let honest =

@@ -63,7 +63,7 @@ impl Board {
     }
 
     /// Whether no rival is left who could take it.
-    pub(crate) fn is_deserted(&self) -> bool {
+    pub(crate) fn has_no_rival_left(&self) -> bool {
         self.gone + 1 >= self.acquired.len()
     }
 
@@ -128,7 +128,7 @@ impl PlanStage {
             Some(_) => self.attack.answer_within,
             None => self.ttl() * ttls,
         };
-        self.until(span, |board| board.is_held_by_another() || board.is_deserted()).await;
+        self.until(span, |board| board.is_held_by_another() || board.has_no_rival_left()).await;
     }
 
     /// Whether the plan strikes a command of this step.

@@ -35,7 +35,7 @@ pub struct Campaign {
     /// Whether the run without faults is reported even if it shows nothing.
     pub faultless: bool,
     /// How often a plan that shows something is run.
-    pub again: u32,
+    pub runs_each: u32,
     /// How many run at a time.
     pub jobs: usize,
     /// Counts the plans that are done.
@@ -81,8 +81,8 @@ impl Learnt {
         campaign: &Campaign,
     ) -> Result<AttackReport, AttackError> {
         let Self { attack, known, mut arena, mut faultless, .. } = self;
-        if campaign.again > 1 && faultless.outcome > PlanOutcome::Held {
-            faultless = several(&mut arena, &known, None, campaign.again).await?;
+        if campaign.runs_each > 1 && faultless.outcome > PlanOutcome::Held {
+            faultless = several(&mut arena, &known, None, campaign.runs_each).await?;
         }
         let mut report = run(&attack, supervisor, campaign, known, arena).await?;
         if campaign.faultless || faultless.outcome >= PlanOutcome::Api {
@@ -143,10 +143,8 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     }
     let known = Known { lock_key, promises, releases: true };
     let mut faultless = assess(&arena, &known, None, staged).await;
-    for _ in 1..TRIES_MOST {
-        if faultless.disturbed {
-            faultless = once(&mut arena, &known, None).await?;
-        }
+    if faultless.disturbed {
+        faultless = undisturbed(&mut arena, &known, None, TRIES_MOST - 1).await?;
     }
     let attack = Arc::clone(attack);
     let plans = plans(&boundaries, arena.attack.nodes);
@@ -171,7 +169,7 @@ async fn run(
     let total = campaign.plans.len();
     let queue: VecDeque<(usize, AttackPlan)> = campaign.plans.iter().cloned().enumerate().collect();
     let queue = Arc::new(Mutex::new(queue));
-    let again = campaign.again;
+    let runs_each = campaign.runs_each;
     let life = arena.life;
     let (server, world) = (arena.server_name(), arena.servers[0].world());
     let mut tasks = JoinSet::new();
@@ -195,7 +193,7 @@ async fn run(
                 let report = tokio::select! {
                     biased;
                     _ = stopped.wait_for(|stopped| *stopped) => break,
-                    report = several(&mut arena, &known, Some(&plan), again) => report,
+                    report = several(&mut arena, &known, Some(&plan), runs_each) => report,
                 };
                 // One plan that fails must not cost the others.
                 let report = report.unwrap_or_else(|error| {
@@ -211,9 +209,8 @@ async fn run(
     }
     let mut reports = Vec::new();
     while let Some(joined) = tasks.join_next().await {
-        if let Ok(theirs) = joined {
-            reports.extend(theirs?);
-        }
+        let theirs = joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        reports.extend(theirs?);
     }
     reports.sort_by_key(|(place, _)| *place);
     let plans: Vec<PlanReport> = reports.into_iter().map(|(_, report)| report).collect();
@@ -244,15 +241,7 @@ async fn several(
     let mut worst: Option<PlanReport> = None;
     let mut outcomes = Vec::new();
     for _ in 0..times.max(1) {
-        let mut tries = 1;
-        let report = loop {
-            let report = once(arena, known, plan).await?;
-            // A busy machine may be less so in a moment.
-            if !report.disturbed || tries == TRIES_MOST {
-                break report;
-            }
-            tries += 1;
-        };
+        let report = undisturbed(arena, known, plan, TRIES_MOST).await?;
         let shows_something = report.outcome >= PlanOutcome::Inconclusive;
         outcomes.push(report.outcome);
         if worst.as_ref().is_none_or(|worst| report.outcome > worst.outcome) {
@@ -268,6 +257,23 @@ async fn several(
     report.runs = count(&outcomes);
     outcomes.retain(|it| *it == report.outcome);
     report.shown = count(&outcomes);
+    Ok(report)
+}
+
+/// Runs a plan until the machine does not disturb it, so many times at most: a busy one may be less so in a moment.
+async fn undisturbed(
+    arena: &mut Arena,
+    known: &Known,
+    plan: Option<&AttackPlan>,
+    tries_most: u32,
+) -> Result<PlanReport, AttackError> {
+    let mut report = once(arena, known, plan).await?;
+    for _ in 1..tries_most {
+        if !report.disturbed {
+            break;
+        }
+        report = once(arena, known, plan).await?;
+    }
     Ok(report)
 }
 

@@ -14,7 +14,7 @@ use super::super::shard::{
     AttackFound, KeptPlan, PartFound, Question, Shard, ShardFile, refuse_changed,
 };
 use super::super::terminal::Terminal;
-use super::{asked, directory, write};
+use super::{asked, run, write};
 
 /// A part under way.
 pub(super) struct AttackPart {
@@ -130,7 +130,7 @@ pub(in super::super) fn merged(
     report.complete = kept.len() == plans.len();
     let all = faultless.into_iter().chain(kept.into_values());
     report.plans = all.map(told).collect::<Result<_, _>>()?;
-    write(args, &report, &directory(args)?, terminal)?;
+    write(args, &report, &run::directory(&args.out, "attack", 1)?, terminal)?;
     Ok(Exit::of_attacked(&report))
 }
 

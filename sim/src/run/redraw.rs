@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 
 use reports::compared::ComparedRun;
-use reports::directory::RunDirectory;
 use reports::html::compare_page;
 use reports::latency::Latencies;
 use reports::manifest::Manifest;
@@ -19,9 +18,9 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::terminal::Terminal;
 use super::super::{output, print};
-use super::report::{self, finish, no_directory};
+use super::directory;
+use super::report::{self, finish};
 use super::stored::StoredRun;
-use super::{now, stamp};
 
 /// The version of the format.
 const SCHEMA: &str = "picklock/compare/1";
@@ -45,8 +44,7 @@ pub(crate) fn main(args: &ReportArgs, terminal: &Terminal) -> Result<Exit, Failu
     let runs = args.runs.iter().map(|run| StoredRun::read(run)).collect::<Result<Vec<_>, _>>()?;
     let seed = runs[0].manifest.seed;
     let logs = server_logs(&args.runs[0], &runs[0].manifest)?;
-    let directory = RunDirectory::create(&args.out, "report", &stamp(&now()), seed)
-        .map_err(|error| no_directory(&error))?;
+    let directory = directory(&args.out, "report", seed)?;
     let path = directory.path().to_owned();
     if let [StoredRun { manifest, result, history }] = &runs[..] {
         let manifest = Manifest { files: Vec::new(), ..manifest.clone() };
