@@ -169,6 +169,14 @@ fn fault_name(fault: Fault) -> Option<&'static str> {
         Fault::SplitBrain => "split brain",
         Fault::PowerLoss => "power loss",
         Fault::ServerCrash => "server dies",
-        _ => return None,
+        Fault::Pause
+        | Fault::Crash
+        | Fault::Delay
+        | Fault::LoseRequest
+        | Fault::LoseReply
+        | Fault::Reset
+        | Fault::Refuse
+        | Fault::Partition
+        | Fault::Drift => return None,
     })
 }

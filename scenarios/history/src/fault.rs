@@ -53,14 +53,46 @@ pub enum Use {
     No,
 }
 
-/// What a fault of a scenario may say beside whom it strikes and when.
-pub const KEYS: [&str; 9] =
-    ["for", "until", "by", "ppm", "ways", "to", "loses_hold", "error", "comes_back"];
+/// What a fault of a scenario says beside whom it strikes and when. One that needs both `for` and `until` needs one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultKeys {
+    /// Its key `for`.
+    pub lasts: Use,
+    /// Its key `until`.
+    pub until: Use,
+    /// Its key `by`.
+    pub by: Use,
+    /// Its key `ppm`.
+    pub ppm: Use,
+    /// Its key `ways`.
+    pub ways: Use,
+    /// Its key `to`.
+    pub to: Use,
+    /// Its key `loses_hold`.
+    pub loses_hold: Use,
+    /// Its key `error`.
+    pub error: Use,
+    /// Its key `comes_back`.
+    pub comes_back: Use,
+}
 
-/// A row is a kind: its name, whom it strikes, and which of [`KEYS`] it takes, in their order. One that
-/// needs both `for` and `until` needs one of them.
+impl FaultKeys {
+    const NONE: Self = Self {
+        lasts: Use::No,
+        until: Use::No,
+        by: Use::No,
+        ppm: Use::No,
+        ways: Use::No,
+        to: Use::No,
+        loses_hold: Use::No,
+        error: Use::No,
+        comes_back: Use::No,
+    };
+}
+
+/// A row is a kind: its name, whom it strikes, and which of [`FaultKeys`] it takes.
 macro_rules! faults {
-    ($($(#[$doc:meta])+ $kind:ident $name:literal $strikes:ident [$($use:ident)+],)+) => {
+    ($($(#[$doc:meta])+ $kind:ident $name:literal $strikes:ident { $($key:ident: $use:ident),* },)+) => {
         /// What went wrong.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -83,62 +115,61 @@ macro_rules! faults {
                 match self { $(Self::$kind => Strikes::$strikes,)+ }
             }
 
-            /// What it takes of each of [`KEYS`].
-            pub const fn takes(self) -> [Use; KEYS.len()] {
-                match self { $(Self::$kind => [$(Use::$use),+],)+ }
+            /// What a scenario says of it.
+            pub const fn takes(self) -> FaultKeys {
+                match self { $(Self::$kind => FaultKeys { $($key: Use::$use,)* ..FaultKeys::NONE },)+ }
             }
         }
     };
 }
 
 faults! {
-    // Name, whom it strikes,                    for, until, by, ppm, ways, to, loses_hold, error, comes_back.
     /// A client stood still.
-    Pause "pause" Client                         [Needs Needs No No No No No No No],
+    Pause "pause" Client { lasts: Needs, until: Needs },
     /// A client died.
-    Crash "crash" Client                         [No No No No No No No No May],
+    Crash "crash" Client { comes_back: May },
     /// A message took longer than its latency says.
-    Delay "delay" Message                        [Needs Needs No No May No No No No],
+    Delay "delay" Message { lasts: Needs, until: Needs, ways: May },
     /// A request was lost on its way.
-    LoseRequest "lose-request" Message           [No No No No No No No No No],
+    LoseRequest "lose-request" Message {},
     /// A reply was lost on its way.
-    LoseReply "lose-reply" Message               [No No No No No No No No No],
+    LoseReply "lose-reply" Message {},
     /// A connection broke.
-    Reset "reset" Message                        [No No No No May No No No No],
+    Reset "reset" Message { ways: May },
     /// A server answered a request with an error, and did nothing.
-    Refuse "refuse" Message                      [May No No No No No No Needs No],
+    Refuse "refuse" Message { lasts: May, error: Needs },
     /// A client was cut off from a server, one way or both.
-    Partition "partition" Client                 [Needs Needs No No May No No No No],
+    Partition "partition" Client { lasts: Needs, until: Needs, ways: May },
     /// Clocks run apart.
-    Drift "drift" Either                         [No No No Needs No No No No No],
+    Drift "drift" Either { ppm: Needs },
     /// A wall clock jumped, a server's or a client's.
-    ClockStep "clock-step" Either                [No No Needs No No No May No No],
+    ClockStep "clock-step" Either { by: Needs, loses_hold: May },
     /// The server forgot its scripts.
-    ScriptFlush "script-flush" Server            [No No No No No No No No No],
+    ScriptFlush "script-flush" Server {},
     /// The lock's key was evicted, or somebody deleted it.
-    Evict "evict" ServerKeys                     [No No No No No No No No No],
+    Evict "evict" ServerKeys {},
     /// Somebody deleted every key that the server had. It still knows its scripts.
-    Flush "flush" ServerKeys                     [No No No No No No No No No],
+    Flush "flush" ServerKeys {},
     /// Somebody kept another thing under the lock's key: a string that does not expire. Where the lock was held, nothing
     /// was done.
-    ForeignKey "foreign-key" Server              [Needs No No No No No No No No],
+    ForeignKey "foreign-key" Server { lasts: Needs },
     /// The same, with a list.
-    ForeignList "foreign-list" Server            [Needs No No No No No No No No],
+    ForeignList "foreign-list" Server { lasts: Needs },
     /// A server stood still: it answered nobody, and then did all that it had been sent.
-    Stall "server-stall" Server                  [Needs No No No No No No No No],
+    Stall "server-stall" Server { lasts: Needs },
     /// A server was full: it refused commands that may take memory, and carried out the others.
-    Full "server-full" Server                    [Needs No No No No No No No No],
+    Full "server-full" Server { lasts: Needs },
     /// A replica that had caught up took the primary's place, which follows it from then on: it keeps its connections,
     /// and refuses writes.
-    Switchover "switchover" Server               [No No No No No May No No No],
+    Switchover "switchover" Server { to: May },
     /// The primary died, and a replica took its place with what it had.
-    Failover "failover" ServerEnds               [Needs No No No No May May No No],
+    Failover "failover" ServerEnds { lasts: Needs, to: May, loses_hold: May },
     /// A replica took the primary's place, and the primary went on for some as if nothing had happened.
-    SplitBrain "split-brain" ServerEnds          [Needs No No No No May May No No],
+    SplitBrain "split-brain" ServerEnds { lasts: Needs, to: May, loses_hold: May },
     /// A server was without power: of its file, what had not been synced is gone.
-    PowerLoss "power-loss" ServerEnds            [Needs No No No No No No No No],
+    PowerLoss "power-loss" ServerEnds { lasts: Needs },
     /// A server's process died and was started again.
-    ServerCrash "server-crash" ServerEnds        [Needs No No No No No No No No],
+    ServerCrash "server-crash" ServerEnds { lasts: Needs },
 }
 
 impl Fault {

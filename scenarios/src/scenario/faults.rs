@@ -5,7 +5,7 @@
 //! an error and not ignored.
 
 use history::fault::{
-    By, ErrorAnswer, Fault, KEYS, Staged, Strikes, Swarm, Trigger, Use, When, Whom,
+    By, ErrorAnswer, Fault, FaultKeys, Staged, Strikes, Swarm, Trigger, Use, When, Whom,
 };
 
 use super::Scenario;
@@ -13,7 +13,7 @@ use super::error::{KeyError, wrong};
 use super::network::unread;
 use crate::topology::{Topology, TopologyKind};
 
-/// More servers than this are a slip of the finger.
+/// As many servers as this are a slip of the finger.
 const SERVERS_MOST: u32 = 64;
 /// A clock that is as far off as this stands still or goes twice as fast.
 const PPM_MOST: u32 = 999_999;
@@ -54,7 +54,7 @@ fn servers(scenario: &Scenario) -> Result<(), KeyError> {
     if let Some((key, _, of)) = strange.into_iter().find(|(_, given, of)| *given && kind != *of) {
         let why =
             format!("{key} belongs to the kind \"{}\", and this is {}", of.name(), kind.name());
-        return wrong(format!("topology.{key}"), why, "leave it away, or change the kind");
+        return wrong(format!("topology.{key}"), why, "remove it, or change the kind");
     }
     let counts =
         [("replicas", part.replicas), ("sentinels", part.sentinels), ("nodes", part.nodes)];
@@ -104,23 +104,23 @@ impl Check<'_> {
 
     /// What it has, and has not, of what its kind takes.
     fn keys(&self) -> Result<(), KeyError> {
-        let Staged { kind, lasts, until, by, ppm, ways, to, loses_hold, error, .. } = self.fault;
-        let comes_back = self.fault.comes_back;
-        let has = |key: &str| match key {
-            "for" => lasts.is_some(),
-            "until" => until.is_some(),
-            "by" => by.is_some(),
-            "ppm" => ppm.is_some(),
-            "ways" => ways.is_some(),
-            "to" => to.is_some(),
-            "error" => error.is_some(),
-            "comes_back" => comes_back.is_some(),
-            _ => *loses_hold,
-        };
+        let Staged { kind, lasts: spans, until: ends, .. } = self.fault;
+        let FaultKeys { lasts, until, by, ppm, ways, to, loses_hold, error, comes_back } =
+            kind.takes();
+        let keys = [
+            ("for", lasts, spans.is_some()),
+            ("until", until, ends.is_some()),
+            ("by", by, self.fault.by.is_some()),
+            ("ppm", ppm, self.fault.ppm.is_some()),
+            ("ways", ways, self.fault.ways.is_some()),
+            ("to", to, self.fault.to.is_some()),
+            ("loses_hold", loses_hold, self.fault.loses_hold),
+            ("error", error, self.fault.error.is_some()),
+            ("comes_back", comes_back, self.fault.comes_back.is_some()),
+        ];
         let name = kind.name();
-        let uses = kind.takes();
-        for (key, it) in KEYS.into_iter().zip(uses) {
-            if it == Use::No && has(key) {
+        for (key, takes, has) in keys {
+            if takes == Use::No && has {
                 let why = match (kind, key) {
                     (Fault::Crash, "for") => {
                         let why = "a crash has no end, so `for` means nothing".to_owned();
@@ -129,28 +129,28 @@ impl Check<'_> {
                     }
                     _ => format!("a {name} has no use for `{key}`"),
                 };
-                return self.wrong(key, why, "leave it away");
+                return self.wrong(key, why, "remove it");
             }
         }
         let missing = |key: &str, help: &str| {
             self.wrong("", format!("this {name} does not say `{key}`"), help)
         };
-        let [lasts, until, by, ppm, .., error, _] = uses;
+        let lacks = |takes, has: bool| takes == Use::Needs && !has;
         match () {
-            () if until == Use::Needs && !has("for") && !has("until") => {
+            () if lacks(until, ends.is_some() || spans.is_some()) => {
                 missing("for", "add for = \"1s\", or until = { phase = \"acquire.applied\" }")
             }
-            () if lasts == Use::Needs && until == Use::No && !has("for") => {
+            () if until == Use::No && lacks(lasts, spans.is_some()) => {
                 missing("for", "add for = \"1s\"")
             }
-            () if by == Use::Needs && !has("by") => {
+            () if lacks(by, self.fault.by.is_some()) => {
                 missing("by", "add by = \"1s\", or by = \"-1s\"")
             }
-            () if error == Use::Needs && !has("error") => {
+            () if lacks(error, self.fault.error.is_some()) => {
                 let names = ErrorAnswer::ALL.map(ErrorAnswer::name).join(", ");
                 missing("error", &format!("add error = \"oom\"; there are {names}"))
             }
-            () if ppm == Use::Needs && !has("ppm") => {
+            () if lacks(ppm, self.fault.ppm.is_some()) => {
                 missing("ppm", "add ppm = 500, or ppm = -500")
             }
             () => Ok(()),
@@ -162,7 +162,7 @@ impl Check<'_> {
         let name = kind.name();
         if *kind == Fault::Pause && until.is_some_and(|until| until.by == By::Itself) {
             let why = "who stands still comes nowhere by itself".to_owned();
-            return self.wrong("until", why, "leave `by` away, for any other client");
+            return self.wrong("until", why, "remove `by`, for any other client");
         }
         if lasts.is_some_and(|lasts| lasts.0.is_zero()) {
             let why = format!("a {name} that lasts no time does nothing");
@@ -192,16 +192,16 @@ impl Check<'_> {
         };
         if at.nth == Some(0) {
             let why = "nth is 0, and the first time is 1".to_owned();
-            return self.wrong("at.nth", why, "leave it away for the first time");
+            return self.wrong("at.nth", why, "remove it for the first time");
         }
         match when {
             When::Time(_) | When::Chance(_) if at.nth.is_some() => {
                 let why = "nth counts how often a phase or a command comes".to_owned();
-                self.wrong("at.nth", why, "leave it away")
+                self.wrong("at.nth", why, "remove it")
             }
             When::Time(_) | When::Chance(_) if at.after.is_some() => {
                 let why = "after counts from a phase or a command".to_owned();
-                self.wrong("at.after", why, "leave it away")
+                self.wrong("at.after", why, "remove it")
             }
             _ if at.after.is_some()
                 && self.fault.whom() == Whom::Any
@@ -233,7 +233,7 @@ impl Check<'_> {
         let (whom, struck) = (self.fault.whom(), kind.strikes());
         if *loses_hold && !whom.is_server() {
             let why = format!("no key is lost by a {name} of {whom}: keys are kept by servers");
-            return self.wrong("loses_hold", why, "leave it away, or write on = \"primary\"");
+            return self.wrong("loses_hold", why, "remove it, or write on = \"primary\"");
         }
         if struck == Strikes::Either && matches!(on, None | Some(Whom::Any)) {
             let why = format!("whose clock is it? A {name} strikes a client or a server");
@@ -266,7 +266,7 @@ impl Check<'_> {
             };
             if whom != Whom::Primary {
                 let why = format!("a {name} is of the primary, and not of {whom}");
-                return self.wrong("on", why, "leave `on` away");
+                return self.wrong("on", why, "remove `on`");
             }
             if *kind != Fault::Failover && self.scenario.topology.sentinels.is_some() {
                 let why =
@@ -274,7 +274,7 @@ impl Check<'_> {
                 return self.wrong(
                     "kind",
                     why,
-                    "leave topology.sentinels away: picklock promotes the replica",
+                    "remove topology.sentinels: picklock promotes the replica",
                 );
             }
         }

@@ -158,9 +158,9 @@ fn faults_that_cannot_be_had_are_shown_in_their_place() {
     let both = "{ phase = \"hold\", time = \"1s\" }";
     wrong(pause, "{ phase = \"hold\" }", both, "exactly one", "phase", both);
     wrong(pause, "\"hold\" }", "\"hold\", nth = 0 }", "nth is 0", "first", "0 }");
-    wrong(pause, "phase = \"hold\"", "time = \"1s\", nth = 2", "counts", "away", "2 }");
+    wrong(pause, "phase = \"hold\"", "time = \"1s\", nth = 2", "counts", "remove", "2 }");
     let late = "time = \"1s\", after = \"2s\"";
-    wrong(pause, "phase = \"hold\"", late, "counts", "away", "\"2s\"");
+    wrong(pause, "phase = \"hold\"", late, "counts", "remove", "\"2s\"");
     wrong(pause, "\"hold\" }", "\"hold\", after = \"-2s\" }", "negative", "", "\"-2s\"");
     let anybody = pause.replace("on = \"client 3\"\n", "");
     let late = "\"hold\", after = \"2s\" }";
@@ -172,14 +172,7 @@ fn faults_that_cannot_be_had_are_shown_in_their_place() {
     wrong(pause, "phase = \"hold\"", "command = \"\"", "no name", "DEL", "\"\"");
     wrong(pause, "for = \"1s\"", "", "does not say `for`", "until", "[[fault]]");
     let itself = "until = { phase = \"hold\", by = \"itself\" }";
-    wrong(
-        pause,
-        "for = \"1s\"",
-        itself,
-        "comes nowhere",
-        "leave `by` away",
-        "{ phase = \"hold\", by",
-    );
+    wrong(pause, "for = \"1s\"", itself, "comes nowhere", "remove `by`", "{ phase = \"hold\", by");
     wrong(pause, "for = \"1s\"", "for = \"0s\"", "no time", "1ns", "\"0s\"");
     wrong(pause, "for = \"1s\"", "for = \"1s\"\nby = \"1s\"", "no use for `by`", "", "\"1s\"\n");
     wrong(pause, "for = \"1s\"", "four = \"1s\"", "four", "did you mean `for`?", "four");
@@ -221,15 +214,15 @@ fn servers_that_cannot_be_had_are_shown_in_their_place() {
         "\"server 2\"",
     );
     wrong(&failover, "to = \"server 1\"", "to = \"any\"", "no server", "server 1", "\"any\"");
-    wrong(&failover, "\"primary\"", "\"server 0\"", "of the primary", "away", "\"server 0\"");
+    wrong(&failover, "\"primary\"", "\"server 0\"", "of the primary", "remove", "\"server 0\"");
     wrong(&failover, "\"primary\"", "\"holder\"", "is a client", "primary", "\"holder\"");
     wrong(&failover, "for = \"1s\"\n", "", "does not say `for`", "1s", "[[fault]]");
     let split = failover.replace("\"failover\"", "\"split-brain\"");
     assert!(parse(&split).is_ok());
     wrong(&split, "for = \"1s\"\n", "", "does not say `for`", "1s", "[[fault]]");
-    wrong(&split, "\"primary\"", "\"server 0\"", "of the primary", "away", "\"server 0\"");
+    wrong(&split, "\"primary\"", "\"server 0\"", "of the primary", "remove", "\"server 0\"");
     let sentinels = "\"replicated\"\nsentinels = 3";
-    wrong(&split, "\"replicated\"", sentinels, "sentinels decide", "away", "\"split-brain\"");
+    wrong(&split, "\"replicated\"", sentinels, "sentinels decide", "remove", "\"split-brain\"");
     let until = "until = { phase = \"hold\" }\n";
     wrong(&failover, "for = \"1s\"\n", until, "no use for `until`", "", "{ phase");
     let power = format!(

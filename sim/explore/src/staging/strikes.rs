@@ -232,6 +232,17 @@ fn of_process(
             [by, -by].map(|by| Staged { by: Some(Shift(by)), on, ..bare.clone() }).into()
         }
         // Whose clock drifts, and how fast, is not in a history.
-        _ => Vec::new(),
+        Fault::Drift => Vec::new(),
+        // Sweeps do not draw these.
+        Fault::Evict
+        | Fault::Flush
+        | Fault::ForeignKey
+        | Fault::ForeignList
+        | Fault::Full
+        | Fault::Switchover
+        | Fault::SplitBrain => Vec::new(),
+        Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset | Fault::Refuse => {
+            unreachable!("{} strikes a message, and not a process", fault.name())
+        }
     }
 }

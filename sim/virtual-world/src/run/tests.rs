@@ -66,14 +66,12 @@ fn outcome(history: &History, level: Level) -> Outcome {
 
 #[test]
 fn a_benign_schedule_has_ten_winners_and_no_fault() {
-    let locks = scenarios::recipe::ALL.into_iter().map(|about| about.name);
-    let holds = |lock: &&str| {
+    for lock in scenarios::recipe::ALL.into_iter().map(|about| about.name) {
         let scenario = scenario(lock);
-        scenario.expectation(lock).unwrap().belief == Outcome::Held
-    };
-    for lock in locks.filter(holds) {
-        let (_, history) = benign(&scenario(lock));
-        for level in [Level::Key, Level::Belief, Level::Effect] {
+        let (_, history) = benign(&scenario);
+        // What is violated in some schedules need not be in this one.
+        let held = |level: &Level| scenario.expected(lock, *level) == Outcome::Held;
+        for level in [Level::Key, Level::Belief, Level::Effect].into_iter().filter(held) {
             assert_eq!(outcome(&history, level), Outcome::Held, "{lock} {level:?}");
         }
         assert_eq!(strikes(&history), []);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use history::fault::{FaultKeys, Strikes, Use};
 use picklock::env::Phase;
 use scenarios::scenario::WorkloadPart;
 
@@ -191,25 +192,26 @@ fn a_chance_is_met_as_often_as_it_says() {
     assert!(!strikes(&runner.journal().history()).is_empty());
 }
 
-/// What a fault of this kind takes, as a scenario writes it.
-fn takes(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Pause
-        | Fault::Stall
-        | Fault::Full
-        | Fault::Failover
-        | Fault::SplitBrain
-        | Fault::PowerLoss
-        | Fault::ServerCrash => "for = \"50ms\"",
-        Fault::Crash => "comes_back = \"50ms\"",
-        Fault::Delay => "for = \"50ms\"\nways = \"both\"",
-        Fault::Reset => "ways = \"back\"",
-        Fault::Refuse => "error = \"oom\"",
-        Fault::Partition => "for = \"50ms\"\nways = \"there\"",
-        Fault::Drift => "ppm = -500\non = \"holder\"",
-        Fault::ClockStep => "by = \"-50ms\"\non = \"primary\"",
+/// What a fault of this kind needs, and the way and the end of one that may have one, as a scenario writes it.
+fn takes(fault: Fault) -> String {
+    let FaultKeys { lasts, by, ppm, ways, error, comes_back, .. } = fault.takes();
+    let needs = |takes, line| if takes == Use::Needs { line } else { "" };
+    let may = |takes, line| if takes == Use::No { "" } else { line };
+    let whose_clock = match fault.strikes() {
+        Strikes::Either if by == Use::Needs => "on = \"primary\"\n",
+        Strikes::Either => "on = \"holder\"\n",
         _ => "",
-    }
+    };
+    [
+        needs(lasts, "for = \"50ms\"\n"),
+        needs(by, "by = \"-50ms\"\n"),
+        needs(ppm, "ppm = -500\n"),
+        may(ways, "ways = \"back\"\n"),
+        needs(error, "error = \"oom\"\n"),
+        may(comes_back, "comes_back = \"50ms\"\n"),
+        whose_clock,
+    ]
+    .concat()
 }
 
 #[test]
@@ -221,27 +223,26 @@ fn every_kind_strikes_once_meets_a_hold_and_is_put_right() {
         for lock in ["single", "polling"] {
             let more = format!(
                 "[topology]\nkind = \"replicated\"\n[server]\nappend_only = \"everysec\"\n\
-                 [[fault]]\nkind = \"{}\"\nat = {{ phase = \"hold\" }}\n{rest}\n",
+                 [[fault]]\nkind = \"{}\"\nat = {{ phase = \"hold\" }}\n{rest}",
                 fault.name()
             );
-            let (schedule, history) = run(&scenario(lock, &more));
+            let scenario = scenario(lock, &more);
+            let (schedule, history) = run(&scenario);
             let struck = strike(&history);
             let What::Fault { fault: kind, node, .. } = struck.what else { unreachable!() };
             assert_eq!(kind, fault);
             assert!(in_hold(struck), "{fault:?}");
-            let of_server = fault.loses_keys()
-                || matches!(
-                    fault,
-                    Fault::ClockStep | Fault::Stall | Fault::Full | Fault::Switchover
-                );
-            assert_eq!(node, of_server.then_some(0), "{fault:?}");
+            // Scripts are forgotten by all servers.
+            let of_one_server =
+                scenario.faults[0].whom().is_server() && fault != Fault::ScriptFlush;
+            assert_eq!(node, of_one_server.then_some(0), "{fault:?}");
             assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{fault:?}");
             assert!(
                 history.events.iter().any(|it| matches!(it.what, What::PoolLeft(_)))
                     || fault.loses_keys(),
                 "{fault:?}"
             );
-            let (again, same) = run(&scenario(lock, &more));
+            let (again, same) = run(&scenario);
             assert_eq!((again, same), (schedule, history), "{fault:?}");
         }
     }
