@@ -253,7 +253,7 @@ fn command(asked: &Question) -> Result<CliCommand, Failure> {
     let words = ["picklock"].into_iter().chain(asked.command.iter().map(String::as_str));
     let unread = |error: String| {
         Failure::usage_text(
-            format!("the command line of the shards is none: {error}"),
+            format!("the shards' command line is invalid: {error}"),
             "they are edited, or of another picklock",
         )
     };

@@ -174,7 +174,7 @@ fn can_rewrite(proxies: &[ProxySpec]) -> Result<(), Failure> {
             ),
             () if matches!(proxy.way, Upstream::Tls { .. }) => (
                 format!("{name} leads to {upstream}, and replies name servers without TLS"),
-                "leave --rewrite away, or name servers without TLS",
+                "omit --rewrite, or name servers without TLS",
             ),
             () => continue,
         };

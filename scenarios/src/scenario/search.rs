@@ -39,8 +39,8 @@ pub struct SearchPart {
     pub expect: Vec<Expectation>,
 }
 
-/// What a searched form leaves away, or has from `[search]` alone.
-const LEFT_AWAY: [&str; 3] = ["fault", "swarm", "expect"];
+/// What a searched form leaves out, or has from `[search]` alone.
+const LEFT_OUT: [&str; 3] = ["fault", "swarm", "expect"];
 
 impl Scenario {
     /// Why it has no searched form, if it has none.
@@ -57,14 +57,14 @@ impl Scenario {
     pub(super) fn into_searched(mut self, touched: &[&str]) -> Result<Self, KeyError> {
         if let Some(why) = self.unsearchable() {
             let help = match self.unsearched {
-                Some(_) => "leave --searched away",
+                Some(_) => "omit --searched",
                 None => "say which faults may strike: [search.swarm] with the keys of [swarm]",
             };
             return wrong("unsearched", why, help);
         }
         // One whose story is searched for as it is.
         let Some(search) = self.search.take() else { return Ok(self) };
-        let in_vain = touched.iter().find(|path| LEFT_AWAY.iter().any(|key| overlap(path, key)));
+        let in_vain = touched.iter().find(|path| LEFT_OUT.iter().any(|key| overlap(path, key)));
         if let Some(path) = in_vain {
             let why = format!("--set {path}: the searched form has nothing of it");
             return wrong(
@@ -105,28 +105,28 @@ impl Scenario {
         let searched = self.swarm.searched || self.search.is_some();
         if self.unsearched.is_some() && searched {
             let why = "it says why it has no searched form, and has one";
-            return wrong("unsearched", why, "leave one of the two away");
+            return wrong("unsearched", why, "remove one of the two");
         }
         let Some(search) = &self.search else { return Ok(()) };
         if self.swarm.searched {
             let why = "[swarm] is searched = true, so this form is the searched one";
-            return wrong("search", why, "leave [search] away");
+            return wrong("search", why, "remove [search]");
         }
         if search.swarm.searched {
             let why = "whatever stands in [search] is searched for";
-            return wrong("search.swarm.searched", why, "leave it away");
+            return wrong("search.swarm.searched", why, "remove it");
         }
         search.clients.map_or(Ok(()), |clients| check_clients("search.clients", clients))?;
         if search.rounds == Some(0) {
             let why = "rounds is 0: nobody would ever ask for the lock";
-            return wrong("search.rounds", why, "leave it away for as many as in the story");
+            return wrong("search.rounds", why, "remove it for as many as in the story");
         }
         search.rounds.map_or(Ok(()), |rounds| check_rounds("search.rounds", rounds))?;
         let of_register = [("rounds", search.rounds.is_some()), ("think", search.think.is_some())];
         match of_register.into_iter().find(|(_, given)| *given) {
             Some((key, _)) if !matches!(self.workload, WorkloadPart::Register(_)) => {
                 let why = format!("{key} belongs to [workload.register], and this has another");
-                return wrong(format!("search.{key}"), why, "leave it away");
+                return wrong(format!("search.{key}"), why, "remove it");
             }
             _ => {}
         }

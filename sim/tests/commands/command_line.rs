@@ -82,7 +82,7 @@ const WRONG: [(&[&str], &str); 80] = [
         "no searched form: what it",
     ),
     (&SEARCHED_AND_STAGED, "search.swarm"),
-    (&["matrix", "--searched", "--scenario", "polling-load"], "leave --searched away"),
+    (&["matrix", "--searched", "--scenario", "polling-load"], "omit --searched"),
     (&["matrix", "--searched", "--world", "embedded"], "add --world virtual"),
     (&["matrix", "--redis", "redis://h"], "omit one of the two"),
     (&["--scenario", "bonus-pool", "--lua"], "add --world virtual or --world embedded"),
