@@ -15,7 +15,7 @@ use crate::recipe::KeyValue;
 const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// No command that is known here has a longer name.
-const NAME_BYTES: usize = 8;
+const NAME_BYTES: usize = 16;
 /// Longer strings are cut: the history tells who did what, it is no backup.
 const TEXT_BYTES: usize = 64;
 

@@ -118,6 +118,20 @@ fn known_scripts_are_read_by_digest_and_by_text_and_unknown_ones_are_not_guessed
     );
 }
 
+/// A name that is too long for its place would match nothing, and the command would be taken for one that is unknown.
+#[test]
+fn every_name_that_is_looked_for_is_recognised() {
+    let names = include_str!("../command_semantics.rs").split("b\"").skip(1);
+    let names = names.filter_map(|rest| rest.split_once('"')).map(|(name, _)| name.as_bytes());
+    let mut found = 0;
+    for name in names {
+        let (upper, length) = upper(&name.to_ascii_lowercase());
+        assert_eq!(&upper[..length], name);
+        found += 1;
+    }
+    assert!(found > 30, "{found}");
+}
+
 #[test]
 fn an_answer_says_whether_it_was_done() {
     let plain = |touch| sent(Intent { touch, compares: false }, false);
