@@ -273,6 +273,7 @@ fn witness(texts: &Texts, harm: &Harm) -> Witness {
     match harm.blames.len() {
         0..=1 => {}
         NAMED_MOST => summary += ": no answer says which",
+        many if many == NAMED_MOST + 1 => summary += ", or a third did: no answer says which",
         many => {
             summary +=
                 &format!(", or it was one of {} others: no answer says which", many - NAMED_MOST)
