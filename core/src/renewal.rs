@@ -34,7 +34,7 @@ impl Renewal {
     /// interval after the first, doubled each time, at most half of `left`, so that there is time for another
     /// try; of that a random part of at least one half. None once `left` is below an eighth of the interval,
     /// when another try would only add load.
-    pub fn again(&self, failures: u32, left: Duration, random: u64) -> Option<Duration> {
+    pub fn retry_pause(&self, failures: u32, left: Duration, random: u64) -> Option<Duration> {
         let least = (self.every / RETRY_PART).max(RETRY_MIN);
         if left < least {
             return None;
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_fails_is_tried_again_at_growing_distances_while_there_is_time_for_another() {
-        let again = |failures, left: u32| EVERY.again(failures, left * MS, u64::MAX);
+        let again = |failures, left: u32| EVERY.retry_pause(failures, left * MS, u64::MAX);
         assert_eq!(
             [1, 2, 3, 4].map(|it| again(it, 9_000)),
             [100, 200, 400, 800].map(|it| Some(it * MS))
@@ -86,11 +86,11 @@ mod tests {
         assert_eq!(again(4, 600), Some(300 * MS));
         assert_eq!(again(1, 100), Some(50 * MS));
         assert_eq!(again(1, 99), None);
-        let last = EVERY.again(u32::MAX, Duration::MAX, u64::MAX);
+        let last = EVERY.retry_pause(u32::MAX, Duration::MAX, u64::MAX);
         assert_eq!(last, Some(u32::MAX * (100 * MS)));
-        assert!(EVERY.again(1, 9_000 * MS, 0).is_some_and(|it| it.as_millis() == 50));
+        assert!(EVERY.retry_pause(1, 9_000 * MS, 0).is_some_and(|it| it.as_millis() == 50));
         let quick = Renewal { every: MS, max_hold: None };
-        assert_eq!(quick.again(1, 10 * MS, u64::MAX), Some(MS));
+        assert_eq!(quick.retry_pause(1, 10 * MS, u64::MAX), Some(MS));
     }
 
     proptest! {
@@ -105,7 +105,7 @@ mod tests {
             prop_assert!(renewal.first(random) <= renewal.every);
             prop_assert!(renewal.first(random) >= renewal.every / 5 * 4);
             let left = Duration::from_nanos(left_ns);
-            if let Some(pause) = renewal.again(failures, left, random) {
+            if let Some(pause) = renewal.retry_pause(failures, left, random) {
                 prop_assert!(!pause.is_zero() && pause <= left / 2);
             }
         }

@@ -173,7 +173,7 @@ impl<E: Env> LockTarget<E> {
             }
             WaitMode::Poll => {
                 let (epoch, conn) = self.conn(lock_conn).await?;
-                self.observed(lock_conn, epoch, &conn, self.delete(&conn, token)).await
+                self.answer_or_abandon(lock_conn, epoch, &conn, self.delete(&conn, token)).await
             }
         };
         answer.and_then(key_owner)
@@ -187,7 +187,7 @@ impl<E: Env> LockTarget<E> {
     ) -> Result<KeyOwner, CallError> {
         let (epoch, conn) = self.conn(lock_conn).await?;
         let extended = self.extend(&conn, token.as_bytes());
-        self.observed(lock_conn, epoch, &conn, extended).await.and_then(key_owner)
+        self.answer_or_abandon(lock_conn, epoch, &conn, extended).await.and_then(key_owner)
     }
 
     async fn delete(&self, conn: &E::Conn, token: &[u8]) -> Result<Reply, CallError> {
@@ -219,7 +219,7 @@ impl<E: Env> LockTarget<E> {
         args: &[&[u8]],
     ) -> Result<Reply, CallError> {
         let (epoch, conn) = self.conn(lock_conn).await?;
-        self.observed(lock_conn, epoch, &conn, script.run_on(&conn, keys, args)).await
+        self.answer_or_abandon(lock_conn, epoch, &conn, script.run_on(&conn, keys, args)).await
     }
 
     /// The connection of an acquisition, made again if it has broken.
@@ -231,7 +231,7 @@ impl<E: Env> LockTarget<E> {
     }
 
     /// Waits for a call, at most the call timeout; one without an answer abandons its connection.
-    async fn observed(
+    async fn answer_or_abandon(
         &self,
         lock_conn: &LockConn<E::Conn>,
         epoch: ConnEpoch,

@@ -42,7 +42,7 @@ pub(crate) async fn watch<E: Env>(held: Arc<HeldLock<E>>, renewal: Renewal) {
                 failures += 1;
                 let now = env.now();
                 let left = held.hold.valid_until().since(now);
-                let Some(pause) = renewal.again(failures, left, env.random()) else { break };
+                let Some(pause) = renewal.retry_pause(failures, left, env.random()) else { break };
                 at = now.after(pause);
             }
         }

@@ -264,9 +264,9 @@ impl<W: Observed> Env for Recorded<W> {
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<W::Subscription, CallError> {
         let command = Command::new("SUBSCRIBE").arg(channel);
         self.world.before_send(node, &command).await;
-        let flight = PendingCommand::subscribe(self, node, channel);
+        let pending = PendingCommand::subscribe(self, node, channel);
         let answer = self.world.subscribe(node, channel).await;
-        flight.land(&answer.as_ref().map(|_| Reply::Ok).map_err(CallError::clone));
+        pending.settle(&answer.as_ref().map(|_| Reply::Ok).map_err(CallError::clone));
         self.world.after_answer().await;
         answer
     }

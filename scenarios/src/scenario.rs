@@ -292,7 +292,7 @@ impl WorkloadPart {
     }
 
     /// Whether what the lock protects has a server of its own.
-    pub const fn is_apart(&self) -> bool {
+    pub const fn has_own_server(&self) -> bool {
         match self {
             Self::BonusPool(_) => false,
             Self::Register(_) => true,
@@ -379,7 +379,7 @@ impl Scenario {
     /// of the lock.
     pub fn resource(&self) -> Option<Node> {
         let node = u16::try_from(self.topology().nodes()).unwrap_or(u16::MAX);
-        self.workload.is_apart().then_some(Node(node))
+        self.workload.has_own_server().then_some(Node(node))
     }
 
     /// How many acquisitions its clients make, all together.

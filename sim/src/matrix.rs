@@ -75,8 +75,9 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
     let runtime = world::runtime()?;
     let (found, failed) = match args.world {
         World::Virtual => {
-            let (pairs, all) = (asked.pairs.clone(), (0, asked.pairs.len() as u64));
-            let matrix = runtime.block_on(on_virtual_time(args, pairs, all, terminal))?;
+            let pairs = asked.pairs.clone();
+            let counts = PairCounts { done: 0, total: pairs.len() as u64 };
+            let matrix = runtime.block_on(on_virtual_time(args, pairs, counts, terminal))?;
             (MatricesFound::told(args, &asked, matrix)?, None)
         }
         _ => runtime.block_on(on_each(args, &asked, terminal))?,
@@ -221,18 +222,26 @@ fn chosen_locks(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     Ok(known.into_iter().filter(wanted).collect())
 }
 
-/// Runs these pairs; of `total`, `before` are done already.
+/// What progress begins with.
+struct PairCounts {
+    /// How many pairs are done already.
+    done: u64,
+    /// How many there are, with those.
+    total: u64,
+}
+
+/// Runs these pairs.
 async fn on_virtual_time(
     args: &MatrixArgs,
     scenarios: Vec<Arc<Scenario>>,
-    (before, total): (u64, u64),
+    PairCounts { done, total }: PairCounts,
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.map_or(cores, usize::from);
     let (seeds, lua) = (args.seeds.as_ref().map(|it| it.0.clone()), args.lua);
     let work = move |batch: &BatchProgress| {
-        batch.before.store(before, Ordering::Relaxed);
+        batch.before.store(done, Ordering::Relaxed);
         matrix::pairs(|| world::simulated(lua), &scenarios, seeds.as_ref(), threads, batch)
     };
     let (pairs, interrupted) = run_batch(terminal, total, "pairs", work).await?;

@@ -29,12 +29,12 @@ use super::output::json_text;
 
 /// The version of the format.
 const FORMAT: &str = "picklock.shard/1";
-/// So often what was found is saved.
+/// How often what was found is saved.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
-/// So long is worked between two looks at the clock.
-const BITE_LASTS: Duration = Duration::from_secs(5);
-/// So many items are done before the pace is known.
-const FIRST_BITE: u64 = 64;
+/// How long a batch should last.
+const BATCH_LASTS: Duration = Duration::from_secs(5);
+/// The size of the first batch, before the pace is known, in items.
+const FIRST_BATCH: u64 = 64;
 
 /// What is asked of all parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,10 +235,10 @@ pub(super) struct ShardFile {
     pub(super) shard: Shard,
     /// When it was saved last.
     saved: Instant,
-    /// When the bite began.
+    /// When the batch began.
     began: Instant,
-    /// How many items are done before the next look at the clock.
-    bite: u64,
+    /// The size of the next batch, in items.
+    batch_size: u64,
 }
 
 impl ShardFile {
@@ -291,26 +291,31 @@ impl ShardFile {
                 "choose another with --shards",
             )
         })?;
-        let mut file =
-            Self { path, shard, saved: Instant::now(), began: Instant::now(), bite: FIRST_BITE };
+        let mut file = Self {
+            path,
+            shard,
+            saved: Instant::now(),
+            began: Instant::now(),
+            batch_size: FIRST_BATCH,
+        };
         file.save()?;
         Ok(file)
     }
 
-    /// How many items to do next.
-    pub(super) fn bite(&self) -> u64 {
-        self.bite
+    /// The size of the next batch, in items.
+    pub(super) fn batch_size(&self) -> u64 {
+        self.batch_size
     }
 
-    /// Notes that a bite was done, and saves it where it is time to.
-    pub(super) fn bitten(&mut self) -> Result<(), Failure> {
+    /// Notes that a batch was done, chooses the size of the next by how long it took, and saves it if it is time to.
+    pub(super) fn end_batch(&mut self) -> Result<(), Failure> {
         let lasted = self.began.elapsed();
         self.began = Instant::now();
-        let first = self.bite == FIRST_BITE;
-        if lasted < BITE_LASTS / 2 {
-            self.bite = self.bite.saturating_mul(2);
-        } else if lasted > BITE_LASTS * 2 {
-            self.bite = (self.bite / 2).max(1);
+        let first = self.batch_size == FIRST_BATCH;
+        if lasted < BATCH_LASTS / 2 {
+            self.batch_size = self.batch_size.saturating_mul(2);
+        } else if lasted > BATCH_LASTS * 2 {
+            self.batch_size = (self.batch_size / 2).max(1);
         }
         if first || self.saved.elapsed() >= SAVE_EVERY { self.save() } else { Ok(()) }
     }

@@ -46,12 +46,12 @@ impl<W: Observed> Conn for RecordedConn<W> {
         let sent = self.env.begin_command(self.node, &command);
         let ends = QueuedCommands::is_end(command.name());
         let queued = ends.then_some(&self.queued);
-        let flight = PendingCommand { env: &self.env, sent, queued, landed: false };
+        let pending = PendingCommand { env: &self.env, sent, queued, settled: false };
         let answer = self.conn.call(command).await;
         if matches!(&answer, Ok(Reply::Status(status)) if &**status == QUEUED) {
-            flight.waits_in(&self.queued);
+            pending.waits_in(&self.queued);
         } else {
-            flight.land(&answer);
+            pending.settle(&answer);
         }
         self.env.world.after_answer().await;
         answer
@@ -66,13 +66,14 @@ impl<W: Observed> Drop for RecordedConn<W> {
     }
 }
 
-/// A command on its way. Dropped before it has landed, its outcome is unknown.
+/// A command on its way. Dropped before it is settled, its outcome is unknown.
 pub(super) struct PendingCommand<'a, W: Observed> {
     env: &'a Recorded<W>,
     sent: SentCommand,
     /// The commands that end with it.
     queued: Option<&'a QueuedCommands>,
-    landed: bool,
+    /// Whether its end is written down, or left to the end of its transaction.
+    settled: bool,
 }
 
 impl<'a, W: Observed> PendingCommand<'a, W> {
@@ -86,11 +87,11 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
         let acquisition = env.acquisition();
         let (gives_old, place, content) = (false, None, None);
         let sent = SentCommand { op, acquisition, intent, gives_old, place, content };
-        Self { env, sent, queued: None, landed: false }
+        Self { env, sent, queued: None, settled: false }
     }
 
-    pub(super) fn land(mut self, answer: &Result<Reply, CallError>) {
-        self.landed = true;
+    pub(super) fn settle(mut self, answer: &Result<Reply, CallError>) {
+        self.settled = true;
         self.end(self.sent, answer);
         for (sent, end) in self.queued.map(|it| it.end(answer)).unwrap_or_default() {
             match end {
@@ -108,7 +109,7 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
 
     /// It waits in a transaction: it has not ended yet.
     fn waits_in(mut self, queued: &QueuedCommands) {
-        self.landed = true;
+        self.settled = true;
         queued.push(self.sent);
     }
 
@@ -159,7 +160,7 @@ impl<'a, W: Observed> PendingCommand<'a, W> {
 
 impl<W: Observed> Drop for PendingCommand<'_, W> {
     fn drop(&mut self) {
-        if self.landed {
+        if self.settled {
             return;
         }
         let waiting = self.queued.map(QueuedCommands::take).unwrap_or_default();

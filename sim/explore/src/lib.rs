@@ -24,8 +24,8 @@ pub use confirm::{Reproduction, compare};
 pub use counterexample::Counterexample;
 pub use explain::{DRAWN, explain};
 pub use search::{
-    Explored, FoundSchedule, LastFound, LastNumber, SearchEnd, SearchFrontier, SearchPlan,
-    SearchStage, search,
+    Explored, FoundSchedule, LastFound, LastNumber, LastPart, SearchEnd, SearchFrontier,
+    SearchPlan, SearchStage, search,
 };
 pub use shrink::shrink;
 pub use staging::staged;

@@ -86,8 +86,7 @@ pub struct FoundSchedule {
     pub violation: Violation,
 }
 
-/// Which of the schedules with the most faults: made of the how-manieth with one fault less, and the how-manieth of it,
-/// both counted from 0.
+/// The number of its parent, which has one fault less, and its number among that parent's children; both from 0.
 pub type LastNumber = (u64, u64);
 
 /// A search that has tried everything but the schedules with the most faults, by far the most.
@@ -96,6 +95,15 @@ pub struct SearchFrontier {
     explored: Explored,
     /// By size; none where the search is over.
     last: Vec<(Size, Vec<Task>)>,
+}
+
+/// Which of the schedules with the most faults are tried.
+#[derive(Clone, Debug)]
+pub struct LastPart<F> {
+    /// The numbers of those with one fault less of which they are made.
+    pub parents: Range<u64>,
+    /// Whether one of them is tried.
+    pub which: F,
 }
 
 /// What some of the schedules with the most faults have shown.
@@ -119,9 +127,8 @@ pub fn search<W: World>(
     mut seen: impl FnMut(&SearchStage),
 ) -> Result<Explored, RunError> {
     let frontier = SearchFrontier::reach(&world, base, plan, progress, &mut seen)?;
-    let all = 0..frontier.parents();
-    let LastFound { stages, found } =
-        frontier.look(&world, base, plan, (all, |_| true), progress, seen)?;
+    let all = LastPart { parents: 0..frontier.parents(), which: |_| true };
+    let LastFound { stages, found } = frontier.look(&world, base, plan, all, progress, seen)?;
     Ok(frontier.explored(stages, found))
 }
 
@@ -146,8 +153,8 @@ impl SearchFrontier {
         let mut next: Vec<(Size, Vec<Task>)> = sizes.iter().map(calm).collect();
         for faults in 0..plan.bounds.faults {
             for (size, tasks) in &mut next {
-                let run = (std::mem::take(tasks), 0, true);
-                let grown = grow_all(world, base, run, |_| true, plan, progress)?;
+                let batch = TaskBatch { tasks: std::mem::take(tasks), first: 0, keeps_next: true };
+                let grown = grow_all(world, base, batch, |_| true, plan, progress)?;
                 let stage = SearchStage { size: *size, faults, ..grown.counts };
                 seen(&stage);
                 explored.stages.push(stage);
@@ -175,7 +182,7 @@ impl SearchFrontier {
         self.last.iter().map(|(_, tasks)| tasks.len() as u64).sum()
     }
 
-    /// Tries those of the schedules with the most faults of which this is true, made of these with one fault less.
+    /// Tries this part of the schedules with the most faults.
     ///
     /// # Errors
     /// [`RunError`] where the lock cannot run in such a world.
@@ -184,17 +191,19 @@ impl SearchFrontier {
         world: &(impl Fn() -> W + Sync),
         base: &Base,
         plan: &SearchPlan,
-        (parents, which): (Range<u64>, impl Fn(LastNumber) -> bool + Sync),
+        part: LastPart<impl Fn(LastNumber) -> bool + Sync>,
         progress: &BatchProgress,
         mut seen: impl FnMut(&SearchStage),
     ) -> Result<LastFound, RunError> {
+        let LastPart { parents, which } = part;
         let (mut stages, mut found, mut before) = (Vec::new(), Vec::new(), 0);
         for (size, tasks) in &self.last {
             let end = before + tasks.len() as u64;
             let place = |number: u64| usize::try_from(number.clamp(before, end) - before);
             let range = place(parents.start).unwrap_or(0)..place(parents.end).unwrap_or(0);
-            let run = (tasks[range.clone()].to_vec(), before + range.start as u64, false);
-            let grown = grow_all(world, base, run, &which, plan, progress)?;
+            let first = before + range.start as u64;
+            let batch = TaskBatch { tasks: tasks[range].to_vec(), first, keeps_next: false };
+            let grown = grow_all(world, base, batch, &which, plan, progress)?;
             let stage = SearchStage { size: *size, faults: plan.bounds.faults, ..grown.counts };
             seen(&stage);
             found.extend(grown.found);
@@ -261,6 +270,15 @@ enum Task {
     Grow(Candidate),
 }
 
+/// Tasks that are done together.
+struct TaskBatch {
+    tasks: Vec<Task>,
+    /// The number of the first.
+    first: u64,
+    /// Whether what can be tried with one fault more is kept.
+    keeps_next: bool,
+}
+
 /// What has come of some tasks.
 struct Grown {
     counts: SearchStage,
@@ -319,12 +337,12 @@ fn firsts(found: Vec<(LastNumber, FoundSchedule)>) -> Vec<(LastNumber, FoundSche
     firsts
 }
 
-/// Does all tasks, the first of which has this number, on so many threads, with those of their schedules of which `which` is
-/// true; what comes of them stands in their order, and what can be tried next where it is to be kept.
+/// Does all tasks on the threads of the plan, with those of their schedules of which `which` is true. What comes of them
+/// stands in their order.
 fn grow_all<W: World>(
     world: &(impl Fn() -> W + Sync),
     base: &Base,
-    (tasks, first, keep): (Vec<Task>, u64, bool),
+    TaskBatch { tasks, first, keeps_next }: TaskBatch,
     which: impl Fn(LastNumber) -> bool + Sync,
     plan: &SearchPlan,
     progress: &BatchProgress,
@@ -333,7 +351,7 @@ fn grow_all<W: World>(
     let done: Vec<Mutex<Option<Result<Grown, RunError>>>> =
         tasks.iter().map(|_| Mutex::new(None)).collect();
     on_threads(plan.threads.min(tasks.len()), || {
-        let mut grower = Grower { world: world(), base, plan, keep, progress };
+        let mut grower = Grower { world: world(), base, plan, keeps_next, progress };
         while let Some((task, place, number)) = {
             let nth = next.fetch_add(1, Ordering::Relaxed);
             tasks.get(nth).zip(done.get(nth)).map(|(task, it)| (task, it, first + nth as u64))
@@ -355,7 +373,7 @@ struct Grower<'a, W> {
     world: W,
     base: &'a Base,
     plan: &'a SearchPlan,
-    keep: bool,
+    keeps_next: bool,
     progress: &'a BatchProgress,
 }
 
@@ -418,7 +436,7 @@ impl<W: World> Grower<'_, W> {
             // Behind a fault that has struck nobody comes only what comes without it.
             let missed =
                 |it: &Finding| matches!(it.verdict, Verdict::Vacuous(Vacuous::NeverStruck(_)));
-            if self.keep && !findings.iter().any(missed) {
+            if self.keeps_next && !findings.iter().any(missed) {
                 grown.next.push(candidate);
             }
         } else {

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use explore::{
-    Base, Explored, LastFound, LastNumber, SearchEnd, SearchFrontier, SearchPlan, SearchStage,
+    Base, Explored, LastFound, LastNumber, LastPart, SearchEnd, SearchFrontier, SearchPlan,
+    SearchStage,
 };
 use harness::partition::Partition;
 use harness::sweep::BatchProgress;
@@ -28,7 +29,7 @@ pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Resu
     let file = ShardFile::open(&args.shard, question(args, base)?, nothing)?;
     let (plan, base) = (plan(args), base.clone());
     let part = args.shard.partition.unwrap_or(Partition::WHOLE);
-    let work = move |batch: &BatchProgress| bites(file, &base, &plan, part, batch);
+    let work = move |batch: &BatchProgress| work_batches(file, &base, &plan, part, batch);
     let (file, interrupted) = budget::within(args.budget.0, terminal, work)?;
     let file = file?;
     let PartFound::Explore { stages, .. } = &file.shard.found else {
@@ -67,7 +68,7 @@ fn question(args: &ExploreArgs, base: &Base) -> Result<Question, Failure> {
 }
 
 /// Goes on with a shard until all of it is done, or it is to stop.
-fn bites(
+fn work_batches(
     mut file: ShardFile,
     base: &Base,
     plan: &SearchPlan,
@@ -82,24 +83,23 @@ fn bites(
         part.takes(parent.wrapping_add(child), format!("{parent}.{child}").as_bytes())
     };
     while !file.shard.complete && !frontier.is_stopped() {
-        let bite = file.bite();
+        let size = file.batch_size();
         let PartFound::Explore { next, stages, found } = &mut file.shard.found else {
             return Err(file.of_another_kind());
         };
-        let until = next.saturating_add(bite).min(frontier.parents());
-        let bitten = frontier
-            .look(&world, base, plan, (*next..until, is_mine), batch, |_| {})
-            .map_err(run::failed)?;
+        let until = next.saturating_add(size).min(frontier.parents());
+        let mine = LastPart { parents: *next..until, which: is_mine };
+        let tried = frontier.look(&world, base, plan, mine, batch, |_| {}).map_err(run::failed)?;
         if batch.stop.load(Ordering::Relaxed) {
-            // Not all of the bite was done. It is done again.
+            // Not all of the batch was done. It is done again.
             break;
         }
-        add(stages, &bitten.stages);
-        found.extend(bitten.found.iter().map(|(number, _)| *number));
+        add(stages, &tried.stages);
+        found.extend(tried.found.iter().map(|(number, _)| *number));
         *next = until;
         file.shard.cpu_ns = before_ns + (cpu_ns() - began_ns);
         file.shard.complete = until == frontier.parents();
-        file.bitten()?;
+        file.end_batch()?;
     }
     file.save()?;
     Ok(file)
@@ -154,8 +154,8 @@ fn explored(
     let frontier =
         SearchFrontier::reach(&world, base, &plan, &batch, &mut |_| {}).map_err(run::failed)?;
     let which = |number: LastNumber| found.contains(&number);
-    let LastFound { found, .. } = frontier
-        .look(&world, base, &plan, (0..frontier.parents(), which), &batch, |_| {})
-        .map_err(run::failed)?;
+    let violating = LastPart { parents: 0..frontier.parents(), which };
+    let LastFound { found, .. } =
+        frontier.look(&world, base, &plan, violating, &batch, |_| {}).map_err(run::failed)?;
     Ok(frontier.explored(stages, found))
 }

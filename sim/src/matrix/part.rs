@@ -13,7 +13,7 @@ use super::super::failure::Failure;
 use super::super::shard::{PartFound, Question, ShardFile, refuse_changed};
 use super::super::terminal::Terminal;
 use super::super::{print, signal, world};
-use super::{Asked, MatricesFound, on_server, on_virtual_time, tell};
+use super::{Asked, MatricesFound, PairCounts, on_server, on_virtual_time, tell};
 
 /// Runs one part of the matrix, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of
 /// what was found.
@@ -35,18 +35,18 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
         let done = file.pairs()?;
         let left = mine.iter().filter(|(place, _)| !done.contains_key(place));
         // The live worlds run many pairs at a time, and the last of them alone: so all are run together.
-        let bite = if args.world == World::Virtual { file.bite() } else { u64::MAX };
-        let bite: Vec<_> =
-            left.take(usize::try_from(bite).unwrap_or(usize::MAX)).cloned().collect();
-        if bite.is_empty() {
+        let size = if args.world == World::Virtual { file.batch_size() } else { u64::MAX };
+        let batch: Vec<_> =
+            left.take(usize::try_from(size).unwrap_or(usize::MAX)).cloned().collect();
+        if batch.is_empty() {
             file.shard.complete = true;
             break;
         }
-        let pairs = bite.iter().map(|(_, pair)| Arc::clone(pair)).collect::<Vec<_>>();
+        let pairs = batch.iter().map(|(_, pair)| Arc::clone(pair)).collect::<Vec<_>>();
         let found = match args.world {
             World::Virtual => {
-                let progress = (done.len() as u64, mine.len() as u64);
-                runtime.block_on(on_virtual_time(args, pairs, progress, terminal))?
+                let counts = PairCounts { done: done.len() as u64, total: mine.len() as u64 };
+                runtime.block_on(on_virtual_time(args, pairs, counts, terminal))?
             }
             _ => runtime.block_on(async {
                 let signals = signal::watch().map_err(Failure::unavailable)?;
@@ -56,8 +56,8 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
             })?,
         };
         interrupted = found.interrupted;
-        file.keep_pairs(found, bite.iter().map(|(place, _)| *place))?;
-        file.bitten()?;
+        file.keep_pairs(found, batch.iter().map(|(place, _)| *place))?;
+        file.end_batch()?;
     }
     runtime.shutdown_background();
     file.save()?;

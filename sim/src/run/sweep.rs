@@ -234,7 +234,7 @@ fn part(
     let plan = asked.plan();
     let total = plan.schedules();
     let (theirs, lua) = (Arc::clone(scenario), args.lua);
-    let work = move |batch: &BatchProgress| bites(file, &plan, &theirs, lua, batch);
+    let work = move |batch: &BatchProgress| work_batches(file, &plan, &theirs, lua, batch);
     let runtime = world::runtime()?;
     let (file, interrupted) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
     let file = file?;
@@ -249,7 +249,7 @@ fn part(
 }
 
 /// Goes on with a shard until all of it is done, or it is to stop.
-fn bites(
+fn work_batches(
     mut file: ShardFile,
     plan: &SweepPlan,
     scenario: &Arc<Scenario>,
@@ -261,17 +261,17 @@ fn bites(
     }
     let (before_ns, began_ns, end) = (file.shard.cpu_ns, cpu_ns(), plan.seeds.end);
     while !file.shard.complete {
-        let bite = file.bite();
+        let size = file.batch_size();
         let PartFound::Sweep { next, sweep } = &mut file.shard.found else {
             return Err(file.of_another_kind());
         };
         // What the others do is passed over at once.
-        let until = next.saturating_add(bite.saturating_mul(plan.part.of)).min(plan.seeds.end);
+        let until = next.saturating_add(size.saturating_mul(plan.part.of)).min(plan.seeds.end);
         let plan = SweepPlan { seeds: *next..until, ..plan.clone() };
         let found =
             sweep::sweep(|| world::simulated(lua), scenario, &plan, batch).map_err(failed)?;
         if batch.stop.load(Ordering::Relaxed) {
-            // Not all of the bite was done. It is done again.
+            // Not all of the batch was done. It is done again.
             file.save()?;
             return Ok(file);
         }
@@ -282,7 +282,7 @@ fn bites(
             file.shard.complete = true;
             file.save()?;
         } else {
-            file.bitten()?;
+            file.end_batch()?;
         }
     }
     Ok(file)

@@ -211,7 +211,7 @@ fn a_shard_that_was_cut_short_is_gone_on_with() {
         let resume = asked(&sweep, &[&part[..], &["--resume".to_owned()]].concat());
         let before = if file.exists() { next(&file) } else { 0 };
         let mut playing = room.start(&resume);
-        // The first bite is saved.
+        // The first batch is saved.
         eventually("something is saved", || (file.exists() && next(&file) > before).then_some(()));
         playing.signal(signal);
         // On a fast machine it is done by then.

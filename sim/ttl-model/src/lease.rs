@@ -197,7 +197,8 @@ impl<'a> LeaseModel<'a> {
                     let end_ns = it.valid_end_ns.min(it.lease_end_ns);
                     let left = Duration::from_nanos(end_ns.saturating_sub(now_ns));
                     let (failures, bits) = (it.failures, random.bits());
-                    let pause = renewal.and_then(|renewal| renewal.again(failures, left, bits));
+                    let pause =
+                        renewal.and_then(|renewal| renewal.retry_pause(failures, left, bits));
                     it.due_ns =
                         pause.map_or(u64::MAX, |pause| now_ns.saturating_add(span_ns(pause)));
                 }
