@@ -70,42 +70,12 @@ pub(super) fn gather(
         (None, None, None) => (text(ROUND_TRIP)?, ASSUMED.to_owned()),
     };
     report("round trip", trip.to_string(), &source);
-    let pause = match (&args.pause, &args.pauses, &args.preset) {
-        _ if measured.is_some() => None,
-        (Some(length), Some(rate), _) => {
-            let length = read("--pause", length.clone())?;
-            report("pauses", format!("{length}, {rate}"), GIVEN);
-            Some((rate.clone(), length))
-        }
-        (Some(_), None, _) => {
-            return Err(Failure::usage_text(
-                "--pause needs --pauses: how often do pauses occur?",
-                "add it, such as --pauses 6/minute",
-            ));
-        }
-        (None, Some(_), _) => {
-            return Err(Failure::usage_text(
-                "--pauses needs --pause: how long do pauses last?",
-                "add it, such as --pause lognormal:50ms,p99=200ms",
-            ));
-        }
-        (None, None, Some(name)) => {
-            let Some(preset) = presets::named(name) else {
-                let names: Vec<&str> = presets::ALL.iter().map(|it| it.name).collect();
-                return Err(Failure::usage_text(
-                    format!("no preset is called {name:?}"),
-                    format!("the presets are: {}", names.join(", ")),
-                ));
-            };
-            report("pauses", format!("{}, {}", preset.length, preset.rate), preset.source);
-            let rate: Rate = preset.rate.parse().map_err(Failure::usage_error)?;
-            Some((rate, text(preset.length)?))
-        }
-        (None, None, None) => {
-            return Err(Failure::usage_text(
-                "process pauses are missing, and without them no TTL can be judged",
-                "use --preset go, jvm-g1, jvm-full or cgroup; or --pause and --pauses; or --measure",
-            ));
+    let pause = match measured {
+        Some(_) => None,
+        None => {
+            let (rate, length, source) = pauses(args)?;
+            report("pauses", format!("{length}, {rate}"), source);
+            Some((rate, length))
         }
     };
     if let Some((it, _)) = &measured {
@@ -115,16 +85,7 @@ pub(super) fn gather(
     }
     report("crashes", format!("{} per client", args.crashes), "given or by default");
     report("clock drift", format!("up to {} ppm", args.drift), "given or by default");
-    let taken = match args.if_taken {
-        Taken::Wait => format!("a waiting client tries every {}", args.poll),
-        Taken::Skip => {
-            "all at the same tick; a client that finds the lock taken skips the run".to_owned()
-        }
-    };
-    let (clients, every, locks) = (args.clients, args.every, args.locks);
-    let over = if locks == 1 { "one lock".to_owned() } else { format!("{locks} locks") };
-    let traffic = format!("{clients} clients, each every {every}, on {over}; {taken}");
-    report("traffic", traffic, "given or by default");
+    report("traffic", traffic_text(args), "given or by default");
     report("from the last check to the write", args.write.to_string(), "given or by default");
     let pause = pause.map(|(rate, length)| (rate.per_second() / 1e9, Law::new(&length)));
     let by_measure = measured.as_ref().map(|(it, _)| (it.pauses_per_ns, Law::new(&it.pause)));
@@ -145,6 +106,51 @@ pub(super) fn gather(
     };
     let log = measured.map(|(it, _)| (it.latencies, span_ns(args.measure_for.0)));
     Ok(Inputs { conditions, traffic, reported, log })
+}
+
+/// How often processes stand still, for how long, and who says so.
+fn pauses(args: &TuneArgs) -> Result<(Rate, Distribution, &'static str), Failure> {
+    match (&args.pause, &args.pauses, &args.preset) {
+        (Some(length), Some(rate), _) => {
+            Ok((rate.clone(), read("--pause", length.clone())?, GIVEN))
+        }
+        (Some(_), None, _) => Err(Failure::usage_text(
+            "--pause needs --pauses: how often do pauses occur?",
+            "add it, such as --pauses 6/minute",
+        )),
+        (None, Some(_), _) => Err(Failure::usage_text(
+            "--pauses needs --pause: how long do pauses last?",
+            "add it, such as --pause lognormal:50ms,p99=200ms",
+        )),
+        (None, None, Some(name)) => {
+            let Some(preset) = presets::named(name) else {
+                let names: Vec<&str> = presets::ALL.iter().map(|it| it.name).collect();
+                return Err(Failure::usage_text(
+                    format!("no preset is called {name:?}"),
+                    format!("the presets are: {}", names.join(", ")),
+                ));
+            };
+            let rate: Rate = preset.rate.parse().map_err(Failure::usage_error)?;
+            Ok((rate, text(preset.length)?, preset.source))
+        }
+        (None, None, None) => Err(Failure::usage_text(
+            "process pauses are missing, and without them no TTL can be judged",
+            "use --preset go, jvm-g1, jvm-full or cgroup; or --pause and --pauses; or --measure",
+        )),
+    }
+}
+
+/// Who takes the lock how often, as the report says it.
+fn traffic_text(args: &TuneArgs) -> String {
+    let taken = match args.if_taken {
+        Taken::Wait => format!("a waiting client tries every {}", args.poll),
+        Taken::Skip => {
+            "all at the same tick; a client that finds the lock taken skips the run".to_owned()
+        }
+    };
+    let (clients, every, locks) = (args.clients, args.every, args.locks);
+    let over = if locks == 1 { "one lock".to_owned() } else { format!("{locks} locks") };
+    format!("{clients} clients, each every {every}, on {over}; {taken}")
 }
 
 /// Measures, and says where.
