@@ -142,11 +142,6 @@ impl Tail {
             TailKind::Measured(_) => None,
         }
     }
-
-    /// Whether it was measured, so that nothing is known of longer ones.
-    pub fn is_measured(&self) -> bool {
-        matches!(self.0, TailKind::Measured(_))
-    }
 }
 
 /// How many reach this long.
@@ -279,6 +274,6 @@ mod tests {
         assert!(0.01 < most && most < 0.019, "{most}");
         assert_eq!((tail.with_share(1.0), tail.with_share(0.1)), (1_000_000, 10_000_000));
         assert_eq!((tail.with_share(0.05), tail.with_share(1e-9)), (10_000_000, 50_000_000));
-        assert!(tail.is_measured() && tail.longest_ns().is_none());
+        assert!(tail.longest_ns().is_none());
     }
 }
