@@ -16,7 +16,7 @@ use crate::file::beside;
 
 pub use crate::error::WriteError;
 
-/// So many runs of one scenario with one seed within one second are believed.
+/// How many runs of one scenario with one seed may begin within one second.
 const MOST_COLLISIONS: u32 = 1000;
 
 /// What became of the link to the run that was written last.

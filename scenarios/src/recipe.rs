@@ -118,8 +118,9 @@ pub trait Handle: Send + Sync {
     /// [`NotHeld`] says why, and whether the lock may have been taken all the same.
     fn acquire(&self) -> BoxFuture<'_, Acquired>;
 
-    /// The same, dropped half-way where it has not ended within `span`. Then nobody knows what has become of it, and
-    /// there is what waits for the work that the lock has in the background: nothing, where it forgets what was dropped.
+    /// Acquires the lock as [`Handle::acquire`] does, but drops that call if it has not ended within `span`. Its outcome
+    /// is unknown then. The error is a future that ends with what the lock still does in the background for the dropped
+    /// call; a lock that forgets dropped calls has none.
     fn acquire_within(&self, span: Duration) -> BoxFuture<'_, Result<Acquired, Drained>>;
 }
 

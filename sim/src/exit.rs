@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     Unavailable = 69,
     /// A bug in picklock.
     Internal = 70,
-    /// Interrupted; a partial report was written.
+    /// Interrupted before all was done. What was found until then is reported, if anything can be.
     Interrupted = 130,
 }
 
@@ -87,7 +87,7 @@ impl Exit {
         }
     }
 
-    /// What was found before the end of the budget is found; a search that was interrupted says so.
+    /// A violation counts even if the budget ran out; an interruption comes before it.
     pub(crate) fn of_explored(found: &Explored, interrupted: bool) -> Self {
         match (found.ended, found.found.first()) {
             _ if interrupted => Self::Interrupted,

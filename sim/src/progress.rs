@@ -21,9 +21,9 @@ use super::terminal::Terminal;
 use super::{print, signal};
 
 const BAR_EVERY: Duration = Duration::from_millis(50);
-/// The first line comes after so long, and each later one after twice as long as the one before,
+/// After how long the first line comes; each later one comes after twice as long as the one before.
 const LINE_FIRST: Duration = Duration::from_secs(3);
-/// up to this.
+/// The longest time between two lines.
 const LINE_LAST: Duration = Duration::from_secs(60);
 
 /// Progress on display, until dropped.

@@ -12,27 +12,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use scenarios::scenario::Scenario;
 
-// Each is at least twenty times what any schedule of the matrix has needed, staged or searched: 56,000 events of 3
+// What a scenario asks for is never too much. Each is at least twenty times what any schedule of the matrix has needed, staged or searched: 56,000 events of 3
 // acquisitions, 142,000 of 30 and 136,000 of 100; 102 at one instant with 100 clients; 63 calls in one poll.
-/// Events and polls that any schedule may have,
+/// Events and polls of any schedule.
 const EVENTS: u64 = 3_000_000;
-/// for each acquisition besides,
+/// Further events and polls for each acquisition.
 const EVENTS_OF_ACQUISITION: u64 = 20_000;
-/// for each attempt and each renewal on each server,
+/// Further ones for each attempt and each renewal on each server.
 const EVENTS_OF_ATTEMPT: u64 = 20;
-/// for each update of the protected resource, which may show its token first,
+/// Further ones for each update of the protected resource, which may show its token first.
 const EVENTS_OF_UPDATE: u64 = 100;
-/// and for each fault that is planned: what a scenario asks for is never too much.
+/// Further ones for each fault that is planned.
 const EVENTS_OF_STRIKE: u64 = 1_000;
-/// Renewals within one TTL, at most.
+/// The most renewals within one TTL.
 const RENEWALS: u64 = 4;
-/// Events and polls at one instant,
+/// Events and polls at one instant.
 const AT_ONCE: u32 = 100_000;
-/// and for each task that a scenario begins, and each fault that it plans, besides.
+/// Further ones at one instant for each task that a scenario begins and each fault that it plans.
 const AT_ONCE_OF_TASK: u32 = 1_000;
-/// Calls of its environment by a task within one poll,
+/// Calls of its environment by a task within one poll.
 const CALLS_IN_POLL: u32 = 100_000;
-/// or for each task that it begins and each round that it makes, where those are more.
+/// Calls for each task that it begins and each round that it makes; they count if they are more than those of any poll.
 const CALLS_OF_TURN: u32 = 100;
 /// After so many events it is looked whether somebody wants the schedule to end.
 const STOP_EVERY: u64 = 1 << 12;
