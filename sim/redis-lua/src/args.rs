@@ -3,6 +3,8 @@
 //! Invariant: a number stands for its text and a text that is a number for the number; whatever else is
 //! met is refused in Lua's words, with the place of the call.
 
+use std::borrow::Cow;
+
 use mlua::{Lua, MultiValue, Value};
 use resp::{general, is_space, strtod, until_nul};
 
@@ -14,21 +16,30 @@ pub struct LuaArgs<'a> {
     pub lua: &'a Lua,
     /// The arguments.
     pub values: &'a MultiValue,
-    /// The function's name in errors.
-    pub function: &'static str,
     /// What errors call an argument that is missing.
     pub missing: &'static str,
 }
 
 impl<'a> LuaArgs<'a> {
-    /// The arguments of a call of this function.
-    pub fn new(lua: &'a Lua, values: &'a MultiValue, function: &'static str) -> Self {
-        Self { lua, values, function, missing: "no value" }
+    /// The arguments of the call that is being answered.
+    pub fn new(lua: &'a Lua, values: &'a MultiValue) -> Self {
+        Self { lua, values, missing: "no value" }
     }
 
-    /// The error that argument `at` (from 0) is not what it should be.
+    /// The error that argument `at` (from 0) is not what it should be, with the name by which the function was
+    /// called.
     pub fn bad(&self, at: usize, why: &str) -> mlua::Error {
-        let text = format!("bad argument #{} to '{}' ({why})", at + 1, self.function);
+        let named = self.lua.inspect_stack(0, |frame| {
+            let names = frame.names();
+            let name = names.name.map_or_else(|| "?".to_owned(), Cow::into_owned);
+            (name, names.name_what == Some("method"))
+        });
+        let (name, is_method) = named.unwrap_or_else(|| ("?".to_owned(), false));
+        // What a method is called on is none of its arguments.
+        let text = match at + usize::from(!is_method) {
+            0 => format!("calling '{name}' on bad self ({why})"),
+            number => format!("bad argument #{number} to '{name}' ({why})"),
+        };
         lua_fail(self.lua, &text)
     }
 
@@ -49,6 +60,11 @@ impl<'a> LuaArgs<'a> {
     /// A number.
     pub fn number(&self, at: usize) -> mlua::Result<f64> {
         self.values.get(at).and_then(number_of).ok_or_else(|| self.expected(at, "number"))
+    }
+
+    /// A number as C's `int`.
+    pub fn int(&self, at: usize) -> mlua::Result<i32> {
+        self.values.get(at).and_then(int_of).ok_or_else(|| self.expected(at, "number"))
     }
 
     /// A number that may be left out, without its fraction.
@@ -82,6 +98,12 @@ pub fn number_of(value: &Value) -> Option<f64> {
         }
         _ => None,
     }
+}
+
+/// A number as C's `int`: what does not fit loses its high bits.
+pub fn int_of(value: &Value) -> Option<i32> {
+    #[expect(clippy::cast_possible_truncation, reason = "as there")]
+    number_of(value).map(|number| truncated(number) as i32)
 }
 
 /// As the processor converts: what does not fit becomes the smallest integer.

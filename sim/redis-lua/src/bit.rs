@@ -11,7 +11,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let one = |name: &'static str, operation: fn(i32) -> i32| {
         let function = lua.create_function(move |lua, values: MultiValue| {
-            Ok(operation(argument(&LuaArgs::new(lua, &values, name), 0)?))
+            Ok(operation(argument(&LuaArgs::new(lua, &values), 0)?))
         })?;
         table.set(name, function)
     };
@@ -20,7 +20,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     one("bswap", i32::swap_bytes)?;
     let fold = |name: &'static str, operation: fn(i32, i32) -> i32| {
         let function = lua.create_function(move |lua, values: MultiValue| {
-            let args = LuaArgs::new(lua, &values, name);
+            let args = LuaArgs::new(lua, &values);
             let first = argument(&args, 0)?;
             // Read from the last one on, as there: the first that is refused is the one that is named.
             let mut rest = (1..values.len()).rev();
@@ -33,7 +33,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     fold("bxor", |a, b| a ^ b)?;
     let shift = |name: &'static str, operation: fn(i32, u32) -> i32| {
         let function = lua.create_function(move |lua, values: MultiValue| {
-            let args = LuaArgs::new(lua, &values, name);
+            let args = LuaArgs::new(lua, &values);
             let value = argument(&args, 0)?;
             Ok(operation(value, argument(&args, 1)?.cast_unsigned() & 31))
         })?;
@@ -45,7 +45,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     shift("rol", i32::rotate_left)?;
     shift("ror", i32::rotate_right)?;
     let tohex = lua.create_function(|lua, values: MultiValue| {
-        let args = LuaArgs::new(lua, &values, "tohex");
+        let args = LuaArgs::new(lua, &values);
         let value = argument(&args, 0)?.cast_unsigned();
         let digits = if values.len() > 1 { argument(&args, 1)? } else { 8 };
         let width = usize::try_from(digits.unsigned_abs().min(8)).unwrap_or(8);

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 1_000;
 pub fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let encode = lua.create_function(move |lua, mut values: MultiValue| {
-        let value = only(lua, &mut values, "encode")?;
+        let value = only(lua, &mut values)?;
         let mut writer =
             JsonWriter { lua, next: &next, out: Vec::new(), open: Vec::new(), parts: 0 };
         writer.write(value)?;
@@ -27,8 +27,8 @@ pub fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
     })?;
     table.set("encode", encode)?;
     let decode = lua.create_function(|lua, mut values: MultiValue| {
-        let values = MultiValue::from_iter([only(lua, &mut values, "decode")?]);
-        decode::decode(lua, &LuaArgs::new(lua, &values, "decode").text(0)?)
+        let values = MultiValue::from_iter([only(lua, &mut values)?]);
+        decode::decode(lua, &LuaArgs::new(lua, &values).text(0)?)
     })?;
     table.set("decode", decode)?;
     table.set("null", Value::NULL)?;
@@ -38,10 +38,10 @@ pub fn library(lua: &Lua, next: Function) -> mlua::Result<Table> {
 }
 
 /// The one argument.
-fn only(lua: &Lua, values: &mut MultiValue, function: &'static str) -> mlua::Result<Value> {
+fn only(lua: &Lua, values: &mut MultiValue) -> mlua::Result<Value> {
     match (values.len(), values.pop_front()) {
         (1, Some(value)) => Ok(value),
-        _ => Err(LuaArgs::new(lua, values, function).bad(0, "expected 1 argument")),
+        _ => Err(LuaArgs::new(lua, values).bad(0, "expected 1 argument")),
     }
 }
 

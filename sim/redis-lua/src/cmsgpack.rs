@@ -26,17 +26,17 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     })?;
     table.set("pack", pack)?;
     let unpack = |lua: &Lua, values: MultiValue| {
-        let text = LuaArgs::new(lua, &values, "unpack").text(0)?;
+        let text = LuaArgs::new(lua, &values).text(0)?;
         unpack(lua, &text, 0, 0)
     };
     table.set("unpack", lua.create_function(unpack)?)?;
     let unpack_one = |lua: &Lua, values: MultiValue| {
-        let args = LuaArgs::new(lua, &values, "unpack_one");
+        let args = LuaArgs::new(lua, &values);
         self::unpack(lua, &args.text(0)?, 1, args.integer_or(1, 0)?)
     };
     table.set("unpack_one", lua.create_function(unpack_one)?)?;
     let unpack_limit = |lua: &Lua, values: MultiValue| {
-        let args = LuaArgs::new(lua, &values, "unpack_limit");
+        let args = LuaArgs::new(lua, &values);
         let (text, limit) = (args.text(0)?, truncated(args.number(1)?));
         self::unpack(lua, &text, limit, args.integer_or(2, 0)?)
     };

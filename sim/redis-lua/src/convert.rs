@@ -170,6 +170,7 @@ impl ReplyBuilder {
         }
         if let Value::Table(verbatim) = table.raw_get("verbatim_string")?
             && let Some(text) = text_field(&verbatim, "string")?
+            && text_field(&verbatim, "format")?.is_some()
         {
             return Ok(TableForm::Whole(Reply::Verbatim(blob(&text))));
         }

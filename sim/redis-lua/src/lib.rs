@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod bit;
+pub mod builtin;
 pub mod cjson;
 pub mod cmsgpack;
 pub mod convert;

@@ -50,6 +50,10 @@ impl PackItem {
 struct PackFormat<'a> {
     args: &'a LuaArgs<'a>,
     rest: &'a [u8],
+    /// Only the size is asked for.
+    sizes: bool,
+    /// A letter that takes no bytes has been read.
+    controlled: bool,
     big: bool,
     /// Items begin at multiples of their width, up to this one.
     align: usize,
@@ -57,7 +61,7 @@ struct PackFormat<'a> {
 
 impl<'a> PackFormat<'a> {
     fn new(args: &'a LuaArgs<'a>, text: &'a [u8]) -> Self {
-        Self { args, rest: text, big: false, align: 1 }
+        Self { args, rest: text, sizes: false, controlled: false, big: false, align: 1 }
     }
 
     fn number(&mut self, default: usize) -> mlua::Result<usize> {
@@ -74,6 +78,7 @@ impl<'a> PackFormat<'a> {
     fn next(&mut self) -> mlua::Result<Option<PackItem>> {
         while let [letter, rest @ ..] = self.rest {
             self.rest = rest;
+            self.controlled |= matches!(letter, b' ' | b'<' | b'>' | b'!');
             let integer = |width, signed| PackItem::Integer { width, signed };
             return Ok(Some(match letter {
                 b'b' | b'B' => integer(1, *letter == b'b'),
@@ -89,7 +94,7 @@ impl<'a> PackFormat<'a> {
                     integer(width, *letter == b'i')
                 }
                 b'f' => PackItem::Single,
-                b'd' | b'n' => PackItem::Double,
+                b'd' => PackItem::Double,
                 b'c' => PackItem::Chars(self.number(1)?),
                 b's' => PackItem::ZeroEnded,
                 b'x' => PackItem::Padding,
@@ -107,7 +112,7 @@ impl<'a> PackFormat<'a> {
                     continue;
                 }
                 // What it does not know, `size` passes over.
-                other if self.args.function == "size" && other.is_ascii_alphanumeric() => continue,
+                other if self.sizes && other.is_ascii_alphanumeric() => continue,
                 other => {
                     let text = format!("invalid format option '{}'", char::from(*other));
                     return Err(self.args.bad(0, &text));
@@ -150,8 +155,8 @@ fn push(bytes: &[u8], big: bool, out: &mut Vec<u8>) {
 }
 
 fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
-    let args = LuaArgs { missing: "nil", ..LuaArgs::new(lua, &values, "pack") };
-    let text = args.text(0)?;
+    let text = LuaArgs::new(lua, &values).text(0)?;
+    let args = LuaArgs { missing: "nil", ..LuaArgs::new(lua, &values) };
     let mut format = PackFormat::new(&args, &text);
     let (mut out, mut at) = (Vec::new(), 1);
     while let Some(item) = format.next()? {
@@ -192,7 +197,7 @@ fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<mlua::LuaString> {
 }
 
 fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
-    let args = LuaArgs::new(lua, &args, "unpack");
+    let args = LuaArgs::new(lua, &args);
     let text = args.text(0)?;
     let mut format = PackFormat::new(&args, &text);
     let data = args.text(1)?;
@@ -204,7 +209,13 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
     // What lies before the beginning is far beyond the end.
     let mut at = usize::try_from(start.saturating_sub(1)).unwrap_or(usize::MAX / 2);
     let mut values: Vec<Value> = Vec::new();
-    while let Some(item) = format.next()? {
+    loop {
+        let item = format.next()?;
+        // There, a letter that takes no bytes asks for as many.
+        if format.controlled && at > data.len() {
+            return Err(short());
+        }
+        let Some(item) = item else { break };
         if values.len() >= RESULTS {
             return Err(lua_fail(lua, "stack overflow (too many results)"));
         }
@@ -260,9 +271,9 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
 }
 
 fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
-    let args = LuaArgs::new(lua, &values, "size");
+    let args = LuaArgs::new(lua, &values);
     let text = args.text(0)?;
-    let mut format = PackFormat::new(&args, &text);
+    let mut format = PackFormat { sizes: true, ..PackFormat::new(&args, &text) };
     let mut total = 0_usize;
     while let Some(item) = format.next()? {
         total += format.gap(item, total);

@@ -1,15 +1,16 @@
 //! The functions a script calls: `redis.call` and the rest of the `redis` table, and `math.random`.
 //!
 //! Invariant: a command inside a script meets the checks that redis-server makes there, in its order and
-//! words, and is counted as any other. Not modelled: `redis.acl_check_cmd` and `redis.register_function`.
+//! words, and is counted as any other. Not modelled: `redis.acl_check_cmd`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
-use redis_lua::args::text_of;
+use redis_lua::args::{LuaArgs, number_of, text_of, truncated};
+use redis_lua::builtin::StackDepth;
 use redis_lua::convert::{error_table, integer_of, number_text, to_lua};
-use redis_lua::error::{LuaError, lua_fail};
+use redis_lua::error::{LuaError, ThrownValue, lua_fail};
 use redis_lua::limits::NO_MEMORY;
 use redis_lua::random::Drand48;
 use resp::{ErrorReply, ProtocolVersion, Reply};
@@ -30,6 +31,7 @@ pub(crate) struct ScriptShared {
     pub(crate) server: Rc<RefCell<Server>>,
     pub(crate) random: Cell<Drand48>,
     pub(crate) run: Cell<ScriptRun>,
+    pub(crate) depth: Rc<StackDepth>,
 }
 
 /// What a script may do, and what it has done.
@@ -48,7 +50,8 @@ pub(crate) struct ScriptRun {
 
 impl ScriptShared {
     pub(crate) fn new(server: Rc<RefCell<Server>>) -> Self {
-        Self { server, random: Cell::new(Drand48::START), run: Cell::default() }
+        let random = Cell::new(Drand48::START);
+        Self { server, random, run: Cell::default(), depth: Rc::default() }
     }
 
     /// Notes something of the script that runs.
@@ -136,6 +139,7 @@ pub(crate) fn convert_last(lua: &Lua, error: Value) -> mlua::Result<Value> {
 fn seen(lua: &Lua, error: &mlua::Error) -> mlua::Result<Value> {
     match error.downcast_ref::<LuaError>() {
         Some(raised) if raised.plain => lua.create_string(&raised.text)?.into_lua(lua),
+        None if error.downcast_ref::<ThrownValue>().is_some() => ThrownValue::caught(lua),
         _ => as_table(lua, error)?.into_lua(lua),
     }
 }
@@ -287,23 +291,22 @@ fn log(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {
     if args.len() < 2 {
         return Err(fail("redis.log() requires two arguments or more."));
     }
-    match args.front() {
-        Some(level @ (Value::Integer(_) | Value::Number(_))) => match integer_of(level) {
-            Some(0..=3) => Ok(()),
-            _ => Err(fail("Invalid debug level.")),
-        },
-        _ => Err(fail("First argument must be a number (log level).")),
+    match args.front().and_then(number_of).map(truncated) {
+        Some(0..=3) => Ok(()),
+        Some(_) => Err(fail("Invalid debug level.")),
+        None => Err(fail("First argument must be a number (log level).")),
     }
 }
 
 fn set_repl(_lua: &Lua, args: MultiValue) -> mlua::Result<()> {
     if args.len() != 1 {
-        return Err(fail("redis.set_repl() requires one argument."));
+        return Err(fail("redis.set_repl() requires two arguments."));
     }
-    match args.front().and_then(integer_of) {
-        Some(0..=3) => Ok(()),
+    // What is no number is none of the flags.
+    match args.front().and_then(number_of).map_or(0, truncated) {
+        0..=3 => Ok(()),
         _ => Err(fail(
-            "Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+            "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
         )),
     }
 }
@@ -315,36 +318,22 @@ pub(crate) fn random(lua: &Lua, shared: &Rc<ScriptShared>, table: &Table) -> mlu
         let mut generator = for_draws.random.get();
         let unit = generator.unit();
         for_draws.random.set(generator);
-        let bound = |at: usize| -> mlua::Result<f64> {
-            let bound = args.get(at).and_then(integer_of).ok_or_else(|| {
-                let got = args.get(at).map_or("no value", |value| value.type_name());
-                let at = at + 1;
-                lua_fail(
-                    lua,
-                    &format!("bad argument #{at} to 'random' (number expected, got {got})"),
-                )
-            })?;
-            #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
-            Ok(bound as f64)
-        };
-        let (low, high, at) = match args.len() {
+        let args = LuaArgs::new(lua, &args);
+        let (low, high) = match args.values.len() {
             0 => return Ok(unit),
-            1 => (1.0, bound(0)?, 1),
-            2 => (bound(0)?, bound(1)?, 2),
+            1 => (1, args.int(0)?),
+            2 => (args.int(0)?, args.int(1)?),
             _ => return Err(lua_fail(lua, "wrong number of arguments")),
         };
         if low > high {
-            return Err(lua_fail(
-                lua,
-                &format!("bad argument #{at} to 'random' (interval is empty)"),
-            ));
+            return Err(args.bad(args.values.len() - 1, "interval is empty"));
         }
-        Ok((unit * (high - low + 1.0)).floor() + low)
+        let count = high.wrapping_sub(low).wrapping_add(1);
+        Ok((unit * f64::from(count)).floor() + f64::from(low))
     };
-    let seed = move |_: &Lua, args: MultiValue| {
-        let seed = args.front().and_then(integer_of).unwrap_or(0);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as srand48")]
-        for_seed.random.set(Drand48::new(seed as u32));
+    let seed = move |lua: &Lua, args: MultiValue| {
+        let seed = LuaArgs::new(lua, &args).int(0)?;
+        for_seed.random.set(Drand48::new(seed.cast_unsigned()));
         Ok(())
     };
     table.set("random", lua.create_function(random)?)?;

@@ -12,9 +12,10 @@ use mlua::chunk::ChunkMode;
 use mlua::{
     Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
 };
+use redis_lua::args::int_of;
 use redis_lua::convert::{error_table, from_lua};
 use redis_lua::random::Drand48;
-use redis_lua::{bit, cjson, cmsgpack, limits, structs};
+use redis_lua::{bit, builtin, cjson, cmsgpack, limits, structs};
 use resp::{ErrorReply, ProtocolVersion, Reply, until_nul};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -27,6 +28,10 @@ use crate::stats::ErrorCount;
 
 /// How often the budget is looked at.
 const HOOK_INSTRUCTIONS: u32 = 1000;
+
+/// The answer where no script has this digest.
+pub(crate) const NO_SCRIPT: ErrorReply =
+    ErrorReply::new("NOSCRIPT No matching script. Please use EVAL.");
 
 /// One EVAL.
 pub(crate) struct Invocation<'a> {
@@ -92,7 +97,14 @@ impl Engine {
         })?;
         host.set("check", check)?;
         host.set("where", lua.create_function(|lua, ()| Ok(line(lua)))?)?;
-        let prelude = lua.load(include_str!("sandbox.lua")).set_name("=sandbox");
+        host.set("builtin", builtin::maker(&lua, &shared.depth)?)?;
+        let depth = Rc::clone(&shared.depth);
+        host.set("is_deep", lua.create_function(move |_, ()| Ok(depth.is_spent()))?)?;
+        host.set("int", lua.create_function(|_, value: Value| Ok(int_of(&value)))?)?;
+        host.set("results", limits::RESULTS)?;
+        host.set("pattern_items", limits::PATTERN_ITEMS)?;
+        let name = format!("={}", builtin::CHUNK);
+        let prelude = lua.load(include_str!("sandbox.lua")).set_name(name);
         let functions: (Table, Function, Function, Function, Function, Function) =
             prelude.call(host)?;
         let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function) = functions;
@@ -205,11 +217,10 @@ impl Engine {
 
     fn prepare(&mut self, call: &Invocation<'_>) -> Result<(ScriptDigest, Shebang), ErrorReply> {
         let digest = if call.by_digest {
-            let no_script = ErrorReply::new("NOSCRIPT No matching script. Please use EVAL.");
             let digest = ScriptDigest::try_from(&call.body.to_ascii_lowercase()[..]);
             let known =
                 |digest: &ScriptDigest| self.shared.server.borrow().scripts.contains(digest);
-            let digest = digest.ok().filter(known).ok_or(no_script)?;
+            let digest = digest.ok().filter(known).ok_or(NO_SCRIPT)?;
             // A script known by its text has never been compiled until it is needed.
             if !self.compiled.contains_key(&digest)
                 && let Some(text) = native::text_of(&digest)
@@ -252,6 +263,7 @@ impl Engine {
     /// Resets the state that a script's commands read.
     pub(super) fn begin(&self, session: u32, run: ScriptRun) {
         self.shared.run.set(run);
+        self.shared.depth.start();
         let mut server = self.shared.server.borrow_mut();
         let db = server.sessions[session as usize].db;
         let session = &mut server.sessions[SCRIPT_SESSION as usize];

@@ -3,10 +3,13 @@
 local host = ...
 
 local raw_pcall, raw_xpcall, raw_rawset, raw_setmetatable = pcall, xpcall, rawset, setmetatable
+local raw_next, raw_pairs, raw_rawget, raw_unpack = next, pairs, rawget, unpack
 local raw_resume, type, tostring, error, select = coroutine.resume, type, tostring, error, select
 local convert, final, check, where = host.convert, host.final, host.check, host.where
+local builtin, int, is_deep, gsub = host.builtin, host.int, host.is_deep, string.gsub
 
 local READONLY = 'Attempt to modify a readonly table'
+-- The tables that scripts see and cannot change, with what is in them.
 local sealed = raw_setmetatable({}, { __mode = 'k' })
 
 local function refuse_write()
@@ -17,7 +20,7 @@ local function seal(contents)
   local proxy = raw_setmetatable({}, {
     __index = contents, __newindex = refuse_write, __metatable = false,
   })
-  sealed[proxy] = true
+  sealed[proxy] = contents
   return proxy
 end
 
@@ -28,9 +31,8 @@ local function caught(ok, ...)
 end
 
 local visible = {}
-for _, name in ipairs { 'assert', 'collectgarbage', 'error', 'gcinfo', 'getmetatable', 'ipairs',
-  'load', 'loadstring', 'next', 'pairs', 'rawequal', 'rawget', 'select', 'tonumber', 'tostring',
-  'type', 'unpack', '_VERSION' } do
+for _, name in ipairs { 'assert', 'error', 'gcinfo', 'getmetatable', 'ipairs', 'rawequal', 'select',
+  'tonumber', 'tostring', 'type', '_VERSION' } do
   visible[name] = _G[name]
 end
 
@@ -70,21 +72,76 @@ function visible.xpcall(f, handler)
   return outlived(returned(depth, raw_xpcall(f, function(err) return handler(final(err)) end)))
 end
 
-function visible.rawset(t, ...)
-  if sealed[t] then error(READONLY, 0) end
-  return raw_rawset(t, ...)
+-- These would write past the seal. An argument that is wrong is refused all the same.
+local function writing(raw)
+  return builtin(function(...)
+    if sealed[(...)] then
+      raw({}, select(2, ...))
+      error(READONLY, 0)
+    end
+    return raw(...)
+  end)
 end
 
-function visible.setmetatable(t, ...)
-  if sealed[t] then error(READONLY, 0) end
-  return raw_setmetatable(t, ...)
+visible.rawset, visible.setmetatable = writing(rawset), writing(setmetatable)
+
+local function copy(members)
+  local copied = {}
+  for name, member in raw_pairs(members) do copied[name] = member end
+  return copied
 end
 
-local threads = {}
-for name, member in pairs(coroutine) do threads[name] = member end
+local tables = copy(table)
+tables.insert = writing(table.insert)
+
+-- These look behind the seal; nobody gets hold of what is there.
+local function reading(raw)
+  return builtin(function(...)
+    local contents = sealed[(...)]
+    if contents then return raw(contents, select(2, ...)) end
+    return raw(...)
+  end)
+end
+
+visible.next, visible.rawget = reading(next), reading(rawget)
+visible.pairs = builtin(function(...)
+  local t = ...
+  if sealed[t] then return visible.next, t, nil end
+  return raw_pairs(...)
+end)
+
+-- Lua's own counts in C's int and lets it overflow.
+visible.unpack = builtin(function(...)
+  local t, first, last = ...
+  if type(t) == 'table' then
+    first = int(first == nil and 1 or first)
+    last = int(last == nil and #t or last)
+    if first and last and last - first >= host.results then error('too many results to unpack') end
+  end
+  return raw_unpack(...)
+end)
+
+-- Lua's own matches each repeated item of a pattern by a call of its own, however many there are.
+local function matching(raw, may_be_plain)
+  return builtin(function(...)
+    local _, pattern, _, plain = ...
+    if type(pattern) == 'string' and #pattern > host.pattern_items
+      and not (may_be_plain and plain)
+      and select(2, gsub(pattern, '[*+?-]', '')) > host.pattern_items then
+      error('pattern too complex')
+    end
+    return raw(...)
+  end)
+end
+
+local strings = copy(string)
+strings.find, strings.match = matching(string.find, true), matching(string.match)
+strings.gmatch, strings.gsub = matching(string.gmatch), matching(string.gsub)
+
+local threads = copy(coroutine)
 
 local function resume(...)
-  if depth >= DEPTH_MAX then return false, 'C stack overflow' end
+  if depth >= DEPTH_MAX or is_deep() then return false, 'C stack overflow' end
   depth = depth + 1
   return returned(depth - 1, raw_resume(...))
 end
@@ -101,30 +158,30 @@ local function passed_on(ok, ...)
   error(err, 0)
 end
 
-function threads.wrap(f)
-  local thread = coroutine.create(f)
+threads.wrap = builtin(function(...)
+  local thread = coroutine.create(...)
   return function(...)
     return passed_on(resume(thread, ...))
   end
-end
+end)
 
 -- Compiled chunks are not checked, and could make Lua do anything: they are read as text, as Redis does.
 local raw_loadstring = loadstring
-function visible.loadstring(...)
+local function load_text(...)
   local text, name = ...
-  if type(text) ~= 'string' and type(text) ~= 'number' then
-    local got = select('#', ...) == 0 and 'no value' or type(text)
-    error("bad argument #1 to 'loadstring' (string expected, got " .. got .. ')', 2)
-  elseif type(text) == 'number' or text:byte() ~= 27 then
-    return raw_loadstring(...)
-  end
+  if type(text) ~= 'string' or text:byte() ~= 27 then return raw_loadstring(...) end
   name = type(name) == 'string' and name or text
   local shown = name:match('^[=@](.*)') or '[string "' .. name:match('^%Z*') .. '"]'
   return nil, shown .. ":1: unexpected symbol near 'char(27)'"
 end
 
+visible.loadstring = builtin(load_text)
+
 -- The pieces are put together first, for any of them may be the one that begins a chunk.
-function visible.load(reader, name)
+local raw_load = load
+visible.load = builtin(function(...)
+  local reader, name = ...
+  if type(reader) ~= 'function' then return raw_load(...) end
   local pieces = {}
   repeat
     local ok, piece = caught(raw_pcall(reader))
@@ -134,8 +191,8 @@ function visible.load(reader, name)
     end
     pieces[#pieces + 1] = piece
   until piece == nil or piece == ''
-  return visible.loadstring(table.concat(pieces), type(name) == 'string' and name or '=(load)')
-end
+  return load_text(table.concat(pieces), type(name) == 'string' and name or '=(load)')
+end)
 
 -- How Lua collects is not a script's to say: it would go on for all others.
 local raw_collectgarbage = collectgarbage
@@ -149,16 +206,15 @@ function visible.collectgarbage(option, ...)
   return raw_collectgarbage(option, ...)
 end
 
-local numbers = {}
-for name, member in pairs(math) do numbers[name] = member end
+local numbers = copy(math)
 numbers.random, numbers.randomseed = host.random, host.randomseed
 
-getmetatable('').__metatable = false
+getmetatable('').__index, getmetatable('').__metatable = strings, false
 
 visible.coroutine = seal(threads)
 visible.math = seal(numbers)
-visible.string = seal(string)
-visible.table = seal(table)
+visible.string = seal(strings)
+visible.table = seal(tables)
 visible.bit = seal(host.bit)
 visible.cjson = seal(host.cjson)
 visible.cmsgpack = seal(host.cmsgpack)
@@ -211,8 +267,7 @@ end
 -- What a library of functions sees: while it is loaded the way to register them, later what scripts see,
 -- but no KEYS and ARGV.
 local loading, registered = false, {}
-local in_functions = {}
-for name, member in pairs(visible) do in_functions[name] = member end
+local in_functions = copy(visible)
 
 local function refuse(why)
   error({ err = 'ERR ' .. why }, 0)
@@ -307,7 +362,7 @@ end
 local function_globals = raw_setmetatable({}, {
   __index = global, __newindex = refuse_write, __metatable = false,
 })
-sealed[function_globals] = true
+sealed[function_globals] = in_functions
 in_functions._G = function_globals
 
 local function load_functions(chunk)

@@ -40,6 +40,14 @@ fn no_script_ends_the_process() {
         ),
         ("local s = 'x' while true do pcall(function() s = s .. s end) end", "not enough memory"),
         ("local function f() return f() + 1 end return f()", "stack overflow"),
+        ("return {unpack({}, -2147483648, 0)}", "too many results to unpack"),
+        ("return {unpack({}, -5, 2^31 - 1)}", "too many results to unpack"),
+        ("return {unpack({}, 2^31, 2^31 - 1)}", "too many results to unpack"),
+        ("return string.find('', string.rep('a?', 40000))", "pattern too complex"),
+        ("return (''):match(string.rep('a*', 40000))", "pattern too complex"),
+        ("return (''):gmatch(string.rep('a-', 40000))", "pattern too complex"),
+        ("return (''):gsub(string.rep('a+', 40000), '')", "pattern too complex"),
+        ("local function f() return (('a'):gsub('a', f)) end return f()", "C stack overflow"),
         ("local function f() coroutine.wrap(f)() return 1 end return f()", "C stack overflow"),
         (
             "local t = {} for i = 1, 20 do t = {t, t} end return #cjson.encode(t)",
@@ -54,6 +62,62 @@ fn no_script_ends_the_process() {
     // A table within itself is answered as far as Redis would go.
     let reply = server.eval("local t = {} t[1] = t return t");
     assert!(matches!(reply, Reply::Array(_)));
+}
+
+/// The thread of a test has 2 MB of stack, as most that run scripts have.
+#[test]
+fn no_nesting_of_coroutines_takes_more_stack_than_a_thread_has() {
+    let mut server = TestModel::default();
+    // In each coroutine as many calls of C as Lua allows, and the most that each of them may take.
+    for nested in [
+        "t = setmetatable({}, {__index = function(t, k) most() if k == 0 then return f() end return t[k - 1] end})
+         enter = function() return t[180] end",
+        "local function g(k) most() if k == 0 then return f() end return select(2, pcall(g, k - 1)) end
+         enter = function() return g(180) end",
+        "local function g(k) most() if k == 0 then return f() end return (('a'):gsub('a', function() return g(k - 1) end)) end
+         enter = function() return g(50) end",
+    ] {
+        let text = format!(
+            "local f, t, enter
+             local subject, pattern = string.rep('a', 2000), string.rep('a*', 2000)
+             local deep = string.rep('(', 150) .. '1' .. string.rep(')', 150)
+             local deepest = 0
+             local function most()
+               local ok = pcall(string.match, subject, pattern)
+               if ok then deepest = deepest + 1 end
+               loadstring('return ' .. deep)
+             end
+             {nested}
+             f = function() return coroutine.wrap(enter)() end
+             local ok, why = pcall(f)
+             return {{deepest, tostring(why)}}"
+        );
+        let Reply::Array(parts) = server.eval(&text) else { panic!("{:?}", server.eval(&text)) };
+        let [Reply::Int(deepest), Reply::Bulk(why)] = &parts[..] else { panic!("{parts:?}") };
+        let why = String::from_utf8_lossy(why);
+        assert!(*deepest > 50 && why.contains("C stack overflow"), "{deepest} {why}");
+    }
+}
+
+#[test]
+fn nothing_that_is_shared_can_be_written_to() {
+    let mut server = TestModel::default();
+    for table in ["redis", "_G", "string", "table", "cjson", "getmetatable('')"] {
+        for write in [
+            "table.insert($, 'leak')",
+            "table.insert($, 1, 'leak')",
+            "rawset($, 1, 'leak')",
+            "setmetatable($, {})",
+            "$[1] = 'leak'",
+            "local f, t = pairs($) rawset(t, 1, 'leak')",
+            "table.sort($) table.remove($) table.foreach($, function(k, v) rawset(v, 1, 1) end)",
+        ] {
+            server.eval(&write.replace('$', table));
+            let reply = server.eval(&format!("return {{rawget({table}, 1), rawget(redis, 1)}}"));
+            let left = matches!(&reply, Reply::Array(parts) if !parts.is_empty());
+            assert!(!left, "{write} {table}: {reply:?}");
+        }
+    }
 }
 
 #[test]

@@ -473,7 +473,8 @@ pub(crate) fn commands() -> Vec<Vec<Vec<u8>>> {
         vec![b"SET".to_vec(), b"k".to_vec(), b"v".to_vec(), b"NX\0".to_vec()],
         vec![Vec::new()],
     ];
-    let libraries = LIBRARIES.iter().chain(divergences::SCRIPTS).map(eval);
+    let libraries = LIBRARIES.iter().chain(divergences::SCRIPTS).chain(divergences::BUILTINS);
+    let libraries = libraries.map(eval);
     lines
         .chain(odd)
         .chain(libraries)
