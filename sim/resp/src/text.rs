@@ -28,8 +28,12 @@ pub fn until_nul(arg: &[u8]) -> &[u8] {
     arg.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Whether `text` matches the glob `pattern`: `*`, `?`, `[a-z]`, `[^x]` and `\` before a literal.
+/// Whether `text` matches the glob `pattern`: `*`, `?`, `[a-z]`, `[^x]` and `\` before a literal. As in redis-server,
+/// no star matches a text that is empty.
 pub fn glob(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
     // The place to come back to: what follows the last star, and what it has not swallowed yet.
     let mut retry: Option<(&[u8], &[u8])> = None;
     let (mut pattern, mut text) = (pattern, text);
@@ -118,7 +122,14 @@ mod tests {
     #[test]
     fn globs_match_as_redis_matches() {
         for (pattern, text, expected) in [
-            ("*", "", true),
+            ("*", "", false),
+            ("**", "", false),
+            ("", "", true),
+            ("a*", "a", true),
+            ("a**", "a", true),
+            ("*a*", "a", true),
+            ("*?", "a", true),
+            ("?*", "a", true),
             ("a*c*e", "abcde", true),
             ("a*c*e", "abcd", false),
             ("h?llo", "hello", true),

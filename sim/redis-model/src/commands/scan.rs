@@ -48,7 +48,7 @@ fn scan_value(server: &mut Server, request: &Request<'_>, elements: ElementsOf) 
             if options.type_name.is_some() {
                 return Err(ErrorReply::SYNTAX);
             }
-            let wanted = |name: &[u8]| options.pattern.is_none_or(|it| glob(it, name, false));
+            let wanted = |name: &[u8]| options.pattern.is_none_or(|it| names(it, name));
             let wanted = elements.into_iter().filter(|(name, _)| wanted(name));
             // A score is answered as text in either protocol.
             let shown = |with| match with {
@@ -69,11 +69,16 @@ fn keys(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let alive = |when: Option<i64>| when.is_none_or(|when| now_ms <= when);
     let entries = server.db(request).entries();
     let mut keys: Vec<&[u8]> = entries
-        .filter(|entry| alive(entry.expires_at_ms) && glob(request.args[1], &entry.key, false))
+        .filter(|entry| alive(entry.expires_at_ms) && names(request.args[1], &entry.key))
         .map(|entry| &entry.key[..])
         .collect();
     keys.sort_unstable();
     Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
+}
+
+/// Whether a pattern names this. A lone star names the empty one as well, which it does not match.
+fn names(pattern: &[u8], name: &[u8]) -> bool {
+    pattern == b"*" || glob(pattern, name, false)
 }
 
 struct ScanOptions<'a> {
@@ -113,7 +118,7 @@ fn scan(server: &mut Server, request: &Request<'_>) -> CommandResult {
     for slot in start..end {
         let Some(entry) = server.db(request).peek(slot) else { continue };
         let key = entry.key.clone();
-        if !options.pattern.is_none_or(|pattern| glob(pattern, &key, false)) {
+        if !options.pattern.is_none_or(|pattern| names(pattern, &key)) {
             continue;
         }
         let wanted = match options.type_name {
