@@ -179,7 +179,9 @@ impl RequestParser {
     }
 
     fn read_inline(&mut self, buffer: &[u8]) -> Result<Parsed, ProtocolError> {
-        let Some(end) = buffer.iter().position(|&byte| byte == b'\n') else {
+        // Redis looks for the end of the line in a C string: behind a NUL it sees nothing.
+        let end = buffer.iter().position(|byte| matches!(byte, b'\n' | 0));
+        let Some(end) = end.filter(|&end| buffer[end] == b'\n') else {
             return match buffer.len() > INLINE_MAX_BYTES {
                 true => Err(ProtocolError::InlineTooBig),
                 false => Ok(Parsed::Incomplete),
@@ -228,8 +230,7 @@ fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     loop {
         let start = rest.iter().position(|&byte| !is_space(byte)).unwrap_or(rest.len());
         rest = &rest[start..];
-        // A NUL ends the line, for Redis reads it as a C string.
-        if matches!(rest.first(), None | Some(0)) {
+        if rest.is_empty() {
             return Some(words);
         }
         let (word, after) = word(rest)?;
@@ -242,7 +243,7 @@ fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut word = Vec::new();
     loop {
         match rest {
-            [] | [0, ..] => return Some((word, &[])),
+            [] => return Some((word, &[])),
             [byte, after @ ..] if is_space(*byte) => return Some((word, after)),
             [b'"', after @ ..] => return quoted(word, after, true),
             [b'\'', after @ ..] => return quoted(word, after, false),
@@ -259,14 +260,14 @@ fn quoted(mut word: Vec<u8>, mut rest: &[u8], double: bool) -> Option<(Vec<u8>, 
     let quote = if double { b'"' } else { b'\'' };
     loop {
         rest = match rest {
-            [] | [0, ..] => return None,
+            [] => return None,
             [b'\\', b'x', high, low, after @ ..]
                 if double && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
                 word.push(hex(*high) << 4 | hex(*low));
                 after
             }
-            [b'\\', escaped, after @ ..] if double && *escaped != 0 => {
+            [b'\\', escaped, after @ ..] if double => {
                 word.push(match escaped {
                     b'n' => b'\n',
                     b'r' => b'\r',
@@ -282,11 +283,8 @@ fn quoted(mut word: Vec<u8>, mut rest: &[u8], double: bool) -> Option<(Vec<u8>, 
                 after
             }
             [byte, after @ ..] if *byte == quote => {
-                return match after.first() {
-                    None | Some(0) => Some((word, after)),
-                    Some(&byte) if is_space(byte) => Some((word, after)),
-                    Some(_) => None,
-                };
+                let ends = after.first().is_none_or(|&byte| is_space(byte));
+                return ends.then_some((word, after));
             }
             [byte, after @ ..] => {
                 word.push(*byte);

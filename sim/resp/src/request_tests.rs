@@ -67,6 +67,13 @@ fn inline_words_follow_the_quoting_rules() {
 }
 
 #[test]
+fn behind_a_nul_no_line_ends() {
+    assert_eq!(parse(b"GET a\0b\r\nPING\r\n"), Ok(None));
+    let long = [b"GET a\0", &vec![b'\n'; INLINE_MAX_BYTES][..]].concat();
+    assert_eq!(parse(&long), Err("Protocol error: too big inline request".to_owned()));
+}
+
+#[test]
 fn empty_requests_are_skipped() {
     let mut parser = RequestParser::new();
     assert_eq!(parser.parse(b"\r\nPING\r\n", true), Ok(Parsed::Nothing { used: 2 }));
