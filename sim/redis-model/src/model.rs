@@ -20,8 +20,8 @@ use super::commands::functions::code_of;
 use super::commands::scripting::keys_and_args;
 use super::commands::transactions::take_queue;
 use super::options::ModelOptions;
-use super::script::engine::{Engine, Invocation, refused};
-use super::script::native;
+use super::script::engine::{Engine, Invocation, NO_SCRIPT, refused};
+use super::script::native::{self, ScriptDigest};
 use super::server::{Request, Server};
 use super::stats::ErrorCount;
 use super::value::StoredValue;
@@ -238,6 +238,10 @@ impl Model {
                 return reply;
             }
             Execution::Function { read_only } => {
+                // Before what it calls, as a script.
+                if !self.server.borrow().monitors.is_empty() {
+                    self.server.borrow_mut().send_to_all_monitors(request);
+                }
                 let (reply, errors) = self.engine().call_function(request, read_only);
                 self.server.borrow_mut().stats.called(command, errors);
                 return reply;
@@ -277,14 +281,18 @@ impl Model {
         by_digest: bool,
         read_only: bool,
     ) -> (Reply, ErrorCount) {
+        let shown = !self.server.borrow().monitors.is_empty();
+        if shown {
+            self.server.borrow_mut().send_to_all_monitors(request);
+        }
+        if by_digest && request.args[1].len() != size_of::<ScriptDigest>() {
+            return refused(NO_SCRIPT);
+        }
         let (keys, args) = match keys_and_args(request.args, ErrorReply::NOT_AN_INTEGER) {
             Ok(split) => split,
             Err(fail) => return refused(fail),
         };
-        let shown = !self.server.borrow().monitors.is_empty();
-        if shown {
-            self.server.borrow_mut().send_to_all_monitors(request);
-        } else if !read_only {
+        if !shown && !read_only {
             let server = &mut *self.server.borrow_mut();
             if let Some(reply) = native::run(server, request, by_digest, keys, args) {
                 return (reply, ErrorCount::default());

@@ -355,6 +355,27 @@ fn subscribers_hear_of_a_key_that_has_expired() {
 }
 
 #[test]
+fn subscribers_hear_of_a_new_key_though_all_classes_hide_that_one() {
+    let mut bench = TestModel::default();
+    bench.run("CONFIG SET notify-keyspace-events EAn");
+    let waiter = bench.model.connect(at(1_000), "127.0.0.1:2");
+    bench.model.execute(at(1_000), waiter, &[b"SUBSCRIBE", b"__keyevent@0__:new"]);
+    bench.run("SET k v");
+    let message = ["message", "__keyevent@0__:new", "k"].map(Reply::bulk);
+    assert_eq!(bench.heard(), [(waiter, Reply::Push(message.into()))]);
+}
+
+#[test]
+fn a_time_out_beyond_the_end_of_time_is_never_over() {
+    let mut bench = TestModel::default();
+    let waiter = bench.waiter("WAIT 1 9223372036854775807");
+    assert_eq!(bench.model.next_deadline(), None);
+    assert!(bench.model.is_blocked(waiter));
+    // A number of replicas is kept without its high bits.
+    assert_eq!(bench.run("WAIT 2147483648 0"), Reply::Int(0));
+}
+
+#[test]
 fn a_client_that_waits_is_unblocked_by_another() {
     let mut bench = TestModel::default();
     let unblocked = "UNBLOCKED client unblocked via CLIENT UNBLOCK";

@@ -121,8 +121,8 @@ impl Parameters {
         parameters
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
-        PARAMETERS.iter().zip(&self.values).map(|(&(name, ..), value)| (name, &**value))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, ParameterKind, &[u8])> {
+        PARAMETERS.iter().zip(&self.values).map(|(&(name, kind, _), value)| (name, kind, &**value))
     }
 
     pub(crate) fn get(&self, name: &str) -> &[u8] {

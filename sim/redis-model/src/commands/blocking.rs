@@ -17,7 +17,9 @@ use crate::server::{
 use crate::value::{Elements, StoredValue};
 
 const WRITE: u32 = flag::WRITE;
-const FLAGS: u32 = WRITE | flag::NOSCRIPT | flag::BLOCKING;
+/// In scripts, which nothing may keep waiting, only those that came with 7.0 are allowed.
+const FLAGS: u32 = SINCE_70 | flag::NOSCRIPT;
+const SINCE_70: u32 = WRITE | flag::BLOCKING;
 const QUICK: u32 = FLAGS | flag::FAST;
 const MOVE: u32 = FLAGS | flag::DENYOOM;
 
@@ -33,10 +35,10 @@ pub(crate) const SPECS: &[CommandSpec] = &[
     group::LIST.command("blmove", 6, MOVE, blmove).keys(1, 2, 1),
     group::LIST.command("brpoplpush", 4, MOVE, brpoplpush).keys(1, 2, 1),
     group::LIST.command("lmpop", -4, WRITE, |s, r| mpop(s, r, false, None)).counted_keys(1),
-    group::LIST.command("blmpop", -5, FLAGS, |s, r| mpop(s, r, false, Some(1))).counted_keys(2),
+    group::LIST.command("blmpop", -5, SINCE_70, |s, r| mpop(s, r, false, Some(1))).counted_keys(2),
     group::SORTED_SET.command("zmpop", -4, WRITE, |s, r| mpop(s, r, true, None)).counted_keys(1),
     group::SORTED_SET
-        .command("bzmpop", -5, FLAGS, |s, r| mpop(s, r, true, Some(1)))
+        .command("bzmpop", -5, SINCE_70, |s, r| mpop(s, r, true, Some(1)))
         .counted_keys(2),
 ];
 

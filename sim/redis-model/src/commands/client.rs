@@ -19,11 +19,11 @@ const SUBCOMMANDS: &[CommandSpec] = &[
     group::CONNECTION.command("getname", 2, FLAGS, getname),
     group::CONNECTION.command("setname", 3, FLAGS, setname),
     group::CONNECTION.command("info", 2, FLAGS, info),
-    group::CONNECTION.command("list", -2, FLAGS | flag::ADMIN, list),
+    group::CONNECTION_DANGEROUS.command("list", -2, FLAGS | flag::ADMIN, list),
     group::CONNECTION_DANGEROUS.command("kill", -3, FLAGS | flag::ADMIN, kill),
     group::CONNECTION_DANGEROUS.command("unblock", -3, FLAGS | flag::ADMIN, unblock),
     group::CONNECTION.command("reply", 3, FLAGS, reply),
-    group::CONNECTION.command("no-evict", 3, FLAGS | flag::ADMIN, no_evict),
+    group::CONNECTION_DANGEROUS.command("no-evict", 3, FLAGS | flag::ADMIN, no_evict),
 ];
 
 fn id(server: &mut Server, request: &Request<'_>) -> CommandResult {

@@ -21,10 +21,13 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 fn get(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let wanted =
         |name: &str| request.args[2..].iter().any(|pattern| glob(pattern, name.as_bytes(), true));
-    let known = server.parameters.iter().filter(|(name, _)| wanted(name));
-    Ok(Reply::Map(
-        known.flat_map(|(name, value)| [Reply::bulk(name), Reply::bulk(value)]).collect(),
-    ))
+    let shown = |(name, kind, value): (&str, _, &[u8])| {
+        let classes = (kind == ParameterKind::Events).then(|| notify::parse(value)).flatten();
+        let value = classes.map_or_else(|| Reply::bulk(value), |it| Reply::bulk(notify::shown(it)));
+        [Reply::bulk(name), value]
+    };
+    let known = server.parameters.iter().filter(|(name, ..)| wanted(name));
+    Ok(Reply::Map(known.flat_map(shown).collect()))
 }
 
 fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -80,7 +83,7 @@ fn accept(kind: ParameterKind, value: &[u8]) -> Result<Vec<u8>, String> {
         }
         ParameterKind::Events => {
             let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
-            (notify::parse(value).map(notify::shown), why)
+            (notify::parse(value).map(|_| value.to_vec()), why)
         }
         ParameterKind::Choice(choices) => {
             let known = choices.iter().any(|choice| choice.as_bytes() == lower);

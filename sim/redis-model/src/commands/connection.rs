@@ -67,11 +67,12 @@ fn authenticate(
 fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let mut args = request.args[1..].iter();
     let protocol = args.next().map(|version| protocol(version)).transpose()?;
-    let (mut login, mut name) = (None, None);
+    let mut name = None;
     while let Some(option) = args.next() {
         let left = args.as_slice();
         if is_word(option, "AUTH") && left.len() >= 2 {
-            login = Some((left[0], left[1]));
+            // At once, whatever follows.
+            authenticate(server, request, left[0], left[1])?;
             args = left[2..].iter();
         } else if is_word(option, "SETNAME") && !left.is_empty() {
             check_name(left[0])?;
@@ -83,9 +84,6 @@ fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
                 [b"ERR Syntax error in HELLO option '", option, b"'"].concat(),
             ));
         }
-    }
-    if let Some((user, password)) = login {
-        authenticate(server, request, user, password)?;
     }
     if !server.is_permitted(request.session) {
         return Err(ErrorReply::new(

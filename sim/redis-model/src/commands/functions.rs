@@ -34,11 +34,10 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 
 /// The code of a FUNCTION LOAD, and whether it may replace a library.
 pub(crate) fn code_of<'a>(args: &[&'a [u8]]) -> Result<(&'a [u8], bool), ErrorReply> {
-    match &args[2..] {
-        [code] => Ok((code, false)),
-        [option, code] if is_word(option, "REPLACE") => Ok((code, true)),
-        [option, ..] => Err(unknown("option given:", option)),
-        [] => Err(ErrorReply::SYNTAX),
+    let (code, options) = args[2..].split_last().ok_or(ErrorReply::SYNTAX)?;
+    match options.iter().find(|option| !is_word(option, "REPLACE")) {
+        Some(option) => Err(unknown("option given:", option)),
+        None => Ok((code, !options.is_empty())),
     }
 }
 

@@ -53,6 +53,9 @@ fn wait(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if timeout_ms < 0 {
         return Err(ErrorReply::new("ERR timeout is negative"));
     }
+    // Redis keeps it as a C int, without the high bits.
+    #[expect(clippy::cast_possible_truncation, reason = "as there")]
+    let replicas = i64::from(replicas as i32);
     let offset = server.session(request).written_to;
     let acknowledged = server.acknowledged(offset);
     if acknowledged < replicas && server.may_block(request.session) {

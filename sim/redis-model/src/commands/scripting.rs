@@ -8,9 +8,9 @@ use resp::{ErrorReply, Reply, decimal};
 use super::arguments::are_flush_mode;
 use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag, group};
 
-pub(super) const EVAL: u32 =
-    flag::NOSCRIPT | flag::STALE | flag::SKIP_MONITOR | flag::NO_MANDATORY_KEYS;
-pub(super) const EVAL_RO: u32 = EVAL | flag::READONLY;
+pub(super) const EVAL: u32 = ANY | flag::MAY_REPLICATE;
+pub(super) const EVAL_RO: u32 = ANY | flag::READONLY;
+const ANY: u32 = flag::NOSCRIPT | flag::STALE | flag::SKIP_MONITOR | flag::NO_MANDATORY_KEYS;
 
 const fn eval(name: &'static str, flags: u32, by_digest: bool, read_only: bool) -> CommandSpec {
     let run = Execution::Eval { by_digest, read_only };

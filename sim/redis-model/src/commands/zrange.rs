@@ -117,16 +117,18 @@ struct ZrangeOptions {
 }
 
 impl ZrangeOptions {
+    /// `stores`: the scores go with the members, and are not asked for.
     fn parse(
         args: &[&[u8]],
         by: Option<RangeKind>,
         reverse: Option<bool>,
+        stores: bool,
     ) -> Result<Self, ErrorReply> {
         let mut options = Self { by, reverse, ..Self::default() };
         let mut args = args.iter();
         while let Some(word) = args.next() {
             match word {
-                word if is_word(word, "WITHSCORES") => options.with_scores = true,
+                word if !stores && is_word(word, "WITHSCORES") => options.with_scores = true,
                 word if is_word(word, "LIMIT") && args.len() >= 2 => {
                     let mut limit = || number(args.next().copied().unwrap_or_default());
                     options.limit = Some((limit()?, limit()?));
@@ -165,17 +167,14 @@ fn zrange(
     by: Option<RangeKind>,
     reverse: Option<bool>,
 ) -> CommandResult {
-    let options = ZrangeOptions::parse(&request.args[4..], by, reverse)?;
+    let options = ZrangeOptions::parse(&request.args[4..], by, reverse, false)?;
     let nested = server.session(request).protocol == ProtocolVersion::Resp3;
     let found = found(server, request, &request.args[1..4], &options)?;
     Ok(listed(found, options.with_scores, nested))
 }
 
 fn zrangestore(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let options = ZrangeOptions::parse(&request.args[5..], None, None)?;
-    if options.with_scores {
-        return Err(ErrorReply::SYNTAX);
-    }
+    let options = ZrangeOptions::parse(&request.args[5..], None, None, true)?;
     let found = found(server, request, &request.args[2..5], &options)?;
     let count = found.len();
     server.store(request, request.args[1], StoredValue::Scored(found.into_iter().collect()));

@@ -80,6 +80,11 @@ impl Server {
             );
             return Err(self.reject(request, Some(command), ErrorReply::of(text)));
         }
+        // A monitor is a kind of replica there.
+        if session.monitors && spec.has(flag::WRITE | flag::READONLY | flag::MAY_REPLICATE) {
+            let fail = ErrorReply::new("ERR Replica can't interact with the keyspace");
+            return Err(self.reject(request, Some(command), fail));
+        }
         match &mut self.sessions[request.session as usize].queue {
             Some(queue) if !runs_inside_multi(spec) => {
                 let args = request.args.iter().map(|arg| blob(arg)).collect();

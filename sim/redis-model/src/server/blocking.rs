@@ -89,8 +89,9 @@ impl Server {
 
     /// The session waits from now on. `timeout_ms` of 0 is for ever.
     pub(crate) fn block(&mut self, request: &Request<'_>, awaited: Awaited, timeout_ms: i64) {
-        // A time-out beyond the end of time is over at once, as in redis-server 7.0.
-        let deadline_ms = (timeout_ms > 0).then(|| request.now_ms().wrapping_add(timeout_ms));
+        // A time-out beyond the end of time is never over.
+        let deadline_ms = Some(timeout_ms).filter(|&ms| ms > 0);
+        let deadline_ms = deadline_ms.and_then(|ms| request.now_ms().checked_add(ms));
         let session = self.session(request);
         let command = session.last_command.unwrap_or_default();
         session.blocked = Some(Blocked { awaited, deadline_ms, command });

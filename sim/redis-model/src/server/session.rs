@@ -102,7 +102,8 @@ impl Session {
         self.subscriptions(Topic::Channel) + self.subscriptions(Topic::Shard) > 0
     }
 
-    /// The reply to its request, or nothing where it wants none (CLIENT REPLY).
+    /// The reply to its request, or nothing where it wants none (CLIENT REPLY): what confirms a subscription it is sent
+    /// all the same.
     pub(crate) fn filter_reply(&mut self, reply: Reply) -> Reply {
         match self.replies {
             Replies::On => return reply,
@@ -110,6 +111,9 @@ impl Session {
             Replies::SkipNext => self.replies = Replies::Skip,
             Replies::Skip => self.replies = Replies::On,
         }
-        Reply::NOTHING
+        match reply {
+            Reply::Push(_) | Reply::Burst(_) => reply,
+            _ => Reply::NOTHING,
+        }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod flag {
     pub(crate) const ALLOW_BUSY: u32 = 1 << 13;
     pub(crate) const PUBSUB: u32 = 1 << 14;
     pub(crate) const BLOCKING: u32 = 1 << 15;
+    /// Replicas may get it though it writes nothing; COMMAND INFO does not name this one.
     pub(crate) const MAY_REPLICATE: u32 = 1 << 16;
     /// Only a server of this software knows the command; no flag of Redis's.
     pub(crate) const REDIS_84: u32 = 1 << 30;
@@ -32,7 +33,7 @@ pub(crate) mod flag {
     pub(crate) const VALKEY_9: u32 = 1 << 31;
 
     /// The flags in the order in which Redis lists them.
-    pub(crate) const NAMES: [(u32, &str); 17] = [
+    pub(crate) const NAMES: [(u32, &str); 16] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
@@ -49,7 +50,6 @@ pub(crate) mod flag {
         (NO_MANDATORY_KEYS, "no_mandatory_keys"),
         (MOVABLE_KEYS, "movablekeys"),
         (ALLOW_BUSY, "allow_busy"),
-        (MAY_REPLICATE, "may_replicate"),
     ];
 }
 

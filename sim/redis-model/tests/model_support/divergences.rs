@@ -118,6 +118,9 @@ pub(crate) const SCRIPTS: &[&str] = &[
     "return redis.status_reply('a\\0b')",
     "return 'a\\0b'",
     "redis.setresp(3) return {big_number='12\\0\\r\\n3'}",
+    "return redis.call('blmpop', '0', '1', 'nol', 'LEFT')",
+    "redis.call('rpush', 'bl', 'a') return redis.call('blmpop', '0', '1', 'bl', 'LEFT')",
+    "return redis.call('bzmpop', '0.1', '1', 'noz', 'MIN')",
 ];
 
 /// Scripts that call functions of Lua which the model replaces.
@@ -427,4 +430,28 @@ pub(crate) const LINES: &[&str] = &[
     "EXISTS k",
     "CONFIG SET maxmemory 0 maxmemory-policy noeviction",
     "SET k w",
+    "HELLO 2 AUTH n x y",
+    "HELLO 2 AUTH n x SETNAME \t",
+    "HELLO 2 AUTH n x AUTH default x",
+    "EVALSHA abc x",
+    "EVALSHA_RO abc x",
+    "ZRANGESTORE n z 0 1 WITHSCORES LIMIT 0 1",
+    "ZRANGESTORE n z 0 1 WITHSCORES BYLEX",
+    "ZRANGESTORE n z 0 1 WITHSCORES LIMIT x 1",
+    "ZRANGESTORE n z 0 1 LIMIT 0 1",
+    "FUNCTION LOAD REPLACE 2 x",
+    "FUNCTION LOAD REPLACE REPLACE x",
+    "FUNCTION LOAD 1 REPLACE x",
+];
+
+/// What one client sends, from its first request on.
+pub(crate) const SESSIONS: &[&[&str]] = &[
+    &["MONITOR", "GET k", "SET k v", "EVAL return~1 0", "EVAL_RO return~1 0", "FCALL f 0"],
+    &["MONITOR", "PUBLISH c m", "SPUBLISH c m", "KEYS *", "DBSIZE"],
+    &["CLIENT REPLY OFF", "SUBSCRIBE a b", "PSUBSCRIBE p", "SSUBSCRIBE s", "UNSUBSCRIBE b", "PING"],
+    &["CLIENT REPLY OFF", "UNSUBSCRIBE", "GET k", "CLIENT REPLY ON"],
+    &["CLIENT REPLY SKIP", "SUBSCRIBE a", "PING"],
+    &["SET  v", "KEYS *", "KEYS **", "KEYS ", "KEYS *?", "SCAN 0 MATCH *", "SCAN 0 MATCH **"],
+    &["HSET h  v", "HSCAN h 0 MATCH *", "HSCAN h 0 MATCH **", "HSCAN h 0 MATCH "],
+    &["CONFIG SET notify-keyspace-events nKEA", "CONFIG GET notify-keyspace-events"],
 ];

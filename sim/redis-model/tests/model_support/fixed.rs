@@ -456,10 +456,13 @@ const LINES: &[&str] = &[
     "UNWATCH",
 ];
 
+/// The words of a line; `~` stands for a space within one.
+pub(crate) fn words(line: &&str) -> Vec<Vec<u8>> {
+    line.split(' ').map(|word| word.replace('~', " ").into_bytes()).collect()
+}
+
 /// The requests, in an order that matters.
 pub(crate) fn commands() -> Vec<Vec<Vec<u8>>> {
-    let word = |word: &str| word.replace('~', " ").into_bytes();
-    let words = |line: &&str| line.split(' ').map(word).collect();
     let lines = LINES.iter().chain(divergences::LINES).map(words);
     let eval = |script: &&str| vec![b"EVAL".to_vec(), script.as_bytes().to_vec(), b"0".to_vec()];
     let read_only =
