@@ -103,6 +103,9 @@ pub(crate) enum CliCommand {
     /// Run a fault-injecting proxy between your clients and Redis
     Proxy(Box<ProxyArgs>),
     /// Serve the Redis model, for tests on a machine without Redis
+    ///
+    /// It has not every command of Redis: docs/worlds.md lists what it lacks. A script ends with an error after 50,000,000
+    /// instructions, where redis-server answers others BUSY and lets it go on.
     Serve(ServeArgs),
     /// Put your own lock under test: your program, our faults
     Attack(Box<AttackArgs>),

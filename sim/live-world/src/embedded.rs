@@ -335,7 +335,8 @@ impl ClientConnection {
         };
         drop(model);
         self.hub.deliver();
-        // A message to the caller itself comes before its reply.
+        // A message to the caller itself comes before its reply. In RESP3 redis-server sends those of some commands
+        // after it, such as of an RPUSH of several elements.
         output.append(&mut self.outbox.bytes.borrow_mut());
         match outcome {
             Submitted::Reply(reply) => {

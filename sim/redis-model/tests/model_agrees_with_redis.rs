@@ -13,12 +13,14 @@
 
 mod model_support;
 
+use std::collections::BTreeSet;
+
 use model_support::commands::Draw;
 use model_support::explore::{draws, explore, setting};
 use model_support::pair::Pair;
 use model_support::scripts::script;
 use model_support::templates::TEMPLATES;
-use model_support::wire::{agree, show};
+use model_support::wire::{agree, described, show};
 use model_support::{divergences, fixed};
 use resp::Reply;
 
@@ -194,6 +196,30 @@ fn monitors_are_shown_what_redis_shows_them() {
     ]);
     assert!(real.len() > 15, "{real:#?}");
     assert_eq!(mine, real);
+}
+
+#[test]
+fn the_command_table_says_of_each_command_what_redis_says() {
+    let mut pair = Pair::new(None);
+    let (real, mine) = pair.both(0, &[b"COMMAND".to_vec()]);
+    let (real, mine) = (described(&real), described(&mine));
+    for (name, line) in &mine {
+        assert_eq!(real.get(name), Some(line), "{name}");
+    }
+    // What is missing stands on the page of worlds.
+    let page = include_str!("../../../docs/worlds.md");
+    let (_, page) = page.split_once("## What the model lacks").expect("there is such a heading");
+    let listed = page.lines().filter(|line| line.starts_with("| "));
+    let listed: BTreeSet<String> =
+        listed.flat_map(|row| row.split('`').skip(1).step_by(2)).map(str::to_lowercase).collect();
+    let is_missing = |name: &&String| {
+        let container = name.split('|').next().unwrap_or_default();
+        !mine.contains_key(*name)
+            && !name.ends_with("|help")
+            && (container == *name || mine.contains_key(container))
+    };
+    let missing = real.keys().filter(is_missing).map(|name| name.replace('|', " "));
+    assert_eq!(listed, missing.collect());
 }
 
 #[test]

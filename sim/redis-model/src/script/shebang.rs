@@ -1,7 +1,8 @@
 //! The first line of a script that says how it may be run: `#!lua flags=no-writes`.
 //!
 //! Invariant: a script without one runs as before Redis 7. The flags allow-stale, no-cluster and
-//! allow-cross-slot-keys are read and mean nothing here: there are no replicas and no cluster.
+//! allow-cross-slot-keys are read and mean nothing here: a replica's data are never refused as stale, and a node of a
+//! cluster runs every script whose keys are in one slot.
 
 use resp::ErrorReply;
 

@@ -1,5 +1,7 @@
 //! Replies as bytes: where one ends, and what of it can be compared.
 
+use std::collections::BTreeMap;
+
 use resp::frame::{Limits, RequestFrame, Scanner};
 
 /// How many bytes the first reply in the buffer has, once it is all there.
@@ -56,6 +58,20 @@ pub(crate) fn level(command: &[Vec<u8>], reply: &[u8]) -> Vec<u8> {
         ) => reply[..1].to_vec(),
         _ => reply.to_vec(),
     }
+}
+
+/// What the reply of COMMAND says of each command and subcommand: arity, flags, key positions and categories.
+pub(crate) fn described(reply: &[u8]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for command in parts(reply).1 {
+        let (_, fields) = parts(command);
+        let name = String::from_utf8_lossy(&fields[0][parts(fields[0]).0.len()..]);
+        let text = |field: &[u8]| sorted(field).escape_ascii().to_string();
+        let said = [1, 2, 3, 4, 5, 6].map(|at: usize| text(fields[at])).join(" ");
+        found.insert(name.trim_end().to_owned(), said);
+        found.extend(described(fields[9]));
+    }
+    found
 }
 
 /// The frames of these bytes, in an order of their own.
