@@ -118,7 +118,7 @@ fn leave_out_the_aftermath(facts: &mut IncidentFacts<'_>, group: &FindingGroup<'
     let overlaps = bands(facts, group, &holds);
     ends.extend(overlaps.iter().map(|it| it.until_ns));
     let accused = facts.exchanges.iter().filter(|it| facts.accused.contains(&it.op));
-    ends.extend(accused.map(super::exchange::Exchange::last_ns));
+    ends.extend(accused.map(history::exchange::Exchange::last_ns));
     for tenure in &facts.tenures {
         let is_ended = tenure.end.op().is_some_and(|op| facts.accused.contains(&op));
         let theirs = holds.iter().filter(|it| is_ended && it.acquisition == tenure.acquisition);

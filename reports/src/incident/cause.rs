@@ -8,11 +8,11 @@ use history::{What, words};
 use scenarios::span::rounded;
 
 use super::client_lane::DrawnHold;
-use super::exchange::{Delivery, Exchange, ExchangeEnd};
 use super::facts::{IncidentFacts, text};
-use super::key::{KeyTenure, TenureEnd};
 use super::layout::MissedNotice;
 use super::message::error_code;
+use history::exchange::{Delivery, Exchange, ExchangeEnd};
+use history::tenure::{KeyTenure, TenureEnd};
 
 /// What a finding of this level came from. `holds` are those of the drawn clients.
 pub(super) fn cause(
@@ -62,6 +62,15 @@ fn taken_away(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> 
     });
     let first = ended.min_by_key(|it| it.until_ns)?;
     let owner = first.client;
+    if !facts.knows_end(first) {
+        let (TenureEnd::Deleted { by, .. } | TenureEnd::Overwritten { by, .. }) = first.end else {
+            return None;
+        };
+        let set = if matches!(first.end, TenureEnd::Deleted { .. }) { "deleted" } else { "set" };
+        return Some(format!(
+            "client {owner} took the key and client {by} {set} it, in some order"
+        ));
+    }
     let how = match first.end {
         TenureEnd::Expired => "expired".to_owned(),
         TenureEnd::Deleted { by, .. } if by == owner => return None,

@@ -11,7 +11,12 @@ use scenarios::span::rounded;
 
 use super::facts::{IncidentFacts, text};
 use super::layout::{Bar, BarKind, IncidentLane, LaneMark, LaneOwner, MarkKind};
+use super::message::error_code;
 use super::resource;
+
+/// How it begins what a lock says of a release without an answer, and of one that a server has refused.
+const UNANSWERED: &str = "outcome unknown";
+const REFUSED: &str = "refused by the server: ";
 
 /// From when to when a client believed that it held the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +47,10 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, client: u32) -> (IncidentLane, Vec
         lane.attempted(&mut attempts, event);
         if let What::Fault { fault, for_ns, .. } = event.what {
             if fault == Fault::Crash {
-                let open = attempts.values_mut().filter(|it| it.ended_ns.is_none());
-                open.for_each(|it| it.ended_ns = Some(event.at_ns));
+                for it in attempts.values_mut() {
+                    it.ended_ns = it.ended_ns.or(Some(event.at_ns));
+                    it.released_ns = it.released_ns.or(Some(event.at_ns));
+                }
             }
             lane.struck(fault, event.at_ns, for_ns);
         }
@@ -56,6 +63,15 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, client: u32) -> (IncidentLane, Vec
     lane.marks.sort_by_key(|it| (it.at_ns, it.kind));
     let ClientLane { bars, marks, holds, .. } = lane;
     (IncidentLane { owner: LaneOwner::Client(client), bars, marks }, holds)
+}
+
+/// Why a client does not know what came of its release.
+fn release_unknown(why: &str) -> String {
+    if why.starts_with(UNANSWERED) {
+        return "release: no answer".to_owned();
+    }
+    let Some(error) = why.strip_prefix(REFUSED) else { return why.to_owned() };
+    format!("release fails: {}", error_code(error).unwrap_or(error))
 }
 
 /// The lane as it is put together.
@@ -111,9 +127,10 @@ impl ClientLane<'_> {
                     self.says(at_ns, format!("told: {}", text(outcome)));
                 }
             }
-            What::ReleaseUnknown(_) => {
+            What::ReleaseUnknown(why) => {
                 it.released_ns = Some(at_ns);
-                self.says(at_ns, "release: no answer".to_owned());
+                let why = text(self.facts.history.text(why));
+                self.says(at_ns, release_unknown(&why));
             }
             _ => {}
         }
@@ -206,3 +223,6 @@ impl ClientLane<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

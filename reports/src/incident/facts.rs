@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use history::fault::Fault;
 use history::{Event, History, Touch, What};
 
-use super::exchange::{Exchange, exchanges, settle_leaving};
 use super::group::FindingGroup;
-use super::key::{KeyTenure, tenures};
 use super::layout::{BarKind, IncidentLane};
 use crate::format::{counted, plain};
+use history::exchange::{Exchange, exchanges, settle_leaving, split_primaries};
+use history::tenure::{self, Accused, KeyTenure, tenures};
 
 /// In live worlds an answer is stamped so much before what its client makes of it, at most as a rule.
 const STAMPS_NS: u64 = 2_000_000;
@@ -29,6 +29,8 @@ pub(super) struct IncidentFacts<'a> {
     pub(super) clients: Vec<u32>,
     /// The commands that did the harm.
     pub(super) accused: BTreeSet<u32>,
+    /// The same, with whom they harmed.
+    blamed: Accused,
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
 }
@@ -43,8 +45,9 @@ impl<'a> IncidentFacts<'a> {
                 clients.push(client);
             }
         }
-        // What comes behind the story is drawn only where the last of its commands are answered late.
-        let mut exchanges = exchanges(history, until_ns.saturating_add(history.head.ttl_ns));
+        let History { head, texts, events } = history;
+        let mut exchanges = exchanges(head, texts, events);
+        split_primaries(&mut exchanges, head, texts, events);
         let accused: BTreeSet<u32> = witnesses().flat_map(|it| &it.accused).copied().collect();
         // What met another's key came late where its client stood still behind the sending.
         for it in exchanges.iter_mut().filter(|it| accused.contains(&it.op)) {
@@ -52,20 +55,33 @@ impl<'a> IncidentFacts<'a> {
                 it.put_off();
             }
         }
-        let History { head, texts, events } = history;
-        let tenures = tenures(head, texts, events, &mut exchanges, &accused);
+        let blamed =
+            tenure::accused(group.findings.iter().map(|(it, witness)| (it.level, *witness)));
+        let mut tenures = tenures(head, texts, events, &mut exchanges, &blamed);
         settle_leaving(&mut exchanges);
+        // What comes behind the story is drawn only where the last of its commands are answered late.
+        let last_ns = until_ns.saturating_add(head.ttl_ns);
+        exchanges.retain(|it| it.sent_ns <= last_ns);
+        tenures.retain(|it| it.from_ns <= last_ns);
         let acquisitions = witnesses().flat_map(|it| &it.acquisitions).copied().collect();
-        let mut facts =
-            Self { history, exchanges, tenures, acquisitions, clients, accused, from_ns, until_ns };
+        let mut facts = Self {
+            history,
+            exchanges,
+            tenures,
+            acquisitions,
+            clients,
+            accused,
+            blamed,
+            from_ns,
+            until_ns,
+        };
         facts.widen();
         Some(facts)
     }
 
     /// Whether this command is one on the lock's key.
     pub(super) fn is_of_lock(&self, it: &Exchange) -> bool {
-        let head = &self.history.head;
-        !head.is_resource(it.node) && self.history.text(it.key) == head.lock_key
+        it.is_of_lock(&self.history.head, &self.history.texts)
     }
 
     /// Makes room for the commands that the story begins and ends with.
@@ -125,6 +141,29 @@ impl<'a> IncidentFacts<'a> {
             self.accused.contains(&tenure.op).then(|| self.history.events.iter().find(is_over))?;
         let from_ns = over?.at_ns.max(tenure.from_ns);
         (from_ns < tenure.until_ns).then_some(from_ns)
+    }
+
+    /// Whether this command certainly put its value in the place of another's.
+    pub(super) fn has_overwritten(&self, it: &Exchange) -> bool {
+        let ended = self.tenures.iter().find(|tenure| tenure.end.op() == Some(it.op));
+        ended.is_some_and(|tenure| self.knows_end(tenure))
+    }
+
+    /// Whether answers say in which order the commands were carried out that made this key and that ended it.
+    pub(super) fn knows_end(&self, tenure: &KeyTenure) -> bool {
+        let find = |op: u32| self.exchanges.binary_search_by_key(&op, |it| it.op).ok();
+        let Some(place) = tenure.end.op().and_then(find) else { return true };
+        let ended = &self.exchanges[place];
+        let made_ns = find(tenure.op).map_or(0, |place| self.exchanges[place].latest_ns());
+        let is_behind = ended.sent_ns >= made_ns || ended.found == tenure.op;
+        let is_its_owns = ended.acquisition == tenure.acquisition;
+        is_behind || is_its_owns || self.blamed.get(&ended.op) == Some(&Some(tenure.acquisition))
+    }
+
+    /// Whether it is certain that the key was there at that time, and not before or behind another.
+    pub(super) fn is_in_order(&self, tenure: &KeyTenure) -> bool {
+        let mut before = self.tenures.iter().filter(|it| it.end.op() == Some(tenure.op));
+        self.knows_end(tenure) && before.all(|it| self.knows_end(it))
     }
 
     /// When this client first had the lock or its key in this picture.

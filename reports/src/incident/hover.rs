@@ -2,12 +2,12 @@
 //!
 //! Invariant: a part says what it is in words, as its label does; marks lie above messages, and these above bars.
 
-use super::exchange::Delivery;
 use super::layout::{BarKind, IncidentMessage};
 use super::painting::IncidentChart;
 use super::shapes::rectangle;
 use crate::chart::Hover;
 use crate::format::{duration, moment};
+use history::exchange::Delivery;
 
 /// How far around a moment one may point at it.
 const NEAR: f64 = 5.0;

@@ -2,14 +2,15 @@
 //!
 //! Invariant: a tenure shows whose it is in words; a colour only repeats it.
 
+use history::exchange::server;
 use history::fault::Fault;
 use history::{Touch, What};
 use scenarios::span::rounded;
 
 use super::facts::{IncidentFacts, text};
-use super::key::{KeyTenure, TenureEnd};
 use super::layout::{Bar, BarKind, IncidentLane, KEY_LANES_MOST, LaneMark, LaneOwner, MarkKind};
 use crate::format::counted;
+use history::tenure::{KeyTenure, TenureEnd};
 
 /// The lanes of the key: one for each server that has it; none if the recipe keeps no key.
 pub(super) fn owners(facts: &IncidentFacts<'_>, notes: &mut Vec<String>) -> Vec<LaneOwner> {
@@ -36,6 +37,10 @@ pub(super) fn owners(facts: &IncidentFacts<'_>, notes: &mut Vec<String>) -> Vec<
 /// The lane of the key on this server.
 pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane {
     let is_here = |node: u16| owner == LaneOwner::Key(None) || owner == LaneOwner::Key(Some(node));
+    let strikes = |node: u16| match owner {
+        LaneOwner::Key(Some(own)) => server(own) == node,
+        _ => true,
+    };
     let (mut bars, mut marks) = (Vec::new(), Vec::new());
     for tenure in facts.tenures.iter().filter(|it| is_here(it.node)) {
         let left = left(facts, tenure);
@@ -44,6 +49,7 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
             .filter(|owned| left.as_ref().is_none_or(|left| left.from_ns > owned.from_ns));
         bars.extend(owned);
         bars.extend(left);
+        bars.extend(doubted(facts, tenure));
         marks.extend(end(facts, tenure));
     }
     let of_lock = facts.exchanges.iter().filter(|it| facts.is_of_lock(it) && is_here(it.node));
@@ -63,7 +69,7 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
             .tenures
             .iter()
             .any(|it| is_here(it.node) && it.end == took && it.until_ns == event.at_ns);
-        if !node.is_none_or(is_here) || is_said {
+        if !node.is_none_or(strikes) {
             continue;
         }
         let lasts = format!("{name} {}", rounded(for_ns));
@@ -75,7 +81,7 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
         {
             let texts = [lasts, name.to_owned()];
             bars.push(Bar { from_ns, until_ns, kind: BarKind::Down, texts, open });
-        } else {
+        } else if !is_said {
             let text =
                 if fault == Fault::ClockStep && for_ns > 0 { lasts } else { name.to_owned() };
             marks.push(LaneMark { at_ns: event.at_ns, kind: MarkKind::Fault, text, harms: false });
@@ -86,14 +92,24 @@ pub(super) fn lane(facts: &IncidentFacts<'_>, owner: LaneOwner) -> IncidentLane 
     IncidentLane { owner, bars, marks }
 }
 
+/// The time in which a key still stands, unless a deletion was carried out that nobody answered.
+fn doubted(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<Bar> {
+    let (from_ns, until_ns, open) = facts.within(tenure.doubted_ns?, tenure.until_ns)?;
+    let who = format!("perhaps client {}", tenure.client);
+    let texts = [format!("{who}: no answer says if it was deleted"), who];
+    let kind = BarKind::PerhapsOwned(tenure.client);
+    (from_ns < until_ns).then_some(Bar { from_ns, until_ns, kind, texts, open })
+}
+
 fn bar(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<Bar> {
-    let (from_ns, until_ns, open) = facts.within(tenure.from_ns, tenure.until_ns)?;
+    let until_ns = tenure.doubted_ns.unwrap_or(tenure.until_ns);
+    let (from_ns, until_ns, open) = facts.within(tenure.from_ns, until_ns)?;
     if from_ns >= until_ns {
         return None;
     }
     let who =
         if tenure.client == 0 { "the run".to_owned() } else { format!("client {}", tenure.client) };
-    let (kind, who) = if tenure.is_certain {
+    let (kind, who) = if tenure.is_certain && facts.is_in_order(tenure) {
         (BarKind::Owned(tenure.client), who)
     } else {
         (BarKind::PerhapsOwned(tenure.client), format!("perhaps {who}"))
@@ -132,6 +148,7 @@ fn end(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<LaneMark> {
         end => end.op().is_some_and(|op| facts.accused.contains(&op)),
     };
     let said = match tenure.end {
+        TenureEnd::Expired if tenure.doubted_ns.is_some() => "expires at the latest".to_owned(),
         TenureEnd::Expired => "expires".to_owned(),
         TenureEnd::Deleted { by: who, .. } if who == tenure.client => "deleted".to_owned(),
         TenureEnd::Deleted { by: who, .. } => by(who, "deleted"),
@@ -180,3 +197,6 @@ fn fault_name(fault: Fault) -> Option<&'static str> {
         | Fault::Drift => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! Invariant: everything here follows from the history and the witnesses. Nothing knows how wide a picture is or how it is
 //! painted, so one layout serves SVG, PNG and Mermaid.
 
-use super::exchange::Delivery;
+use history::exchange::{Delivery, server, server_name};
 
 /// More lanes are left out, which a note says.
 pub(crate) const LANES_MOST: usize = 12;
@@ -199,7 +199,8 @@ impl LaneOwner {
     pub(crate) fn name(self) -> String {
         match self {
             Self::Key(None) => "lock's key".to_owned(),
-            Self::Key(Some(node)) => format!("key, server {node}"),
+            Self::Key(Some(node)) if server(node) != node => server_name(node),
+            Self::Key(Some(node)) => format!("key, {}", server_name(node)),
             Self::Client(client) => format!("client {client}"),
         }
     }

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use plotters::style::text_anchor::HPos;
 
-use super::exchange::Delivery;
 use super::frame::SMALL;
 use super::layout::{BarKind, MarkKind};
 use super::painting::IncidentChart;
@@ -14,6 +13,7 @@ use super::shapes::{arrowhead, cross, rectangle, symbol};
 use crate::chart::ChartError;
 use crate::chart::palette::{AXIS, FAINT_INK, HARM, INK};
 use crate::chart::pen::Pen;
+use history::exchange::Delivery;
 
 /// How wide a sample is, and how far apart entries stand.
 const SAMPLE: f64 = 22.0;

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 use history::{Answer, Touch, What};
 
-use super::exchange::{Delivery, Exchange, ExchangeEnd};
 use super::facts::{IncidentFacts, text};
-use super::key::KeyTenure;
 use super::layout::{IncidentMessage, LaneOwner};
 use crate::format::counted;
+use history::exchange::{Delivery, Exchange, ExchangeEnd};
+use history::tenure::KeyTenure;
 
 /// More are left out, which a note says.
 const MESSAGES_MOST: usize = 24;
@@ -171,7 +171,9 @@ fn harms(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
         facts.tenures.iter().any(|tenure| of(tenure) && facts.left_ns(tenure).is_some())
     };
     if facts.accused.contains(&it.op) {
-        return it.request == Delivery::Late || !is_left(&|tenure| tenure.op == it.op);
+        // What may have made a key has harmed nobody where no key was left.
+        let may_have = matches!(it.intent.touch, Touch::Create(_)) && !it.is_certain();
+        return it.request == Delivery::Late || !may_have && !is_left(&|tenure| tenure.op == it.op);
     }
     let failed =
         it.request == Delivery::Lost || matches!(it.end, Some((_, ExchangeEnd::Refused(_))));
@@ -205,7 +207,7 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
             " overwrites, in vain"
         }
         (_, Touch::Overwrite(_)) if is_of_its_own(facts, it) => " renews",
-        (_, Touch::Overwrite(_)) => " overwrites",
+        (_, Touch::Overwrite(_)) if facts.has_overwritten(it) => " overwrites",
         (_, Touch::Create(_)) if !name.starts_with("SET") => " takes",
         _ => "",
     };
@@ -213,6 +215,7 @@ fn message(facts: &IncidentFacts<'_>, it: &Exchange, key: LaneOwner) -> Incident
         (Delivery::Lost, _) => ", lost",
         (Delivery::Late, _) => ", late",
         (_, Delivery::Lost) => ", reply lost",
+        (_, Delivery::Late) => ", reply late",
         (Delivery::Unknown, _) => ", no answer",
         _ => "",
     };
@@ -255,7 +258,7 @@ fn is_of_its_own(facts: &IncidentFacts<'_>, it: &Exchange) -> bool {
 fn said(facts: &IncidentFacts<'_>, wanted: Touch, touch: Touch, answer: Answer) -> String {
     match (wanted, touch) {
         (_, Touch::Create(_)) => "the key is made".to_owned(),
-        (_, Touch::Overwrite(_)) => "the key is overwritten".to_owned(),
+        (_, Touch::Overwrite(_)) => "the key is set".to_owned(),
         (_, Touch::Delete) => "the key is deleted".to_owned(),
         (_, Touch::Extend(_)) => "the key is extended".to_owned(),
         (Touch::Create(_), _) => "another has it".to_owned(),

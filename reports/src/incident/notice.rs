@@ -5,8 +5,8 @@
 use history::Touch;
 
 use super::facts::IncidentFacts;
-use super::key::TenureEnd;
 use super::layout::{IncidentLane, LaneMark, LaneOwner, MarkKind, MissedNotice};
+use history::tenure::TenureEnd;
 
 /// How a client begins to listen.
 const LISTENS: &str = "SUBSCRIBE";

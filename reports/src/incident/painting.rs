@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
 
-use super::exchange::Delivery;
 use super::frame::{
     IncidentFrame, IncidentPlaces, LanePlace, NAME, NARROW, PlacedLabel, SMALL, SMALL_BOLD, WIDE,
 };
@@ -17,6 +16,7 @@ use super::shapes::{arrowhead, axis_break, cross, dashed, hatch, part, rectangle
 use crate::chart::palette::{self, AXIS, FAINT_INK, GRID, HARM, INK, STALL};
 use crate::chart::pen::Pen;
 use crate::chart::{ChartError, Drawing, Hover, font};
+use history::exchange::Delivery;
 
 /// Where on its way a lost message ends.
 const LOST_AT: f64 = 0.38;

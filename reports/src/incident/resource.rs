@@ -5,10 +5,10 @@
 
 use history::{Answer, Event, Update, What};
 
-use super::exchange::ExchangeEnd;
 use super::facts::IncidentFacts;
-use super::key::TenureEnd;
 use super::layout::{LaneMark, MarkKind};
+use history::exchange::ExchangeEnd;
+use history::tenure::TenureEnd;
 
 /// How the resource is read.
 const READ: &str = "GET";

@@ -1,21 +1,19 @@
 //! What is drawn of small histories, and how.
 
-use std::collections::BTreeSet;
-
 use history::fault::Fault;
 use history::verdict::Level;
 use history::{History, Touch, What};
 use scenarios::result::RunResult;
 
-use super::exchange::{Delivery, exchanges};
 use super::frame::{IncidentPlaces, NARROW, PlacedLabel, WIDE};
 use super::group::groups;
-use super::key::{TenureEnd, tenures};
 use super::layout::{BarKind, IncidentLane, LaneOwner};
 use super::testing::{Script, TTL_MS, paused, violated};
 use super::{IncidentChart, IncidentLayout, mermaid, trace};
 use crate::chart::{font, svg};
 use crate::support;
+use history::exchange::{Delivery, exchanges};
+use history::tenure::{Accused, TenureEnd, tenures};
 
 const MS: u64 = 1_000_000;
 
@@ -163,9 +161,9 @@ fn a_lost_request_a_lost_reply_and_a_late_request_are_told_apart() {
 fn a_tenure_ends_by_expiry_a_deletion_an_overwriting_or_a_fault() {
     let ends = |script: Script| {
         let history = script.finish();
-        let mut exchanges = exchanges(&history, u64::MAX);
         let History { head, texts, events } = &history;
-        let all = tenures(head, texts, events, &mut exchanges, &BTreeSet::new());
+        let mut exchanges = exchanges(head, texts, events);
+        let all = tenures(head, texts, events, &mut exchanges, &Accused::new());
         all.into_iter().map(|it| (it.client, it.end, it.is_certain)).collect::<Vec<_>>()
     };
     let made = || Script::new().hold((0, 9, 90), 1).set((1, 3), 1);

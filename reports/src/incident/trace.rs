@@ -3,17 +3,17 @@
 //! Invariant: slices of one thread lie within each other or apart, as viewers demand; what would overlap goes to a further
 //! thread of the same client. Times are in microseconds since the run began.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use history::fault::Fault;
 use history::{Event, History, Touch, What};
 use serde::Serialize;
 
-use super::exchange::{Exchange, ExchangeEnd, exchanges};
-use super::key::{KeyTenure, TenureEnd, tenures};
 use super::layout::LaneOwner;
 use crate::format::plain;
+use history::exchange::{Exchange, ExchangeEnd, exchanges};
+use history::tenure::{Accused, KeyTenure, TenureEnd, tenures};
 
 /// Longer histories have no trace: a viewer would not show it.
 pub(crate) const EVENTS_MOST: usize = 100_000;
@@ -62,11 +62,9 @@ struct Slice {
 /// # Errors
 /// What the writer says.
 pub(crate) fn trace(history: &History, mut w: &mut dyn Write) -> io::Result<()> {
-    let mut exchanges = exchanges(history, u64::MAX);
-    let tenures = {
-        let History { head, texts, events } = history;
-        tenures(head, texts, events, &mut exchanges, &BTreeSet::new())
-    };
+    let History { head, texts, events } = history;
+    let mut exchanges = exchanges(head, texts, events);
+    let tenures = tenures(head, texts, events, &mut exchanges, &Accused::new());
     let last_ns = history.events.last().map_or(0, |it| it.at_ns);
     let mut lanes: BTreeMap<LaneOwner, Vec<Slice>> = BTreeMap::new();
     for tenure in &tenures {

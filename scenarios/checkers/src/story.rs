@@ -1,17 +1,22 @@
 //! The story of a violation: what the clients concerned did, step by step.
 //!
-//! Invariant: every step is an event of the history, in its words and at its time.
+//! Invariant: every step is an event of the history, in its words and at its time. When a key was made, ended or harmed is the
+//! estimate of [`history::exchange`], as in pictures.
 
 mod short;
 
 use durations::span::rounded;
+use history::exchange::{Exchange, exchanges, server, split_primaries};
 use history::fault::Fault;
+use history::tenure::{KeyTenure, TenureEnd, accused, tenures};
 use history::verdict::{Finding, Verdict, Witness, WitnessStep};
-use history::{Answer, Event, Head, Intent, Texts, Touch, What};
+use history::{Answer, Event, Head, Texts, Touch, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use short::{SUBSCRIBE, StepKind, StoryStep};
+use short::{KeyEnd, KeyLife, LateCommand, SUBSCRIBE, StepKind, StoryStep};
 
+/// A command comes late that takes so many times as long as usual.
+const LATE: u64 = 4;
 /// Longer stories are cut: a client that polls for hours says nothing new.
 const STEPS_MOST: usize = 2_000;
 
@@ -58,7 +63,19 @@ pub struct StoryWriter<'a> {
     /// Whether the lock's key is kept on several servers.
     several: bool,
     sent: FxHashMap<u32, Event>,
+    /// What every client did to the lock's key, and the faults: what became of keys follows from all of it.
+    of_key: Vec<Event>,
+    /// The names of those commands.
+    texts: Texts,
+    /// The commands among that which are under way.
+    under_way: FxHashSet<u32>,
     seen: u64,
+}
+
+/// What became of the lock's key.
+struct KeyHistory {
+    exchanges: Vec<Exchange>,
+    tenures: Vec<KeyTenure>,
 }
 
 /// When, and as which event of the history; what a checker itself has said stands behind them.
@@ -81,6 +98,9 @@ impl<'a> StoryWriter<'a> {
             tried: FxHashSet::default(),
             several: false,
             sent: FxHashMap::default(),
+            of_key: Vec::new(),
+            texts: Texts::default(),
+            under_way: FxHashSet::default(),
             seen: 0,
         }
     }
@@ -93,6 +113,7 @@ impl<'a> StoryWriter<'a> {
     /// Shows it the next event.
     pub fn see(&mut self, event: &Event, texts: &Texts) {
         self.seen += 1;
+        self.keep(event, texts);
         if let What::Fault { fault, for_ns, node: server, .. } = event.what {
             if let Some(text) = fault.story(event.client, for_ns) {
                 let part = if fault == Fault::Crash { StepKind::Death } else { StepKind::Fault };
@@ -138,8 +159,43 @@ impl<'a> StoryWriter<'a> {
         }
     }
 
+    /// Keeps what says what became of the lock's key.
+    fn keep(&mut self, event: &Event, texts: &Texts) {
+        let what = match event.what {
+            What::Fault { .. } => event.what,
+            What::Command { node, key, .. }
+                if self.head.is_resource(node) || texts.get(key) != self.head.lock_key =>
+            {
+                return;
+            }
+            What::Command { node, name, key, intent } => {
+                self.under_way.insert(event.op);
+                let [name, key] = [name, key].map(|it| self.texts.intern(texts.get(it)));
+                What::Command { node, name, key, intent }
+            }
+            what if event.op != 0 && self.under_way.remove(&event.op) => what,
+            _ => return,
+        };
+        self.of_key.push(Event { what, ..*event });
+    }
+
+    /// What became of the lock's key, by all that was seen.
+    fn keys(&self, findings: &[Finding]) -> KeyHistory {
+        let texts = &self.texts;
+        let mut exchanges = exchanges(self.head, texts, &self.of_key);
+        split_primaries(&mut exchanges, self.head, texts, &self.of_key);
+        let witnesses = findings.iter().filter_map(|it| Some((it.level, violation(&it.verdict)?)));
+        let blamed = accused(witnesses);
+        let tenures = tenures(self.head, texts, &self.of_key, &mut exchanges, &blamed);
+        KeyHistory { exchanges, tenures }
+    }
+
     /// Writes the steps into the witnesses.
     pub fn write(&self, findings: &mut [Finding]) {
+        if self.is_idle {
+            return;
+        }
+        let keys = self.keys(findings);
         for finding in findings {
             let Verdict::Violated(witness) = &mut finding.verdict else { continue };
             if !has_story(witness) {
@@ -150,7 +206,7 @@ impl<'a> StoryWriter<'a> {
             let unheard = witness.accused.iter().filter_map(|op| self.unheard.get(op));
             steps.extend(unheard.cloned());
             let own = witness.steps.drain(..);
-            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), StoryStep::of_checker(it))));
+            steps.extend(own.map(|it| ((it.at_ns, u64::MAX), StoryStep::new(it, StepKind::Told))));
             steps.sort_by_key(|(at, _)| *at);
             let (first, last) = (steps.first().map(|it| it.0), steps.last().map(|it| it.0));
             let begins_ns = first.map_or(0, |it| it.0);
@@ -164,15 +220,47 @@ impl<'a> StoryWriter<'a> {
             let concern = self.faults.iter().filter(concerns);
             steps.extend(concern.map(|(at, _, step)| (*at, step.clone())));
             steps.sort_by_key(|(at, _)| *at);
-            let told = |(_, step): (Moment, StoryStep)| {
-                let server = step.server.filter(|_| self.several);
-                let text = step.step.text + &short::at(server);
-                StoryStep { server, step: WitnessStep { text, ..step.step }, ..step }
+            let told = |(_, mut step): (Moment, StoryStep)| {
+                keys.tell(&self.texts, &witness.acquisitions, &mut step);
+                let is_one_of_two = step.server.is_some_and(|it| it != server(it));
+                step.server = step.server.filter(|_| self.several || is_one_of_two);
+                step.step.text += &short::at(step.server);
+                step
             };
             let steps: Vec<StoryStep> = steps.into_iter().map(told).collect();
-            witness.story = short::shorten(finding.level, witness, &steps);
+            witness.story = short::shorten(self.head.stamped, finding.level, witness, &steps);
             witness.steps = steps.into_iter().map(|it| it.step).collect();
         }
+    }
+}
+
+impl KeyHistory {
+    /// Adds to a step what is known of the key beside it.
+    fn tell(&self, texts: &Texts, concerned: &[u32], step: &mut StoryStep) {
+        let find = |op: u32| self.exchanges.binary_search_by_key(&op, |it| it.op).ok();
+        let Some(it) = find(step.op).map(|place| &self.exchanges[place]) else { return };
+        step.server = step.server.map(|_| it.node);
+        if it.answered_ns().is_none() {
+            let Exchange { sent_ns, done_ns, .. } = *it;
+            let is_late = done_ns - sent_ns > LATE * it.usual_ns;
+            let (name, touch) = (texts.get(it.name).to_owned(), it.intent.touch);
+            step.late = Some(LateCommand { sent_ns, done_ns, is_late, name, touch });
+        }
+        let Some(tenure) = self.tenures.iter().find(|tenure| tenure.op == step.op) else { return };
+        let end = match tenure.end {
+            TenureEnd::Expired if tenure.doubted_ns.is_some() => KeyEnd::ExpiresAtTheLatest,
+            TenureEnd::Expired => KeyEnd::Expires,
+            TenureEnd::Deleted { op, .. } => {
+                let deletion = find(op).map(|place| &self.exchanges[place]);
+                let is_told = deletion.is_some_and(|it| {
+                    it.answered_ns().is_some() && concerned.contains(&it.acquisition)
+                });
+                if is_told { KeyEnd::Told } else { KeyEnd::Gone }
+            }
+            TenureEnd::Gone | TenureEnd::Lost(_) => KeyEnd::Gone,
+            TenureEnd::Overwritten { .. } | TenureEnd::Stays => KeyEnd::Told,
+        };
+        step.key = Some(KeyLife { made_ns: tenure.from_ns, until_ns: tenure.until_ns, end });
     }
 }
 
@@ -184,7 +272,7 @@ fn has_story(witness: &Witness) -> bool {
 fn step(event: &Event, text: String, part: StepKind) -> StoryStep {
     let Event { at_ns, client, acquisition, op, .. } = *event;
     let step = WitnessStep { at_ns, client, text };
-    StoryStep { step, part, acquisition, op, server: None }
+    StoryStep { acquisition, op, ..StoryStep::new(step, part) }
 }
 
 /// The server that a command on the lock's key was sent to.
@@ -266,30 +354,29 @@ fn describe(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) 
             format!("may rely on its lock for {}", rounded(until_ns.saturating_sub(event.at_ns)))
         }
         What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
-            let What::Command { name, intent, key, .. } = invoked?.what else { return None };
-            let on_lock = text(key) == head.lock_key;
-            answered(head, texts, event, text(name), intent, on_lock)?
+            answered(head, texts, event, invoked?.what)?
         }
         _ => return None,
     })
 }
 
-fn answered(
-    head: &Head,
-    texts: &Texts,
-    event: &Event,
-    name: &str,
-    intent: Intent,
-    on_lock: bool,
-) -> Option<String> {
+fn answered(head: &Head, texts: &Texts, event: &Event, invoked: What) -> Option<String> {
+    let What::Command { name, intent, key, node } = invoked else { return None };
+    let name = texts.get(name);
     Some(match event.what {
         What::Answered { touch, answer, .. } => {
             let did = match touch {
+                Touch::Create(Some(0)) if head.stamped => {
+                    "the key is its own, and stamped as over".to_owned()
+                }
+                Touch::Create(Some(ttl_ns)) if head.stamped => {
+                    format!("the key is its own, with a stamp valid {}", rounded(ttl_ns))
+                }
                 Touch::Create(Some(ttl_ns)) => {
                     format!("the key is its own for {}", rounded(ttl_ns))
                 }
                 Touch::Create(None) => "the key is its own for ever".to_owned(),
-                Touch::Overwrite(_) => "the key is overwritten".to_owned(),
+                Touch::Overwrite(_) => "the key is set".to_owned(),
                 Touch::Delete => "the key is deleted".to_owned(),
                 Touch::Extend(u64::MAX) => "the key lives for ever".to_owned(),
                 Touch::Extend(ttl_ns) => format!("the key lives {} from now", rounded(ttl_ns)),
@@ -306,17 +393,23 @@ fn answered(
             if name == SUBSCRIBE {
                 return Some("listens for the release from now on".to_owned());
             }
-            let on = match () {
-                () if on_lock => "the lock",
-                () if head.register.is_some() => "the register",
-                () => "the pool",
-            };
-            format!("{name} on {on} is answered: {did}")
+            format!("{name}{} is answered: {did}", on(head, node, texts.get(key)))
         }
         What::Refused(why) => format!("{name} is refused: {}", texts.get(why)),
         What::Unanswered(why) => format!("{name} is never answered: {}", texts.get(why)),
         _ => return None,
     })
+}
+
+/// What a command was sent to, behind its name; nothing where it has no key, or one that is neither the lock's nor a resource.
+fn on(head: &Head, node: u16, key: &str) -> &'static str {
+    match key {
+        "" => "",
+        _ if key == head.lock_key => " on the lock",
+        _ if head.resource.is_some() && !head.is_resource(node) => "",
+        _ if head.register.is_some() => " on the register",
+        _ => " on the pool",
+    }
 }
 
 #[cfg(test)]

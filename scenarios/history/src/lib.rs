@@ -6,6 +6,7 @@
 //! was made in.
 
 mod event;
+pub mod exchange;
 pub mod fault;
 mod flaw;
 mod head;
@@ -15,6 +16,7 @@ mod jsonl;
 pub mod nearest;
 mod read;
 mod recent;
+pub mod tenure;
 mod text;
 mod timeline;
 mod values;

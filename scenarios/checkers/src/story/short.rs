@@ -1,12 +1,13 @@
 //! The story in a dozen lines: of all that the clients concerned did, what one has to know.
 //!
-//! Invariant: every line is something that the history shows, or an expiry that follows from it; whose
+//! Invariant: every line is something that the history shows, or the end of a key that follows from it; whose
 //! key a command harmed is said only of the one that a checker blames. That one is in every story, and
 //! so is what a checker has said itself.
 
 use std::collections::BTreeMap;
 
 use durations::span::rounded;
+use history::exchange;
 use history::verdict::{Level, Witness, WitnessStep};
 use history::{Head, Intent, Texts, Touch, What};
 use rustc_hash::FxHashSet;
@@ -18,6 +19,8 @@ pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";
 const LINES_MOST: usize = 12;
 /// Of a longer one, so many lines from its beginning and its end at most, beside those that have to stand.
 const ENDS_MOST: usize = 11;
+/// Whoever learns of its key after this part of its life learns of it late.
+const LATE: u64 = 10;
 
 /// What a step is to a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +95,14 @@ impl StepKind {
         }
     }
 
+    /// How long the key lives that it makes.
+    const fn ttl_ns(self) -> Option<u64> {
+        match self {
+            Self::Made(ttl_ns) | Self::Overwritten(ttl_ns) => ttl_ns,
+            _ => None,
+        }
+    }
+
     /// How well a story at this level can do without it: 0 is not at all.
     const fn rank(self, level: Level) -> u8 {
         match (self, level) {
@@ -118,12 +129,49 @@ pub(super) struct StoryStep {
     pub(super) op: u32,
     /// The server of the lock's key, where it is a command to one of several.
     pub(super) server: Option<u16>,
+    /// What became of the key that it made.
+    pub(super) key: Option<KeyLife>,
+    /// The command that it is about, where that has no answer.
+    pub(super) late: Option<LateCommand>,
+}
+
+/// From when to when a key was there, as far as answers tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeyLife {
+    pub(super) made_ns: u64,
+    /// `u64::MAX` for ever.
+    pub(super) until_ns: u64,
+    pub(super) end: KeyEnd,
+}
+
+/// How a key ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyEnd {
+    Expires,
+    /// Unless a deletion without an answer was carried out.
+    ExpiresAtTheLatest,
+    /// Nobody concerned was told what ended it.
+    Gone,
+    /// Another step says so, or it has not ended.
+    Told,
+}
+
+/// A command without an answer.
+#[derive(Clone, Debug)]
+pub(super) struct LateCommand {
+    pub(super) sent_ns: u64,
+    /// When it was carried out: an estimate.
+    pub(super) done_ns: u64,
+    /// Whether that was long after it was sent.
+    pub(super) is_late: bool,
+    pub(super) name: String,
+    pub(super) touch: Touch,
 }
 
 impl StoryStep {
-    /// What a checker has said itself.
-    pub(super) fn of_checker(step: WitnessStep) -> Self {
-        Self { step, part: StepKind::Told, acquisition: 0, op: 0, server: None }
+    /// A step that belongs to no acquisition.
+    pub(super) fn new(step: WitnessStep, part: StepKind) -> Self {
+        Self { step, part, acquisition: 0, op: 0, server: None, key: None, late: None }
     }
 
     fn is_accused(&self, witness: &Witness) -> bool {
@@ -140,23 +188,26 @@ struct StoryLine {
     step: WitnessStep,
 }
 
-/// The lock's key on a server, as those concerned have seen it.
-struct KeyLife {
-    server: Option<u16>,
-    acquisition: u32,
-    client: u32,
+/// A key that one of those concerned has made.
+struct OwnKey {
+    /// How long it lives, as last set.
     ttl_ns: Option<u64>,
-    until_ns: Option<u64>,
+    life: KeyLife,
     /// The line that says that it was made.
     line: usize,
     /// The line that says how long its maker has it live, where a command of its own does.
     extended: Option<usize>,
 }
 
-/// The short story of these steps, which stand in order.
-pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> Vec<WitnessStep> {
+/// The short story of these steps, which stand in order. Where keys are `stamped`, their values say until when they count.
+pub(super) fn shorten(
+    stamped: bool,
+    level: Level,
+    witness: &Witness,
+    steps: &[StoryStep],
+) -> Vec<WitnessStep> {
     let mut lines: Vec<StoryLine> = Vec::new();
-    let mut keys: BTreeMap<Option<u16>, KeyLife> = BTreeMap::new();
+    let mut keys: BTreeMap<(u32, Option<u16>), OwnKey> = BTreeMap::new();
     let cause = cause(level, witness, steps);
     // Of holds that nothing has been refused yet: then it is what keeps the lock.
     let mut kept: FxHashSet<u32> = FxHashSet::default();
@@ -171,37 +222,35 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
             _ => part.rank(level),
         };
         let mut line = StoryLine { rank, must, step: step.clone() };
-        let until = |ttl_ns: Option<u64>| ttl_ns.map(|ttl_ns| step.at_ns.saturating_add(ttl_ns));
-        if let StepKind::Made(_) = part {
-            let goes = keys.remove(&it.server).map(|gone| goes(&gone, step.at_ns));
-            lines.extend(goes.map(|step| StoryLine { rank: 0, must: false, step }));
-        }
+        let here = (*acquisition, it.server);
         match *part {
             StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => {
-                let (acquisition, client) = (*acquisition, step.client);
-                let (until_ns, line) = (until(ttl_ns), lines.len());
-                let (server, extended) = (it.server, None);
-                let key = KeyLife { server, acquisition, client, ttl_ns, until_ns, line, extended };
-                keys.insert(server, key);
+                let told = KeyLife { made_ns: step.at_ns, until_ns: u64::MAX, end: KeyEnd::Told };
+                let life = it.key.unwrap_or(told);
+                let (line, extended) = (lines.len(), None);
+                keys.insert(here, OwnKey { ttl_ns, life, line, extended });
             }
             StepKind::Has => {
                 kept.insert(*acquisition);
-                let mut own = keys.values().filter(|it| it.acquisition == *acquisition).peekable();
-                line.step.text += &own.peek().map_or(String::new(), |key| lives(key.ttl_ns));
+                let own = || keys.iter().filter(|(of, _)| of.0 == *acquisition);
+                let stands = own().find(|(_, key)| key.life.until_ns > step.at_ns);
+                if let Some(((_, server), key)) = stands.or_else(|| own().next()) {
+                    line.step.text += &on(*server);
+                    line.step.text += &lives(stamped, key, step.at_ns);
+                }
                 // That it was made, and for how long, need not be said apart from this.
-                for said in own.flat_map(|key| [Some(key.line), key.extended]).flatten() {
+                for said in own().flat_map(|(_, key)| [Some(key.line), key.extended]).flatten() {
                     let said = &mut lines[said];
                     said.rank = if said.must { 0 } else { StepKind::Detail.rank(level) };
                 }
             }
             StepKind::Extended(ttl_ns) => {
-                if let Some(key) = keys.get_mut(&it.server) {
-                    (key.ttl_ns, key.until_ns) = (Some(ttl_ns), until(Some(ttl_ns)));
-                    key.extended = (key.acquisition == *acquisition).then_some(lines.len());
+                if let Some(key) = keys.get_mut(&here) {
+                    (key.ttl_ns, key.extended) = (Some(ttl_ns), Some(lines.len()));
                 }
             }
             StepKind::Deleted => {
-                keys.remove(&it.server);
+                keys.remove(&here);
             }
             StepKind::Release => {
                 kept.remove(acquisition);
@@ -211,28 +260,92 @@ pub(super) fn shorten(level: Level, witness: &Witness, steps: &[StoryStep]) -> V
         if let (true, Level::Key, [victim, ..], [_]) =
             (accused, level, &witness.clients[..], &witness.accused[..])
         {
-            line.step.text = harms(it, *victim) + &at(it.server);
+            line.step = harm(it, *victim);
+            line.step.text += &at(it.server);
         }
         lines.push(line);
     }
+    let ends = ends(stamped, steps);
+    lines.extend(ends.into_iter().map(|step| StoryLine { rank: 0, must: false, step }));
     // That a key has expired shows only when the next one is made.
     lines.sort_by_key(|line| line.step.at_ns);
+    let mut said = FxHashSet::default();
+    lines.retain(|it| {
+        let WitnessStep { at_ns, client, text } = &it.step;
+        said.insert((*at_ns, *client, text.clone())) || it.must
+    });
     fit(lines)
 }
 
+/// How the keys ended behind which others were made on the same server.
+fn ends(stamped: bool, steps: &[StoryStep]) -> Vec<WitnessStep> {
+    let made = steps.iter().filter(|it| {
+        matches!(it.part, StepKind::Made(_) | StepKind::Overwritten(_)) && it.key.is_some()
+    });
+    let mut made: Vec<(&StoryStep, KeyLife)> = made.filter_map(|it| Some((it, it.key?))).collect();
+    made.sort_by_key(|(it, life)| (it.server, life.made_ns));
+    let ended = made.windows(2).filter_map(|pair| {
+        let [(it, life), (next, next_life)] = pair else { return None };
+        if it.server != next.server {
+            return None;
+        }
+        let whose = if stamped { "its stamp" } else { "its key" };
+        let how = match life.end {
+            KeyEnd::Told if stamped => {
+                let over_ns = life.made_ns.saturating_add(it.part.ttl_ns()?);
+                let is_over = over_ns > life.made_ns && over_ns <= next_life.made_ns;
+                return is_over.then(|| WitnessStep {
+                    at_ns: over_ns,
+                    client: it.step.client,
+                    text: format!("{whose}{} is over", at(it.server)),
+                });
+            }
+            KeyEnd::Told => return None,
+            KeyEnd::Expires => "expires",
+            KeyEnd::ExpiresAtTheLatest => "expires, if it was not deleted before",
+            KeyEnd::Gone => "is gone",
+        };
+        let text = format!("its key{} {how}", at(it.server));
+        Some(WitnessStep { at_ns: life.until_ns, client: it.step.client, text })
+    });
+    ended.collect()
+}
+
 /// What the command to blame did to the key of this client.
-fn harms(step: &StoryStep, victim: u32) -> String {
-    match step.part {
-        StepKind::Deleted => format!("deletes the key of client {victim}"),
-        StepKind::Extended(ttl_ns) => {
-            format!("extends the key of client {victim}, to live {} from now", rounded(ttl_ns))
+fn harm(it: &StoryStep, victim: u32) -> WitnessStep {
+    let (at_ns, client) = (it.step.at_ns, it.step.client);
+    let did = |touch: Touch| match touch {
+        Touch::Delete => "deletes",
+        Touch::Extend(_) => "extends",
+        _ => "overwrites",
+    };
+    let (at_ns, text) = match (it.part, &it.late) {
+        (StepKind::Deleted, _) => (at_ns, format!("deletes the key of client {victim}")),
+        (StepKind::Extended(ttl_ns), _) => (
+            at_ns,
+            format!("extends the key of client {victim}, to live {} from now", rounded(ttl_ns)),
+        ),
+        (StepKind::Made(_) | StepKind::Overwritten(_), _) => {
+            (at_ns, format!("overwrites the key of client {victim}"))
         }
-        StepKind::Made(_) | StepKind::Overwritten(_) => {
-            format!("overwrites the key of client {victim}")
+        (_, Some(late)) => {
+            let whose = if victim == client {
+                "its later hold".to_owned()
+            } else {
+                format!("client {victim}")
+            };
+            let (did, name) = (did(late.touch), &late.name);
+            let sent = rounded(late.sent_ns);
+            let text = if late.is_late {
+                format!("its {name}, sent at {sent}, arrives only now and {did} the key of {whose}")
+            } else {
+                format!("its {name}, which is never answered, {did} the key of {whose}")
+            };
+            (late.done_ns, text)
         }
-        // It has no answer.
-        _ => format!("harms the key of client {victim}: {}", step.step.text),
-    }
+        _ => (at_ns, format!("harms the key of client {victim}: {}", it.step.text)),
+    };
+    WitnessStep { at_ns, client, text }
 }
 
 /// The fault behind a key that was left: that its client died, or else the last that struck it before the
@@ -254,28 +367,40 @@ fn cause(level: Level, witness: &Witness, steps: &[StoryStep]) -> Option<usize> 
     theirs(StepKind::Death).next().or(before).or_else(|| theirs(StepKind::Fault).next())
 }
 
-/// How long the key lives, behind who has it.
-fn lives(ttl_ns: Option<u64>) -> String {
-    match ttl_ns {
+/// How long the key lives, behind who has it at this time.
+fn lives(stamped: bool, key: &OwnKey, at_ns: u64) -> String {
+    let OwnKey { ttl_ns, life, extended, .. } = key;
+    let before_ns = at_ns.saturating_sub(life.made_ns);
+    match *ttl_ns {
+        Some(0) if stamped => ": its key is stamped as over".to_owned(),
+        Some(ttl_ns) if stamped => format!(": its stamp is valid {}", rounded(ttl_ns)),
+        _ if life.until_ns <= at_ns && life.end == KeyEnd::Gone => {
+            ": its key is gone already".to_owned()
+        }
+        _ if life.until_ns <= at_ns => ": its key has expired already".to_owned(),
+        // Its answer was late.
+        Some(ttl_ns) if extended.is_none() && before_ns > ttl_ns / LATE => {
+            format!(": its key lives {} more", rounded(ttl_ns.saturating_sub(before_ns)))
+        }
         Some(ttl_ns) => format!(": its key lives {}", rounded(ttl_ns)),
         None => ": its key never expires".to_owned(),
     }
 }
 
-/// A key that was not deleted is no longer there when another is made.
-fn goes(key: &KeyLife, made_ns: u64) -> WitnessStep {
-    let (at_ns, how) = match key.until_ns {
-        Some(until_ns) if until_ns <= made_ns => (until_ns, "expires"),
-        // Its server has lost it, or has another time.
-        _ => (made_ns, "is gone"),
-    };
-    let text = format!("its key{} {how}", at(key.server));
-    WitnessStep { at_ns, client: key.client, text }
-}
-
 /// At which of several servers.
 pub(super) fn at(server: Option<u16>) -> String {
-    server.map_or(String::new(), |server| format!(" at server {server}"))
+    match server {
+        Some(it) if exchange::server(it) != it => format!(" at the {}", exchange::server_name(it)),
+        Some(it) => format!(" at {}", exchange::server_name(it)),
+        None => String::new(),
+    }
+}
+
+/// On which of two servers that stand for one.
+fn on(server: Option<u16>) -> String {
+    let is_one_of_two = |it: &u16| exchange::server(*it) != *it;
+    let name = |it| format!(" on the {}", exchange::server_name(it));
+    server.filter(is_one_of_two).map(name).unwrap_or_default()
 }
 
 /// As many lines as a story may have: those that it can do without are left out.

@@ -1,7 +1,7 @@
 //! Stories: every event in words, and of every violation the steps of those concerned.
 
 use history::verdict::Level;
-use history::{History, Update};
+use history::{History, Intent, Update};
 
 use super::*;
 use crate::testing::{CREATE, LOCK, Tape};
@@ -78,7 +78,7 @@ fn what_came_of_a_command_is_told_with_what_it_was_sent_to() {
     for (touch, did) in [
         (Touch::Create(Some(2_000)), "the key is its own for 2 µs"),
         (Touch::Create(None), "the key is its own for ever"),
-        (Touch::Overwrite(None), "the key is overwritten"),
+        (Touch::Overwrite(None), "the key is set"),
         (Touch::Delete, "the key is deleted"),
         (Touch::Extend(3_000), "the key lives 3 µs from now"),
     ] {
@@ -105,6 +105,12 @@ fn what_came_of_a_command_is_told_with_what_it_was_sent_to() {
     assert_eq!(elsewhere(&register, ok).unwrap(), "CMD on the register is answered: OK");
     assert_eq!(on_lock(none, What::Refused(why)).unwrap(), "CMD is refused: a reason");
     assert_eq!(on_lock(none, What::Unanswered(why)).unwrap(), "CMD is never answered: a reason");
+    let server = Head { resource: Some(1), ..register.clone() };
+    assert_eq!(elsewhere(&server, ok).unwrap(), "CMD is answered: OK", "no key of a resource");
+    let none = texts.intern("");
+    let intent = Intent { touch: Touch::None, compares: false };
+    let keyless = What::Command { node: 0, name, key: none, intent };
+    assert_eq!(told(&register, &texts, ok, Some(keyless)).unwrap(), "CMD is answered: OK");
     assert_eq!(told(&head(), &texts, ok, None), None, "of what was never sent nothing is told");
     assert_eq!(told(&head(), &texts, ok, Some(What::Acquire)), None, "nor of what is no command");
 }

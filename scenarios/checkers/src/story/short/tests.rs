@@ -6,7 +6,24 @@ use super::*;
 
 fn step(at_ns: u64, acquisition: u32, part: StepKind, text: &str) -> StoryStep {
     let step = WitnessStep { at_ns, client: acquisition, text: text.to_owned() };
-    StoryStep { step, part, acquisition, op: 0, server: None }
+    let lives = |ttl_ns: Option<u64>| KeyLife {
+        made_ns: at_ns,
+        until_ns: ttl_ns.map_or(u64::MAX, |ttl_ns| at_ns + ttl_ns),
+        end: ttl_ns.map_or(KeyEnd::Told, |_| KeyEnd::Expires),
+    };
+    let key = match part {
+        StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => Some(lives(ttl_ns)),
+        _ => None,
+    };
+    StoryStep { acquisition, key, ..StoryStep::new(step, part) }
+}
+
+/// The same key, which ended so.
+fn ended(until_ns: u64, end: KeyEnd, steps: [StoryStep; 3]) -> [StoryStep; 3] {
+    steps.map(|it| {
+        let key = it.key.map(|key| KeyLife { until_ns, end, ..key });
+        StoryStep { key, ..it }
+    })
 }
 
 /// Two acquisitions, each of the client of its number.
@@ -18,7 +35,7 @@ fn story(level: Level, steps: &[StoryStep]) -> Vec<String> {
 fn blaming(ops: &[u32], level: Level, steps: &[StoryStep]) -> Vec<String> {
     let (acquisitions, clients) = (vec![2, 1], vec![2, 1]);
     let witness = Witness { acquisitions, clients, accused: ops.to_vec(), ..Witness::default() };
-    let lines = shorten(level, &witness, steps);
+    let lines = shorten(false, level, &witness, steps);
     lines.iter().map(|it| format!("{} {} {}", it.at_ns, it.client, it.text)).collect()
 }
 
@@ -46,9 +63,11 @@ fn a_key_that_nobody_deletes_expires_before_another_is_made() {
     assert_eq!(blaming(&[9, 8], Level::Key, &steps)[3], "320 1 DEL", "or another");
     let belief = blaming(&[9], Level::Belief, &steps);
     assert_eq!(belief[3], "320 1 DEL", "only ownership knows whose it was");
-    let early = [&takes(100, 1, Some(200))[..], &takes(299, 2, Some(200))].concat();
+    let gone = ended(299, KeyEnd::Gone, takes(100, 1, Some(200)));
+    let early = [&gone[..], &takes(299, 2, Some(200))].concat();
     assert_eq!(story(Level::Key, &early)[1], "299 1 its key is gone");
-    let forever = [&takes(100, 1, None)[..], &takes(900, 2, Some(200))].concat();
+    let gone = ended(900, KeyEnd::Gone, takes(100, 1, None));
+    let forever = [&gone[..], &takes(900, 2, Some(200))].concat();
     let told = story(Level::Key, &forever);
     assert_eq!(told[..2], ["101 1 has the lock: its key never expires", "900 1 its key is gone"]);
 }
@@ -93,10 +112,12 @@ fn a_renewal_that_is_refused_stands_in_a_story_of_belief() {
 #[test]
 fn a_key_that_is_deleted_or_lives_longer_does_not_expire() {
     let deleted = [step(150, 1, StepKind::Deleted, "DEL")];
-    let steps = [&takes(100, 1, Some(200))[..], &deleted, &takes(400, 2, Some(200))].concat();
+    let first = ended(150, KeyEnd::Told, takes(100, 1, Some(200)));
+    let steps = [&first[..], &deleted, &takes(400, 2, Some(200))].concat();
     assert!(story(Level::Key, &steps).iter().all(|it| !it.contains("expires")));
     let longer = [step(250, 1, StepKind::Extended(200), "PEXPIRE")];
-    let steps = [&takes(100, 1, Some(200))[..], &longer, &takes(460, 2, Some(200))].concat();
+    let first = ended(450, KeyEnd::Expires, takes(100, 1, Some(200)));
+    let steps = [&first[..], &longer, &takes(460, 2, Some(200))].concat();
     let told = story(Level::Key, &steps);
     assert_eq!(told[1..3], ["250 1 PEXPIRE", "450 1 its key expires"]);
 }
@@ -263,4 +284,78 @@ fn every_event_has_its_part() {
     ] {
         assert_eq!(answered(key, intends, touch), part, "{intends:?} {touch:?}");
     }
+}
+
+#[test]
+fn whoever_is_told_late_may_have_a_key_that_is_gone() {
+    let late = |made_ns, until_ns, end| {
+        let mut steps = takes(230, 1, Some(200));
+        steps[1].key = Some(KeyLife { made_ns, until_ns, end });
+        let steps = [&takes(224, 2, Some(200))[..], &steps].concat();
+        story(Level::Key, &steps)
+    };
+    let told = [
+        "206 1 its key expires",
+        "225 2 has the lock: its key lives 200 ns",
+        "231 1 has the lock: its key has expired already",
+    ];
+    assert_eq!(late(6, 206, KeyEnd::Expires), told);
+    assert_eq!(late(6, 100, KeyEnd::Gone)[2], "231 1 has the lock: its key is gone already");
+    let steps = takes(230, 1, Some(200)).map(|it| {
+        let made = |key: KeyLife| KeyLife { made_ns: 130, until_ns: 330, ..key };
+        StoryStep { key: it.key.map(made), ..it }
+    });
+    assert_eq!(story(Level::Key, &steps), ["231 1 has the lock: its key lives 99 ns more"]);
+}
+
+#[test]
+fn a_command_without_an_answer_does_its_harm_when_it_arrives() {
+    let harm = |client: u32, is_late| {
+        let late = LateCommand {
+            sent_ns: 203,
+            done_ns: 3_260,
+            is_late,
+            name: "DEL".to_owned(),
+            touch: Touch::Delete,
+        };
+        let mut sent = step(2_203, client, StepKind::Unheard, "DEL is never answered");
+        (sent.op, sent.late) = (9, Some(late));
+        let steps = [&[sent][..], &takes(3_253, 2, Some(200))].concat();
+        blaming(&[9], Level::Key, &steps)
+    };
+    assert_eq!(harm(1, true)[0], "3254 2 has the lock: its key lives 200 ns");
+    let text = "its DEL, sent at 203 ns, arrives only now and deletes the key of";
+    assert_eq!(harm(1, true)[1], format!("3260 1 {text} client 2"));
+    assert_eq!(harm(2, true)[1], format!("3260 2 {text} its later hold"));
+    let text = "its DEL, which is never answered, deletes the key of client 2";
+    assert_eq!(harm(1, false)[1], format!("3260 1 {text}"));
+}
+
+#[test]
+fn a_stamp_is_over_and_no_key_expires() {
+    let told = |ttl_ns: Option<u64>| {
+        let first = ended(310, KeyEnd::Told, takes(100, 1, ttl_ns));
+        let second = takes(310, 2, Some(200));
+        let witness = Witness::default();
+        let lines = shorten(true, Level::Key, &witness, &[&first[..], &second].concat());
+        lines.iter().map(|it| format!("{} {} {}", it.at_ns, it.client, it.text)).collect::<Vec<_>>()
+    };
+    let lines = [
+        "101 1 has the lock: its stamp is valid 200 ns",
+        "300 1 its stamp is over",
+        "311 2 has the lock: its stamp is valid 200 ns",
+    ];
+    assert_eq!(told(Some(200)), lines);
+    assert_eq!(told(Some(0))[..], ["101 1 has the lock: its key is stamped as over", lines[2]]);
+}
+
+#[test]
+fn what_is_said_twice_is_told_once() {
+    let broken = |client| step(5, client, StepKind::Fault, "has its connection broken");
+    let between = step(5, 1, StepKind::Detail, "CMD is refused");
+    let between = [between.clone(), between.clone(), between];
+    let told =
+        story(Level::Key, &[&between[..], &[broken(1)], &takes(6, 3, None), &[broken(2)]].concat());
+    assert_eq!(told[..2], ["5 1 has its connection broken", "5 2 has its connection broken"]);
+    assert_eq!(told.len(), 3);
 }

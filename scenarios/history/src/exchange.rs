@@ -1,12 +1,21 @@
 //! Commands as two messages: a request, and a reply. What became of each, and when the server acted.
 //!
 //! Invariant: when a command was sent and answered stands in the history. When the server carried it out does not: that
-//! is estimated between the two, and only pictures may depend on it.
+//! is estimated between the two, and only pictures and the words of stories may depend on it.
+
+mod long;
+mod settle;
+mod split;
 
 use std::collections::BTreeMap;
 
-use history::fault::Fault;
-use history::{Answer, Event, History, Intent, Text, Touch, What};
+use crate::fault::Fault;
+use crate::{Answer, Event, Head, Intent, Text, Texts, Touch, What};
+
+pub(crate) use long::{place_accused, settle_long};
+pub(crate) use settle::{release_held_up, settle_deletions, settle_overwrites};
+pub(crate) use split::new_primary;
+pub use split::{server, server_name, split_primaries};
 
 /// A fault that strikes a message is looked for among so many of its client's last commands.
 const LOOKED_BACK: usize = 32;
@@ -15,35 +24,46 @@ const USUAL_NS: u64 = 200_000;
 
 /// A command: its request and its reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Exchange {
+pub struct Exchange {
     /// Its number in the history.
-    pub(crate) op: u32,
-    pub(crate) client: u32,
-    pub(crate) acquisition: u32,
-    pub(crate) node: u16,
-    pub(crate) name: Text,
-    pub(crate) key: Text,
-    pub(crate) intent: Intent,
-    pub(crate) sent_ns: u64,
+    pub op: u32,
+    /// Who sent it.
+    pub client: u32,
+    /// The acquisition it belongs to, or 0.
+    pub acquisition: u32,
+    /// To which server.
+    pub node: u16,
+    /// Its name.
+    pub name: Text,
+    /// Its first key.
+    pub key: Text,
+    /// What it would do to that key.
+    pub intent: Intent,
+    /// When it was sent.
+    pub sent_ns: u64,
     /// When and how it ended for its client; none if nothing more was heard.
-    pub(crate) end: Option<(u64, ExchangeEnd)>,
-    pub(crate) request: Delivery,
-    pub(crate) reply: Delivery,
+    pub end: Option<(u64, ExchangeEnd)>,
+    /// What became of its request.
+    pub request: Delivery,
+    /// What became of its reply.
+    pub reply: Delivery,
     /// Whether a fault held its request up for a time that nobody wrote down.
-    pub(crate) is_held_up: bool,
+    pub is_held_up: bool,
     /// Whether its client was stopped just before it could send it, and so sent it later than the history has it.
-    pub(crate) is_stopped: bool,
+    pub is_stopped: bool,
     /// The command that had written what this one found, or 0.
-    pub(crate) found: u32,
+    pub found: u32,
+    /// What a message took as a rule in this history.
+    pub usual_ns: u64,
     /// When its request left its client: an estimate where that was stopped.
-    pub(crate) left_ns: u64,
+    pub left_ns: u64,
     /// When the server carried it out, or would have: an estimate.
-    pub(crate) done_ns: u64,
+    pub done_ns: u64,
 }
 
 /// How a command ended for its client.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum ExchangeEnd {
+pub enum ExchangeEnd {
     /// It was answered, and did this to its key.
     Answered(Touch, Answer),
     /// The server refused it, with this error.
@@ -54,7 +74,7 @@ pub(crate) enum ExchangeEnd {
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
+pub enum Delivery {
     /// It arrived in the usual time.
     Usual,
     /// A fault held it up.
@@ -67,12 +87,12 @@ pub(crate) enum Delivery {
 
 impl Exchange {
     /// When it ended for its client, or when it was sent if it never did.
-    pub(crate) fn last_ns(&self) -> u64 {
+    pub fn last_ns(&self) -> u64 {
         self.end.map_or(self.sent_ns, |(at_ns, _)| at_ns)
     }
 
     /// What it did to its key, or may have done; nothing if its request was lost.
-    pub(crate) fn touch(&self) -> Touch {
+    pub fn touch(&self) -> Touch {
         match self.end {
             Some((_, ExchangeEnd::Answered(touch, _))) => touch,
             Some((_, ExchangeEnd::Refused(_))) => Touch::None,
@@ -82,12 +102,12 @@ impl Exchange {
     }
 
     /// Whether the server certainly carried it out.
-    pub(crate) fn is_certain(&self) -> bool {
+    pub fn is_certain(&self) -> bool {
         matches!(self.end, Some((_, ExchangeEnd::Answered(..)))) || self.reply == Delivery::Lost
     }
 
     /// By when it had certainly been carried out, if that is known.
-    pub(crate) fn answered_ns(&self) -> Option<u64> {
+    pub fn answered_ns(&self) -> Option<u64> {
         match self.end {
             Some((at_ns, ExchangeEnd::Answered(..) | ExchangeEnd::Refused(_))) => Some(at_ns),
             _ => None,
@@ -95,12 +115,17 @@ impl Exchange {
     }
 
     /// The latest moment at which the server can have carried it out.
-    pub(crate) fn latest_ns(&self) -> u64 {
+    pub fn latest_ns(&self) -> u64 {
         self.answered_ns().unwrap_or(u64::MAX)
     }
 
+    /// Whether it is one on the lock's key.
+    pub fn is_of_lock(&self, head: &Head, texts: &Texts) -> bool {
+        !head.is_resource(self.node) && texts.get(self.key) == head.lock_key
+    }
+
     /// Takes it to have been carried out as late as its answer allows, as one that met what came after its sending.
-    pub(crate) fn put_off(&mut self) {
+    pub fn put_off(&mut self) {
         if let Some(at_ns) = self.answered_ns() {
             let usual_ns = self.done_ns - self.sent_ns;
             self.done_ns = self.done_ns.max(at_ns.saturating_sub(usual_ns));
@@ -129,17 +154,16 @@ impl Exchange {
     }
 }
 
-/// Every command of a history that was sent by then, in the order of their sending. How they ended is told however late
-/// it was.
-pub(crate) fn exchanges(history: &History, until_ns: u64) -> Vec<Exchange> {
+/// Every command among these events, in the order of their sending.
+pub fn exchanges(head: &Head, texts: &Texts, events: &[Event]) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     let mut stopped: BTreeMap<u32, u64> = BTreeMap::new();
-    for event in &history.events {
+    for event in events {
         match event.what {
             What::Fault { fault: Fault::Pause, .. } => {
                 stopped.insert(event.client, event.at_ns);
             }
-            What::Command { .. } if event.at_ns <= until_ns => {
+            What::Command { .. } => {
                 let is_stopped = stopped.remove(&event.client) == Some(event.at_ns);
                 all.extend(sent(event).map(|it| Exchange { is_stopped, ..it }));
             }
@@ -152,14 +176,18 @@ pub(crate) fn exchanges(history: &History, until_ns: u64) -> Vec<Exchange> {
             _ => {}
         }
     }
-    let usual_ns = usual_ns(&all);
+    let usual_ns = usual_ns(head, texts, &all);
     for it in &mut all {
+        it.usual_ns = usual_ns;
         let half_ns = it.answered_ns().map_or(usual_ns, |at_ns| (at_ns - it.sent_ns) / 2);
         it.done_ns = it.sent_ns.saturating_add(half_ns.min(usual_ns));
     }
-    for event in &history.events {
+    for event in events {
         let What::Fault { fault, for_ns, .. } = event.what else { continue };
         let is_of_message = matches!(fault, Fault::Delay | Fault::LoseRequest | Fault::LoseReply);
+        if matches!(fault, Fault::ServerCrash | Fault::PowerLoss) {
+            meet_nobody(&mut all, event);
+        }
         if is_of_message
             && event.client > 0
             && let Some(place) = struck(&all, event, fault)
@@ -174,10 +202,9 @@ pub(crate) fn exchanges(history: &History, until_ns: u64) -> Vec<Exchange> {
 }
 
 /// Settles when requests left whose clients were stopped: as long before they were carried out as a message takes.
-pub(crate) fn settle_leaving(all: &mut [Exchange]) {
-    let usual_ns = usual_ns(all);
+pub fn settle_leaving(all: &mut [Exchange]) {
     for it in all.iter_mut().filter(|it| it.is_stopped) {
-        it.left_ns = it.done_ns.saturating_sub(usual_ns).max(it.sent_ns);
+        it.left_ns = it.done_ns.saturating_sub(it.usual_ns).max(it.sent_ns);
     }
 }
 
@@ -200,6 +227,7 @@ fn sent(event: &Event) -> Option<Exchange> {
         is_held_up: false,
         is_stopped: false,
         found: 0,
+        usual_ns: 0,
         left_ns: sent_ns,
         done_ns,
     })
@@ -220,12 +248,23 @@ fn ended(it: &mut Exchange, event: &Event) {
     }
 }
 
-/// What a message takes as a rule: half the median of all answers.
-fn usual_ns(all: &[Exchange]) -> u64 {
-    let answered = all.iter().filter_map(|it| Some(it.answered_ns()? - it.sent_ns));
+/// What a message takes as a rule: half the median of all answers of commands on the lock's key.
+fn usual_ns(head: &Head, texts: &Texts, all: &[Exchange]) -> u64 {
+    let of_lock = all.iter().filter(|it| it.is_of_lock(head, texts));
+    let answered = of_lock.filter_map(|it| Some(it.answered_ns()? - it.sent_ns));
     let mut times: Vec<u64> = answered.collect();
     let middle = times.len() / 2;
     if times.is_empty() { USUAL_NS } else { *times.select_nth_unstable(middle).1 / 2 }
+}
+
+/// Commands without an answer are lost that would have been carried out while their server was down.
+fn meet_nobody(all: &mut [Exchange], event: &Event) {
+    let What::Fault { node, for_ns, .. } = event.what else { return };
+    let is_down = event.at_ns..event.at_ns.saturating_add(for_ns);
+    let theirs = all.iter_mut().filter(|it| node.is_none_or(|node| node == it.node));
+    for it in theirs.filter(|it| it.answered_ns().is_none() && is_down.contains(&it.done_ns)) {
+        it.request = Delivery::Lost;
+    }
 }
 
 /// Which command a fault of messages has struck: the last that its client had sent by then; a lost message is one of a

@@ -2,15 +2,14 @@
 //!
 //! Invariant: an answered command stays between its sending and its answer.
 
-use history::Touch;
-
-use super::exchange::Exchange;
+use super::Exchange;
+use crate::Touch;
 
 /// So many commands around one can overlap with it.
 const AROUND: usize = 16;
 
 /// Puts deletions before the creations that need them, as far as answers allow.
-pub(super) fn settle_deletions(
+pub(crate) fn settle_deletions(
     exchanges: &mut [Exchange],
     is_of_lock: impl Fn(&Exchange) -> bool + Copy,
 ) {
@@ -71,7 +70,7 @@ fn stands(
 }
 
 /// Puts a command behind the one whose value it found.
-pub(super) fn settle_overwrites(
+pub(crate) fn settle_overwrites(
     exchanges: &mut [Exchange],
     is_of_lock: impl Fn(&Exchange) -> bool + Copy,
 ) {
@@ -89,7 +88,7 @@ pub(super) fn settle_overwrites(
 }
 
 /// A request that a fault held up arrives behind the deletion of its client's key: before that it could do no harm.
-pub(super) fn release_held_up(
+pub(crate) fn release_held_up(
     exchanges: &mut [Exchange],
     is_of_lock: impl Fn(&Exchange) -> bool + Copy,
 ) {
