@@ -156,6 +156,7 @@ fn end(facts: &IncidentFacts<'_>, tenure: &KeyTenure) -> Option<LaneMark> {
         TenureEnd::Overwritten { by: who, .. } if is_out_of_date(facts, tenure) => {
             format!("client {}'s stamp was over: {}", tenure.client, by(who, "taken"))
         }
+        TenureEnd::Overwritten { by: who, .. } if !facts.knows_end(tenure) => by(who, "set"),
         TenureEnd::Overwritten { by: who, .. } => by(who, "overwritten"),
         TenureEnd::Lost(Fault::ClockStep) => "gone: its server's clock jumped".to_owned(),
         TenureEnd::Lost(Fault::Failover) => "lost: failover to a server without it".to_owned(),

@@ -119,7 +119,9 @@ pub fn tenures(
     settle_overwrites(exchanges, is_of_lock);
     release_held_up(exchanges, is_of_lock);
     for (op, victim) in accused {
-        victim.into_iter().for_each(|it| place_accused(exchanges, (*op, *it), is_on_lock));
+        if let Some(victim) = *victim {
+            place_accused(exchanges, (*op, victim), is_on_lock);
+        }
     }
     let on_lock = exchanges.iter().filter(|it| is_on_lock(it));
     let command = |it| match it {

@@ -59,6 +59,18 @@ fn a_key_whose_making_was_answered_late_stood_while_others_were_refused() {
 }
 
 #[test]
+fn a_key_stood_until_the_last_of_those_who_were_refused() {
+    // It was made neither at once nor as late as its answer allows.
+    let script = Script::new().hold((4, 44, 90), 1).hold((4, 132, 140), 2);
+    let script = script.set((4, 44), 1).set((130, 132), 2);
+    let script = (0..12).fold(script, |it, nth| in_vain(it, 46 + 7 * nth, 2));
+    let drawn = drawn(script, 140, false);
+    let [first, second] = keys(&drawn.lanes[0])[..] else { panic!() };
+    assert_eq!(first, (BarKind::Owned(1), 31, 131));
+    assert_eq!(second.1, 131);
+}
+
+#[test]
 fn a_deletion_without_an_answer_ends_no_key_that_others_found() {
     let script = || {
         let script = Script::new().hold((0, 3, 20), 1).hold((30, 150, 190), 2);
@@ -160,6 +172,7 @@ fn keys_in_no_certain_order_are_dashed() {
     let kinds = |it: &IncidentLayout| it.lanes[0].bars.iter().map(|it| it.kind).collect::<Vec<_>>();
     let [overlap, behind] = [of(9), of(10)];
     assert_eq!(kinds(&overlap), [BarKind::PerhapsOwned(1), BarKind::PerhapsOwned(2)]);
+    assert_eq!(ends(&overlap.lanes[0]), ["set by client 2"]);
     assert_eq!(overlap.title, "client 1 took the key and client 2 set it, in some order");
     assert_eq!(kinds(&behind), [BarKind::Owned(1), BarKind::Owned(2)]);
     assert_eq!(

@@ -73,7 +73,9 @@ fn likeliest(
         answered_ns.saturating_sub(it.usual_ns).max(it.sent_ns.midpoint(answered_ns)),
     );
     let behind = lives.iter().map(|life| life.1.saturating_add(1));
-    let between = behind.filter(|at_ns| (early_ns..answered_ns).contains(at_ns));
+    // Or it ended just as the next key was made.
+    let before = lives.iter().map(|life| life.0.saturating_sub(life_ns));
+    let between = behind.chain(before).filter(|at_ns| (early_ns..answered_ns).contains(at_ns));
     let all = [it.done_ns, early_ns, late_ns].into_iter().chain(between);
     let contradictions = |at_ns: &u64| contradictions(&around, &lives, it, *at_ns);
     all.min_by_key(contradictions).unwrap_or(it.done_ns)
@@ -105,7 +107,7 @@ fn contradictions(around: &[&Exchange], lives: &[Life], it: &Exchange, at_ns: u6
         if other.is_creation() && within(at_ns, ends_ns) {
             count += IMPOSSIBLE;
         }
-        if other.is_refused_try() && within(it.sent_ns, it.latest_ns()) {
+        if other.is_refused_try() && other.sent_ns >= it.sent_ns {
             let meets = |life: &Life| life.0 < other.latest_ns() && other.sent_ns < life.1;
             count += u32::from(!lives.iter().any(meets) && !meets(&(at_ns, ends_ns)));
         }
