@@ -190,12 +190,20 @@ fn overrun(tail: &Tail, share: f64, than_ns: u64, random: &mut Random) -> u64 {
 impl HoldObserver for RiskObserver<'_> {
     const STOPS: bool = true;
 
-    fn pause(&mut self, hold: &SimulatedHold, fatal_ns: u64, then_ns: u64, random: &mut Random) {
+    fn pause(
+        &mut self,
+        hold: &SimulatedHold,
+        stands_for: f64,
+        fatal_ns: u64,
+        then_ns: u64,
+        random: &mut Random,
+    ) {
         let Some(pauses) = self.pauses else { return };
         self.asked = true;
         let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
         if most > 0.0 {
             let overrun_ns = overrun(pauses, share, fatal_ns, random).saturating_add(then_ns);
+            let [share, most] = [share, most].map(|each| (each * stands_for).min(1.0));
             self.note(hold, share, most, overrun_ns);
         }
     }

@@ -10,6 +10,7 @@
 mod batch;
 mod conditions;
 mod hold;
+mod stretch;
 
 pub use conditions::{Conditions, Setting};
 use hold::PendingRenewal;
@@ -21,6 +22,7 @@ use picklock::time::{Instant, span_ns};
 use picklock::{Options, OptionsError, Renewal};
 
 use self::batch::FastRoundTrips;
+use self::stretch::ShortPauses;
 use super::law::{Random, float, whole};
 
 /// The model of one setting under these conditions.
@@ -34,6 +36,7 @@ pub(super) struct LeaseModel<'a> {
     renewal: Option<Renewal>,
     timeout_ns: u64,
     fast: Option<FastRoundTrips>,
+    short: Option<ShortPauses>,
 }
 
 impl<'a> LeaseModel<'a> {
@@ -47,13 +50,15 @@ impl<'a> LeaseModel<'a> {
             (span_ns(options.validity()), span_ns(options.call_timeout()));
         let renewal = options.renewal();
         let every_ns = renewal.map_or(u64::MAX, |it| span_ns(it.every));
+        let fast = FastRoundTrips::of(&conditions.round_trip, (validity_ns, every_ns, timeout_ns));
         Ok(Self {
             conditions,
             ttl_ns: span_ns(options.ttl()),
             validity_ns,
             renewal,
             timeout_ns,
-            fast: FastRoundTrips::of(&conditions.round_trip, (validity_ns, every_ns, timeout_ns)),
+            short: ShortPauses::of(conditions.pause.as_ref(), fast.as_ref()),
+            fast,
             options,
             setting,
         })
@@ -118,12 +123,15 @@ impl<'a> LeaseModel<'a> {
         let mut first_ns = start.first_pause_ns;
         let (mut crashed_ns, mut orphaned_ns) = (0, 0);
         let mut crash_left_ns = start.crash_ns;
+        let spans = (validity_ns, renewal);
+        if let Some(done_ns) = self.walk_in_stretches(&mut it, start, spans, watch, random) {
+            (now_ns, left_ns) = (done_ns, 0);
+        }
         loop {
             let gap_ns = first_ns.take().unwrap_or_else(|| random.gap(per_ns));
             let (stop_ns, end_ns) = (now_ns + left_ns.min(gap_ns), now_ns + left_ns);
             let crash_at_ns = now_ns.saturating_add(crash_left_ns);
             let mark_ns = crash_at_ns.min(stop_ns);
-            let spans = (validity_ns, renewal);
             self.run(&mut it, (now_ns, mark_ns, end_ns), spans, watch, random);
             if crash_at_ns == mark_ns && crash_left_ns != u64::MAX {
                 crashed_ns = crash_at_ns;
@@ -141,13 +149,7 @@ impl<'a> LeaseModel<'a> {
                 crash_left_ns = crash_left_ns.saturating_sub(gap_ns);
             }
             let Some(lengths) = lengths else { break };
-            let until_ns = self.relied_until(&it, left_ns);
-            // A client that renews continues with all that is left; one that does not may be beyond its lease already.
-            // The remaining work takes longer by the pauses still to come.
-            let later_ns = left_ns + whole(float(left_ns) * per_ns * lengths.mean_ns());
-            let beyond_ns = (now_ns + later_ns).saturating_sub(it.lease_end_ns);
-            let then_ns = if it.renews() { later_ns } else { beyond_ns };
-            watch.pause(&it, until_ns.saturating_sub(now_ns), then_ns, random);
+            let until_ns = self.pause(&it, 1.0, (now_ns, left_ns), watch, random);
             now_ns = now_ns.saturating_add(lengths.draw(random));
             it.over |= now_ns >= until_ns;
             if W::STOPS && it.over {
@@ -157,6 +159,26 @@ impl<'a> LeaseModel<'a> {
         let trip_ns = conditions.round_trip.draw(random);
         let overrun_ns = (now_ns + trip_ns / 2 + 1).saturating_sub(it.lease_end_ns);
         HoldEnd { state: it, done_ns: now_ns, overrun_ns, crashed_ns, orphaned_ns }
+    }
+
+    /// Reports pauses at `now_ns`, with `left_ns` of the work left, to the observer; returns until when one may last.
+    fn pause<W: HoldObserver>(
+        &self,
+        it: &SimulatedHold,
+        stands_for: f64,
+        (now_ns, left_ns): (u64, u64),
+        watch: &mut W,
+        random: &mut Random,
+    ) -> u64 {
+        let until_ns = self.relied_until(it, left_ns);
+        let Some((per_ns, lengths)) = &self.conditions.pause else { return until_ns };
+        // A client that renews continues with all that is left; one that does not may be beyond its lease already.
+        // The remaining work takes longer by the pauses still to come.
+        let later_ns = left_ns + whole(float(left_ns) * per_ns * lengths.mean_ns());
+        let beyond_ns = (now_ns + later_ns).saturating_sub(it.lease_end_ns);
+        let then_ns = if it.renews() { later_ns } else { beyond_ns };
+        watch.pause(it, stands_for, until_ns.saturating_sub(now_ns), then_ns, random);
+        until_ns
     }
 
     /// When a paused client must have resumed, or the hold goes wrong. A client that renews does so at once; one

@@ -164,7 +164,7 @@ mod tests {
 
     impl HoldObserver for Asked {
         const STOPS: bool = false;
-        fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
+        fn pause(&mut self, _: &SimulatedHold, _: f64, _: u64, _: u64, _: &mut Random) {}
         fn message(&mut self, _: &SimulatedHold, stands_for: u64, _: u64, _: u64) {
             self.times += 1;
             self.renewals += stands_for;

@@ -7,9 +7,16 @@ pub(crate) trait HoldObserver {
     /// Whether the simulation stops once the hold has gone wrong.
     const STOPS: bool;
 
-    /// A pause begins. The hold goes wrong if it lasts `fatal_ns` or longer; its work then continues for
+    /// `stands_for` pauses begin. The hold goes wrong if one lasts `fatal_ns` or longer; its work then continues for
     /// `then_ns` beyond that.
-    fn pause(&mut self, hold: &SimulatedHold, fatal_ns: u64, then_ns: u64, random: &mut Random);
+    fn pause(
+        &mut self,
+        hold: &SimulatedHold,
+        stands_for: f64,
+        fatal_ns: u64,
+        then_ns: u64,
+        random: &mut Random,
+    );
 
     /// `stands_for` commands are sent. The hold goes wrong if the round trip of one takes `fatal_ns` or longer;
     /// its work then outlasts the lease by `overrun_ns`.
@@ -21,7 +28,7 @@ pub(crate) struct NoObserver;
 impl HoldObserver for NoObserver {
     const STOPS: bool = false;
     #[inline]
-    fn pause(&mut self, _: &SimulatedHold, _: u64, _: u64, _: &mut Random) {}
+    fn pause(&mut self, _: &SimulatedHold, _: f64, _: u64, _: u64, _: &mut Random) {}
     #[inline]
     fn message(&mut self, _: &SimulatedHold, _: u64, _: u64, _: u64) {}
 }
