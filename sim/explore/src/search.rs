@@ -104,6 +104,8 @@ pub struct LastPart<F> {
     pub parents: Range<u64>,
     /// Whether one of them is tried.
     pub which: F,
+    /// Whether a search that is stopped leaves out what it cannot go on with: from the first parent that was not done with.
+    pub goes_on: bool,
 }
 
 /// What some of the schedules with the most faults have shown.
@@ -113,6 +115,8 @@ pub struct LastFound {
     pub stages: Vec<SearchStage>,
     /// The first that violate something.
     pub found: Vec<(LastNumber, FoundSchedule)>,
+    /// The first parent that was not done with.
+    pub next: u64,
 }
 
 /// Searches within the bounds until something is found, or the caller has it stopped. `seen` is told of every stage.
@@ -127,8 +131,8 @@ pub fn search<W: World>(
     mut seen: impl FnMut(&SearchStage),
 ) -> Result<Explored, RunError> {
     let frontier = SearchFrontier::reach(&world, base, plan, progress, &mut seen)?;
-    let all = LastPart { parents: 0..frontier.parents(), which: |_| true };
-    let LastFound { stages, found } = frontier.look(&world, base, plan, all, progress, seen)?;
+    let all = LastPart { parents: 0..frontier.parents(), which: |_| true, goes_on: false };
+    let LastFound { stages, found, .. } = frontier.look(&world, base, plan, all, progress, seen)?;
     Ok(frontier.explored(stages, found))
 }
 
@@ -154,7 +158,7 @@ impl SearchFrontier {
         for faults in 0..plan.bounds.faults {
             for (size, tasks) in &mut next {
                 let batch = TaskBatch { tasks: std::mem::take(tasks), first: 0, keeps_next: true };
-                let grown = grow_all(world, base, batch, |_| true, plan, progress)?;
+                let grown = Grown::all(grow_all(world, base, batch, |_| true, plan, progress)?);
                 let stage = SearchStage { size: *size, faults, ..grown.counts };
                 seen(&stage);
                 explored.stages.push(stage);
@@ -195,15 +199,23 @@ impl SearchFrontier {
         progress: &BatchProgress,
         mut seen: impl FnMut(&SearchStage),
     ) -> Result<LastFound, RunError> {
-        let LastPart { parents, which } = part;
+        let LastPart { parents, which, goes_on } = part;
         let (mut stages, mut found, mut before) = (Vec::new(), Vec::new(), 0);
+        let mut next = parents.start;
         for (size, tasks) in &self.last {
             let end = before + tasks.len() as u64;
             let place = |number: u64| usize::try_from(number.clamp(before, end) - before);
             let range = place(parents.start).unwrap_or(0)..place(parents.end).unwrap_or(0);
             let first = before + range.start as u64;
             let batch = TaskBatch { tasks: tasks[range].to_vec(), first, keeps_next: false };
-            let grown = grow_all(world, base, batch, &which, plan, progress)?;
+            let mut grown = grow_all(world, base, batch, &which, plan, progress)?;
+            // Once the search is stopped, no parent of a later size is done with.
+            let whole = grown.iter().take_while(|it| it.counts.is_whole).count();
+            next += whole as u64;
+            if goes_on {
+                grown.truncate(whole);
+            }
+            let grown = Grown::all(grown);
             let stage = SearchStage { size: *size, faults: plan.bounds.faults, ..grown.counts };
             seen(&stage);
             found.extend(grown.found);
@@ -213,7 +225,7 @@ impl SearchFrontier {
                 break;
             }
         }
-        Ok(LastFound { stages, found: firsts(found) })
+        Ok(LastFound { stages, found: firsts(found), next })
     }
 
     /// What was found in all, with what these stages have shown of the schedules with the most faults.
@@ -302,11 +314,16 @@ impl Grown {
         Self { counts, found: Vec::new(), next: Vec::new() }
     }
 
-    fn add(&mut self, other: Self) {
-        self.counts.add(&other.counts);
-        self.found.extend(other.found);
-        self.found = firsts(std::mem::take(&mut self.found));
-        self.next.extend(other.next);
+    /// What has come of all of these.
+    fn all(each: Vec<Self>) -> Self {
+        let mut all = Self::new();
+        for it in each {
+            all.counts.add(&it.counts);
+            all.found.extend(it.found);
+            all.found = firsts(all.found);
+            all.next.extend(it.next);
+        }
+        all
     }
 
     fn count(&mut self, findings: &[Finding], candidate: &Candidate) -> Vec<Violation> {
@@ -337,7 +354,7 @@ fn firsts(found: Vec<(LastNumber, FoundSchedule)>) -> Vec<(LastNumber, FoundSche
     firsts
 }
 
-/// Does all tasks on the threads of the plan, with those of their schedules of which `which` is true. What comes of them
+/// Does all tasks on the threads of the plan, with those of their schedules of which `which` is true. What comes of each
 /// stands in their order.
 fn grow_all<W: World>(
     world: &(impl Fn() -> W + Sync),
@@ -346,7 +363,7 @@ fn grow_all<W: World>(
     which: impl Fn(LastNumber) -> bool + Sync,
     plan: &SearchPlan,
     progress: &BatchProgress,
-) -> Result<Grown, RunError> {
+) -> Result<Vec<Grown>, RunError> {
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<Grown, RunError>>>> =
         tasks.iter().map(|_| Mutex::new(None)).collect();
@@ -360,12 +377,11 @@ fn grow_all<W: World>(
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(grown);
         }
     })?;
-    let mut whole = Grown::new();
-    for place in done {
+    let grown = done.into_iter().map(|place| {
         let grown = place.into_inner().unwrap_or_else(PoisonError::into_inner);
-        whole.add(grown.unwrap_or_else(|| unreachable!("every task has been taken"))?);
-    }
-    Ok(whole)
+        grown.unwrap_or_else(|| unreachable!("every task has been taken"))
+    });
+    grown.collect()
 }
 
 /// One thread's share.

@@ -1,8 +1,10 @@
 //! Locks in small worlds: each flawed recipe is convicted, and the sound ones are exhausted.
 
+use std::sync::atomic::Ordering;
+
 use explore::{
-    Base, Bounds, Candidate, Counterexample, DRAWN, Explored, FoundSchedule, SearchEnd, SearchPlan,
-    Size, explain, search, shrink,
+    Base, Bounds, Candidate, Counterexample, DRAWN, Explored, FoundSchedule, LastNumber, LastPart,
+    SearchEnd, SearchFrontier, SearchPlan, Size, explain, search, shrink,
 };
 use harness::sweep::BatchProgress;
 use history::fault::Fault;
@@ -213,4 +215,29 @@ fn a_scenario_gives_its_ttl_servers_and_workload_and_none_of_its_faults() {
     assert!(small.faults.is_empty() && small.swarm.kinds() == 0);
     let WorkloadPart::Register(register) = &small.workload else { panic!("{small:?}") };
     assert!(!register.fenced, "no tokens, no look at them");
+}
+
+#[test]
+fn what_is_stopped_is_gone_on_with_at_the_first_parent_that_was_not_done_with() {
+    let base = base("single");
+    let plan = SearchPlan { bounds: Bounds { faults: 2, ..SMALLEST }, threads: 1, beyond: false };
+    let calm = BatchProgress::default();
+    let frontier =
+        SearchFrontier::reach(&VirtualWorld::default, &base, &plan, &calm, &mut |_| {}).unwrap();
+    let look = |parents, progress: &BatchProgress, stop_at: Option<LastNumber>| {
+        let which = |number| {
+            progress.stop.fetch_or(stop_at == Some(number), Ordering::Relaxed);
+            true
+        };
+        let part = LastPart { parents, which, goes_on: true };
+        let found =
+            frontier.look(&VirtualWorld::default, &base, &plan, part, progress, |_| {}).unwrap();
+        (found.next, found.stages.iter().map(|it| it.schedules).sum::<u64>())
+    };
+    let whole = look(0..3, &calm, None);
+    assert_eq!(whole.0, 3);
+    // Two parents are done with; of the third two schedules are tried, and not counted.
+    let (next, first) = look(0..3, &BatchProgress::default(), Some((2, 2)));
+    assert_eq!((next, look(0..2, &calm, None)), (2, (2, first)));
+    assert_eq!(look(2..3, &calm, None).1 + first, whole.1);
 }

@@ -5,7 +5,6 @@
 //! takes to run the schedules once more that violate something.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use explore::{
@@ -41,17 +40,26 @@ pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Resu
         sum(|it| it.schedules),
         sum(|it| it.violating)
     )))?;
-    if !file.shard.complete && stages.is_empty() && !terminal.options.quiet {
-        print::note(
-            "note: none of these was done in time. Those with fewer faults come first, at every start: give more time with \
-             --budget",
-        );
+    if !file.shard.complete && !terminal.options.quiet {
+        note(stages);
     }
     Ok(match (file.shard.complete, interrupted) {
         (true, _) => Exit::Held,
         (false, true) => Exit::Interrupted,
         (false, false) => Exit::Inconclusive,
     })
+}
+
+/// Says why nothing was saved, if so.
+fn note(stages: &[SearchStage]) {
+    let why = match stages {
+        [] => "those with fewer faults, which come first at every start, took all of the time",
+        _ if stages.iter().all(|it| it.schedules == 0) => {
+            "all that add a fault to the same schedule are saved together, and the time was too short for the first of these"
+        }
+        _ => return,
+    };
+    print::note(&format!("note: none of these was saved: {why}; give more time with --budget"));
 }
 
 /// What all parts are asked.
@@ -82,23 +90,21 @@ fn work_batches(
     let is_mine = |(parent, child): LastNumber| {
         part.takes(parent.wrapping_add(child), format!("{parent}.{child}").as_bytes())
     };
-    while !file.shard.complete && !frontier.is_stopped() {
+    let mut stopped = frontier.is_stopped();
+    while !file.shard.complete && !stopped {
         let size = file.batch_size();
         let PartFound::Explore { next, stages, found } = &mut file.shard.found else {
             return Err(file.of_another_kind());
         };
         let until = next.saturating_add(size).min(frontier.parents());
-        let mine = LastPart { parents: *next..until, which: is_mine };
+        let mine = LastPart { parents: *next..until, which: is_mine, goes_on: true };
         let tried = frontier.look(&world, base, plan, mine, batch, |_| {}).map_err(run::failed)?;
-        if batch.stop.load(Ordering::Relaxed) {
-            // Not all of the batch was done. It is done again.
-            break;
-        }
         add(stages, &tried.stages);
         found.extend(tried.found.iter().map(|(number, _)| *number));
-        *next = until;
+        *next = tried.next;
+        stopped = tried.next < until;
         file.shard.cpu_ns = before_ns + (cpu_ns() - began_ns);
-        file.shard.complete = until == frontier.parents();
+        file.shard.complete = tried.next == frontier.parents();
         file.end_batch()?;
     }
     file.save()?;
@@ -154,7 +160,7 @@ fn explored(
     let frontier =
         SearchFrontier::reach(&world, base, &plan, &batch, &mut |_| {}).map_err(run::failed)?;
     let which = |number: LastNumber| found.contains(&number);
-    let violating = LastPart { parents: 0..frontier.parents(), which };
+    let violating = LastPart { parents: 0..frontier.parents(), which, goes_on: false };
     let LastFound { found, .. } =
         frontier.look(&world, base, &plan, violating, &batch, |_| {}).map_err(run::failed)?;
     Ok(frontier.explored(stages, found))
