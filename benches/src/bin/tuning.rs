@@ -17,11 +17,9 @@ use benches::renewed::{REST, interval, renewed};
 use benches::served::beside_server;
 use live_world::server::PrivateServer;
 use picklock::Options;
-use picklock::time::span_ns;
 use reports::chart::{Growth, Series, png, svg};
 use reports::file;
 use tokio::runtime::Builder;
-use ttl_model::closed_form::orphaned_renewed_ns;
 
 const TTLS: [Duration; 5] = [
     Duration::from_millis(300),
@@ -195,7 +193,8 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
             series.points.push((ttl.as_secs_f64(), ms / 1e3));
             series.note = format!("{:.1} s with a TTL of {ttl:?}", ms / 1e3);
         }
-        let formula_ms = orphaned_renewed_ns(span_ns(ttl), span_ns(interval(ttl)?)) / 1e6;
+        // What is left of the TTL is uniform over the last interval.
+        let formula_ms = (ttl - interval(ttl)? / 2).as_secs_f64() * 1e3;
         for (name, found) in [(IN_LINE, lines), (TOLD, messages?), (ASKS, questions?)] {
             let [mean_ms, longest_ms] = takeover_ms(&found);
             println!(

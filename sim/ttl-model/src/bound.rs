@@ -8,7 +8,6 @@
 
 use picklock::time::span_ns;
 
-use super::closed_form::poisson_at_least;
 use super::law::{float, whole};
 use super::lease::LeaseModel;
 
@@ -101,6 +100,35 @@ fn pauses(lease: &LeaseModel<'_>, run_ns: u64, room_ns: u64) -> f64 {
     if room_ns == 0 { 1.0 } else { tried.map(with).fold(1.0, f64::min) }
 }
 
+/// P(N >= events) of a Poisson variable with this mean.
+fn poisson_at_least(events: u64, expected: f64) -> f64 {
+    if events == 0 {
+        return 1.0;
+    }
+    // Term by term; beyond the mean each term is smaller than the one before.
+    let first = float(events);
+    let mut term = (first * expected.max(1e-300).ln() - expected - ln_factorial(events)).exp();
+    if expected >= first {
+        return 1.0;
+    }
+    let (mut sum, mut next) = (0.0, first + 1.0);
+    while term > sum * 1e-16 && next < first + 10_000.0 {
+        sum += term;
+        term *= expected / next;
+        next += 1.0;
+    }
+    sum.min(1.0)
+}
+
+fn ln_factorial(number: u64) -> f64 {
+    if number < 256 {
+        return (2..=number).map(|it| float(it).ln()).sum();
+    }
+    // Stirling's series.
+    let n = float(number);
+    n * n.ln() - n + 0.5 * (2.0 * std::f64::consts::PI * n).ln() + 1.0 / (12.0 * n)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +183,15 @@ mod tests {
         let (one, ten) = (most(&always, 1_300, None), poisson_at_least(10, 1e-3));
         assert!(ten / 10.0 < one && one < 1e-9, "{one} {ten}");
         assert_eq!(most(&conditions("10s", 0.01, "100ms"), 1_000, None), 1.0);
+    }
+
+    #[test]
+    fn rare_events_of_poisson_are_exact() {
+        assert_eq!(poisson_at_least(0, 0.5), 1.0);
+        assert!((poisson_at_least(1, 0.5) - (1.0 - (-0.5_f64).exp())).abs() < 1e-12);
+        let five = 1e-3_f64.powi(5) / 120.0;
+        assert!((poisson_at_least(5, 1e-3) / five - 1.0).abs() < 2e-3);
+        assert_eq!(poisson_at_least(2, 3.0), 1.0);
+        assert!(poisson_at_least(1000, 1.0) < 1e-300);
     }
 }

@@ -1,7 +1,8 @@
-//! Closed forms, where there are any: a lease without renewal, and a crash at a uniform moment.
+//! The probability that a hold without renewal goes wrong, in closed form, for tests to compare with.
 //!
-//! Invariant: nothing is drawn; sums over quantiles approximate the integrals, finer in the tail. There is none for
-//! renewed leases, nor for pauses so frequent that three in one hold matter.
+//! Invariant: nothing is drawn; sums over quantiles approximate the integrals, finer in the tail. There is none for pauses so
+//! frequent that three in one hold matter, nor for round trips that take a noticeable part of the lease: few quantiles stand
+//! for them, and every acquisition counts as granted.
 
 use super::law::{Law, float};
 use super::lease::Conditions;
@@ -42,7 +43,7 @@ fn nodes(law: &Law, parts: u32) -> Vec<QuadratureNode> {
 
 /// The probability that a hold without renewal outlasts its lease, or if `tracked` its validity. `None` without a closed
 /// form.
-pub fn unrenewed(
+pub(crate) fn unrenewed(
     conditions: &Conditions,
     lease_ns: u64,
     validity_ns: u64,
@@ -87,41 +88,6 @@ pub fn unrenewed(
     Some(share)
 }
 
-/// The mean time from a crash at a uniform moment of a renewed hold until its key expires: the remaining TTL is uniform
-/// over the last interval.
-pub fn orphaned_renewed_ns(ttl_ns: u64, every_ns: u64) -> f64 {
-    float(ttl_ns) - float(every_ns) / 2.0
-}
-
-/// P(N >= events) of a Poisson variable with this mean.
-pub fn poisson_at_least(events: u64, expected: f64) -> f64 {
-    if events == 0 {
-        return 1.0;
-    }
-    // Term by term; beyond the mean each term is smaller than the one before.
-    let first = float(events);
-    let mut term = (first * expected.max(1e-300).ln() - expected - ln_factorial(events)).exp();
-    if expected >= first {
-        return 1.0;
-    }
-    let (mut sum, mut next) = (0.0, first + 1.0);
-    while term > sum * 1e-16 && next < first + 10_000.0 {
-        sum += term;
-        term *= expected / next;
-        next += 1.0;
-    }
-    sum.min(1.0)
-}
-
-fn ln_factorial(number: u64) -> f64 {
-    if number < 256 {
-        return (2..=number).map(|it| float(it).ln()).sum();
-    }
-    // Stirling's series.
-    let n = float(number);
-    n * n.ln() - n + 0.5 * (2.0 * std::f64::consts::PI * n).ln() + 1.0 / (12.0 * n)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,15 +113,5 @@ mod tests {
         let two = 1.0 - (-0.01_f64).exp() - 0.01 * (-0.01_f64).exp();
         assert!((share / two - 1.0).abs() < 1e-6, "{share} {two}");
         assert_eq!(unrenewed(&conditions("2s", Some((0.1, "1s"))), 1, 1, false), None);
-    }
-
-    #[test]
-    fn rare_events_of_poisson_are_exact() {
-        assert_eq!(poisson_at_least(0, 0.5), 1.0);
-        assert!((poisson_at_least(1, 0.5) - (1.0 - (-0.5_f64).exp())).abs() < 1e-12);
-        let five = 1e-3_f64.powi(5) / 120.0;
-        assert!((poisson_at_least(5, 1e-3) / five - 1.0).abs() < 2e-3);
-        assert_eq!(poisson_at_least(2, 3.0), 1.0);
-        assert!(poisson_at_least(1000, 1.0) < 1e-300);
     }
 }

@@ -2,7 +2,8 @@
 
 pub mod advice;
 mod bound;
-pub mod closed_form;
+#[cfg(test)]
+mod closed_form;
 pub mod format;
 mod importance_sampling;
 pub mod law;

@@ -1,4 +1,4 @@
-//! Every setting of a grid: Monte Carlo, importance sampling, and the closed form beside them.
+//! Every setting of a grid: Monte Carlo and importance sampling.
 //!
 //! Invariant: results follow from the seed, not from the number of threads or from interruptions: a setting is either
 //! simulated to the end or reported as unfinished.
@@ -18,7 +18,6 @@ use scenarios::span::Span;
 
 use self::dominance::UpperBounds;
 use super::bound::{Deadline, at_most};
-use super::closed_form;
 use super::importance_sampling::ImportanceSampling;
 use super::law::{Random, float, whole};
 use super::lease::{Conditions, LeaseModel, Setting};
@@ -97,8 +96,7 @@ impl Study {
     pub fn parts(&self) -> u64 {
         let parts = |setting| {
             let (counting, asking) = self.parts_of(setting);
-            // One more for the closed form.
-            (counting.len() + asking.len() + 1) as u64
+            (counting.len() + asking.len()) as u64
         };
         self.settings().iter().map(parts).sum()
     }
@@ -212,13 +210,6 @@ impl Study {
             rare
         };
         self.each(&asking, &mut found, progress, ask, |it, part| it.importance.merge(part))?;
-        let formula = |_, place: &usize| {
-            let formula = self.formula(&leases[*place]);
-            progress.add(0);
-            formula
-        };
-        let places: Vec<(usize, usize)> = places.iter().copied().enumerate().collect();
-        self.each(&places, &mut found, progress, formula, |it, part| it.closed_form = part)?;
         Ok(found)
     }
 
@@ -272,7 +263,7 @@ impl Study {
     fn most(
         &self,
         lease: &LeaseModel<'_>,
-        SettingEstimates { monte_carlo: counted, importance: rare, .. }: &SettingEstimates,
+        SettingEstimates { monte_carlo: counted, importance: rare }: &SettingEstimates,
     ) -> UpperBounds {
         let most = |until: Deadline, found: &[Interval]| {
             let seen = found.iter().fold(0.0, |most, it| it.high.max(most));
@@ -299,7 +290,7 @@ impl Study {
         &self,
         keeping: Protection,
         lease: &LeaseModel<'_>,
-        SettingEstimates { monte_carlo: counted, importance: rare, closed_form: formula }: &mut SettingEstimates,
+        SettingEstimates { monte_carlo: counted, importance: rare }: &mut SettingEstimates,
         most: UpperBounds,
     ) -> Point {
         let setting = lease.setting;
@@ -343,7 +334,6 @@ impl Study {
             wrong,
             belief,
             effect,
-            closed_form: *formula,
             takeover,
             wait,
             skips: counted.missed().map(|missed: Quantile| Skips {
@@ -366,21 +356,12 @@ impl Study {
             IfTaken::Skip => (self.traffic.ticks(free_ns) + 1) * self.traffic.every_ns + trips_ns,
         }
     }
-
-    /// The probability that a hold goes wrong in closed form, if there is one.
-    fn formula(&self, lease: &LeaseModel<'_>) -> Option<f64> {
-        let [ttl_ns, validity_ns] = [lease.options.ttl(), lease.options.validity()].map(span_ns);
-        let Setting { renew, tracked, .. } = lease.setting;
-        let formula = || closed_form::unrenewed(&self.conditions, ttl_ns, validity_ns, tracked);
-        renew.is_none().then(formula).flatten()
-    }
 }
 
 #[derive(Clone, Debug, Default)]
 struct SettingEstimates {
     monte_carlo: MonteCarlo,
     importance: ImportanceSampling,
-    closed_form: Option<f64>,
 }
 
 /// A share by importance sampling, capped by `high`; only the bound if nothing could go wrong in any hold.

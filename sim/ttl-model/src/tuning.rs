@@ -226,8 +226,6 @@ pub struct Point {
     pub belief: Share,
     /// Holds that write while another client has the lock.
     pub effect: Share,
-    /// `wrong` in closed form, if there is one.
-    pub closed_form: Option<f64>,
     /// From a crash until another client has the lock.
     pub takeover: Delay,
     /// How long a client waits for the lock.
@@ -260,7 +258,6 @@ impl Point {
             wrong: unknown,
             belief: unknown,
             effect: unknown,
-            closed_form: None,
             takeover: Delay::default(),
             wait: Delay::default(),
             skips: None,

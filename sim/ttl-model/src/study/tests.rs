@@ -1,6 +1,7 @@
 //! The model against itself: counting against asking, both against formulas, and threads against one thread.
 
 use super::*;
+use crate::closed_form::unrenewed;
 use crate::testing::{MS, conditions, law, overlap, traffic};
 
 fn study(hold: &str, pause: Option<(f64, &str)>, grid: &[(u32, Option<u32>)]) -> Study {
@@ -55,6 +56,14 @@ fn asking_finds_what_counting_finds() {
     agree(&slow);
 }
 
+/// The probability that a hold under this setting goes wrong, in closed form.
+fn formula(study: &Study, point: &Point) -> f64 {
+    let setting = Setting { ttl: point.ttl.0, renew: None, tracked: point.keeping.is_tracked() };
+    let lease = LeaseModel::new(&study.conditions, setting).expect("a setting");
+    let [ttl_ns, validity_ns] = [lease.options.ttl(), lease.options.validity()].map(span_ns);
+    unrenewed(&study.conditions, ttl_ns, validity_ns, setting.tracked).expect("there is a formula")
+}
+
 #[test]
 fn formulas_lie_within_what_is_simulated() {
     let pauses = Some((0.5, "lognormal:200ms,p99=3s"));
@@ -62,8 +71,9 @@ fn formulas_lie_within_what_is_simulated() {
         [("lognormal:50ms,p99=1s", pauses), ("uniform:0s..2s", None), ("100ms", pauses)]
     {
         let grid = [(400, None), (700, None), (1_900, None)];
-        for point in found(&study(hold, pause, &grid)) {
-            let formula = point.closed_form.expect("there is a formula");
+        let study = study(hold, pause, &grid);
+        for point in found(&study) {
+            let formula = formula(&study, &point);
             let Share { per_hold, low, high, .. } = point.wrong;
             // What the sums over quantiles leave out is below a hundredth.
             let (low, high) = (low * 0.99 - 1e-9, high * 1.01 + 1e-9);
@@ -83,7 +93,7 @@ fn what_comes_once_in_a_year_is_seen() {
     let study = study("1ms", Some((1e-4, "lognormal:100ms,p99=1s")), &[(20_000, None)]);
     let points = found(&study);
     let none = &points[0];
-    let formula = none.closed_form.expect("there is a formula");
+    let formula = formula(&study, none);
     assert!(formula < 1e-14, "{formula}");
     assert!(matches!(none.wrong.how, How::Estimated { .. }));
     assert!(
