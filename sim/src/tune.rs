@@ -220,11 +220,34 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
     Ok(grid)
 }
 
-/// Refuses overloaded locks, and clocks beyond the lock's drift allowance.
+/// Refuses a TTL under which the lock waits for a reply no longer than the median round trip.
+fn no_reply_in_time(ttl: Duration, trip: Duration, room: Duration) -> Failure {
+    // From some TTL on the lock waits no longer, whatever the TTL.
+    let longest = picklock::Options::builder(Duration::from_secs(3_600)).build();
+    let is_hopeless = longest.is_ok_and(|longest| longest.call_timeout() <= trip);
+    let (what, advice) = match is_hopeless {
+        true => ("no TTL is long enough".to_owned(), "give a shorter round trip with --rtt"),
+        false => (format!("a TTL of {ttl:?} is too short"), "give a TTL of many round trips"),
+    };
+    Failure::usage_text(
+        format!(
+            "{what}: the median round trip is {trip:?}, but the lock waits only {room:?} for a reply"
+        ),
+        advice,
+    )
+}
+
+/// Refuses holds without work, overloaded locks, and clocks beyond the lock's drift allowance.
 fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     if args.every.0.is_zero() {
         return Err(Failure::usage_text(
             "--every is zero",
+    if inputs.conditions.hold.mean_ns() == 0.0 {
+        return Err(Failure::usage_text(
+            "the work under the lock takes no time, so no crash can leave the lock behind",
+            "give how long it lasts, such as --hold 1us",
+        ));
+    }
             "give the interval of a client, such as --every 1s",
         ));
     }

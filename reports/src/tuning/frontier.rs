@@ -14,7 +14,7 @@ mod series;
 
 use plotters::style::text_anchor::HPos;
 use plotters::style::{RGBColor, WHITE};
-use ttl_model::tuning::{Point, Protection, Tuning};
+use ttl_model::tuning::{IfTaken, Point, Protection, Tuning};
 
 use self::captions::{ASCENT, Callout, Captions, LEADING, RING, TextBox};
 use self::plot::{LEFT, Plot, PlotLine, PlotMark, RIGHT, TOP};
@@ -127,7 +127,11 @@ fn scales(pen: &Pen<'_>, tuning: &Tuning, plot: &Plot<'_>) -> Result<(), ChartEr
     let width = f64::from(SIZE.0) - 2.0 * MARGIN;
     pen.text((MARGIN, TOP - 18.0), &SCALE.fit(&above, width)?, SCALE, INK, HPos::Left)?;
     let below = format!(
-        "after a crash another has the lock within, in 99 of 100 cases (target: {})",
+        "after a crash {} within, in 99 of 100 cases (target: {})",
+        match tuning.if_taken {
+            IfTaken::Wait => "a waiting client has the lock",
+            IfTaken::Skip => "the next run begins",
+        },
         time(targets.takeover)
     );
     pen.text((LEFT, BOTTOM + 48.0), &below, SCALE, INK, HPos::Left)

@@ -166,7 +166,7 @@ pub(crate) struct TuneArgs {
         allow_hyphen_values = true
     )]
     pub(crate) lost: Rate,
-    /// Target: after a crash, another client has the lock within this time in 99 % of cases; default: 10s, or with
+    /// Target: after a crash, a waiting client has the lock within this time in 99 % of cases; default: 10s, or with
     /// --if-taken skip the longest that misses no run
     #[arg(long, value_name = "SPAN", env = "PICKLOCK_TUNE_TAKEOVER", allow_hyphen_values = true)]
     pub(crate) takeover: Option<Span>,

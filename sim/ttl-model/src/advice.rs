@@ -128,7 +128,8 @@ fn figures(point: &Point, targets: &Targets) -> Vec<String> {
         ));
     }
     said.push(format!(
-        "after a crash another client has the lock within {} in 99 % of cases, {} on average (target: {})",
+        "after a crash {} within {} in 99 % of cases, {} on average (target: {})",
+        if point.skips.is_some() { "the next run begins" } else { "a waiting client has the lock" },
         time(point.takeover.p99_high),
         time(point.takeover.mean),
         time(targets.takeover)

@@ -320,10 +320,13 @@ impl Study {
         let seen = counted.renewals.middle() * float(counted.holds);
         let renewals = if seen >= float(MANY_HITS) { counted.renewals } else { rare.renewals };
         let renewals = renewals.interval();
-        let takeover = counted.takeover().map_or(Delay::default(), |it| Delay {
+        let longest = span(self.longest_takeover_ns(lease));
+        // Without any work in a simulated hold, no crash was simulated.
+        let unknown = Delay { mean: longest, p99: longest, p99_high: longest };
+        let takeover = counted.takeover().map_or(unknown, |it| Delay {
             mean: span(whole(it.mean)),
             p99: span(it.p99),
-            p99_high: span(it.p99_most.unwrap_or_else(|| self.longest_takeover_ns(lease))),
+            p99_high: it.p99_most.map_or(longest, span),
         });
         let wait = counted.wait().map_or(Delay::default(), |(mean, p99)| Delay {
             mean: span(mean),

@@ -226,7 +226,8 @@ pub struct Point {
     pub belief: Share,
     /// Holds that write while another client has the lock.
     pub effect: Share,
-    /// From a crash until another client has the lock.
+    /// From a crash until a client that waits has the lock, whether or not there is one; of clients that skip, until the next
+    /// run begins.
     pub takeover: Delay,
     /// How long a client waits for the lock.
     pub wait: Delay,

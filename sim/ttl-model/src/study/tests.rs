@@ -257,3 +257,12 @@ fn what_was_looked_at_before_it_was_ended_is_told_and_nothing_else() {
     assert!(looked(&[2]).iter().all(Option::is_none));
     assert!(progress.done.load(Ordering::Relaxed) < all.parts());
 }
+
+#[test]
+fn where_no_crash_could_be_simulated_the_takeover_is_the_longest() {
+    let mut study = study("0s", None, &[(1_000, None)]);
+    study.conditions.round_trip = law("2ms");
+    let takeover = found(&study)[0].takeover;
+    // The TTL, a poll and two round trips.
+    assert_eq!((takeover.mean.0, takeover.p99_high.0), (1_054 * MS, 1_054 * MS));
+}
