@@ -173,7 +173,7 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
         false => ttls(args),
     };
     let trip_ns = inputs.conditions.round_trip.median_ns();
-    let mut grid = Vec::new();
+    let (mut grid, mut too_slow) = (Vec::new(), None);
     for ttl in ttls {
         let options = match picklock::Options::builder(ttl).build() {
             Ok(options) => options,
@@ -185,18 +185,14 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
         };
         let room = options.validity().min(options.call_timeout());
         if span_ns(room) <= trip_ns {
-            let trip = Duration::from_nanos(trip_ns);
+            let failure = no_reply_in_time(ttl, Duration::from_nanos(trip_ns), room);
             if said {
-                return Err(Failure::usage_text(
-                    format!(
-                        "a TTL of {ttl:?} is too short: the median round trip is {trip:?}, but the lock waits \
-                         only {room:?} for a reply"
-                    ),
-                    "give a TTL of many round trips",
-                ));
+                return Err(failure);
             }
+            too_slow = Some(failure);
             continue;
         }
+        too_slow = None;
         for renew in &args.renew {
             let renew = match renew {
                 Renew::Never => None,
@@ -211,13 +207,14 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
             }
         }
     }
-    if grid.is_empty() {
-        return Err(Failure::usage_text(
-            "no setting to evaluate: every renewal interval reaches its TTL, or every TTL is too short",
+    match too_slow {
+        _ if !grid.is_empty() => Ok(grid),
+        Some(failure) => Err(failure),
+        None => Err(Failure::usage_text(
+            "no setting to evaluate: every renewal interval reaches its TTL",
             "remove --renew, or give longer TTLs, such as --ttl 10s,30s",
-        ));
+        )),
     }
-    Ok(grid)
 }
 
 /// Refuses a TTL under which the lock waits for a reply no longer than the median round trip.
@@ -242,13 +239,13 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     if args.every.0.is_zero() {
         return Err(Failure::usage_text(
             "--every is zero",
+            "give the interval of a client, such as --every 1s",
+        ));
+    }
     if inputs.conditions.hold.mean_ns() == 0.0 {
         return Err(Failure::usage_text(
             "the work under the lock takes no time, so no crash can leave the lock behind",
             "give how long it lasts, such as --hold 1us",
-        ));
-    }
-            "give the interval of a client, such as --every 1s",
         ));
     }
     let allowed = picklock::validity::Drift::default().ppm;

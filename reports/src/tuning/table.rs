@@ -94,6 +94,12 @@ pub(super) fn is_chosen(tuning: &Tuning, point: &Point) -> bool {
 /// A point as the cells of a row.
 pub(super) fn row(point: &Point) -> [String; 8] {
     let delay = |it: Delay| format!("{} ({})", time(it.mean), time(it.p99_high));
+    // What is only just beyond its target would look like it.
+    let missed = point.misses.iter().find_map(|it| it.strip_prefix("takeover: "));
+    let takeover = match missed {
+        Some(found) => format!("{} ({found})", time(point.takeover.mean)),
+        None => delay(point.takeover),
+    };
     let names: Vec<&str> = point.misses.iter().filter_map(|it| it.split(':').next()).collect();
     let (ttl, renew) = (time(point.ttl), point.renew.map_or("-".to_owned(), time));
     if point.unfinished {
@@ -106,7 +112,7 @@ pub(super) fn row(point: &Point) -> [String; 8] {
         renew,
         share(&point.wrong),
         share(&point.effect),
-        delay(point.takeover),
+        takeover,
         match point.skips {
             None => delay(point.wait),
             Some(skips) => format!("{:.2} ({})", skips.missed, skips.missed_p99),
@@ -217,6 +223,15 @@ mod tests {
         assert!(row.ends_with("-  unfinished") && !row.contains("a day"), "{row}");
         assert!(said.contains("incomplete: interrupted when 1 of 2"), "{said}");
         assert!(said.contains("chosen: by lot"), "{said}");
+    }
+
+    #[test]
+    fn a_takeover_that_is_only_just_too_slow_does_not_look_like_the_target() {
+        let mut slow = point(10_000, None, 0.5, 0.5);
+        slow.misses =
+            vec!["overlaps: up to 9 a day".to_owned(), "takeover: just over 10 s".to_owned()];
+        assert_eq!(row(&slow)[4], "10 s (just over 10 s)");
+        assert_eq!(row(&point(10_000, None, 0.5, 0.5))[4], "10 s (10 s)");
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     let file = |path: &std::path::Path| format!("file:{}", path.display());
     let (empty, broken) = (file(&empty), file(&broken));
     let hold = ["--hold", "5ms"];
-    let cases: [(&[&str], &str); 22] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["--preset", "go"], "--hold"),
         (&hold, "--preset"),
         (&["--preset", "java", "--hold", "5ms"], "jvm-g1"),
@@ -79,6 +79,9 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
         (&["--preset", "go", "--hold", &empty], "empty"),
         (&["--preset", "go", "--hold", &broken], "line 1"),
         (&["--preset", "go", "--hold", "5ms", "--ttl", "20ms", "--rtt", "50ms"], "too short"),
+        (&["--preset", "go", "--hold", "5ms", "--rtt", "3s"], "no TTL is long enough"),
+        (&["--preset", "go", "--hold", "5ms", "--rtt", "3s", "--ttl", "5s"], "shorter round trip"),
+        (&["--preset", "go", "--hold", "0s"], "takes no time"),
         (
             &["--preset", "go", "--hold", "5ms", "--ttl", "5s", "--renew", "9s"],
             "no setting to evaluate",

@@ -24,7 +24,7 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
         if point.takeover.p99_high > targets.takeover {
             let (found, wanted) = (time(point.takeover.p99_high), time(targets.takeover));
             // A value that rounds to the target exceeds it nevertheless.
-            let beyond = if found == wanted { "slightly more than " } else { "" };
+            let beyond = if found == wanted { "just over " } else { "" };
             misses.push(format!("takeover: {beyond}{found}"));
         }
         let missed = point.skips.map_or(0, |it| it.missed_p99);
@@ -162,8 +162,12 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     if let Some((_, shorter)) = all.iter().filter(same).max_by_key(|it| it.1.ttl) {
         match missed(shorter) {
             misses if !misses.is_empty() => because.push(format!(
-                "a shorter TTL {renewal} is not enough: {}, misses {misses}",
-                setting(shorter)
+                "a shorter TTL {renewal} is not enough: {}, misses {misses}{}",
+                setting(shorter),
+                match is_guessed(shorter, targets) {
+                    true => "; its best estimate meets the targets, so more --holds may show that it is enough",
+                    false => "",
+                }
             )),
             _ if shorter.renewals_per_second > point.renewals_per_second => because.push(format!(
                 "a shorter TTL also meets the targets but costs more: {} needs {}",
@@ -206,6 +210,14 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
     }
 }
 
+/// Whether the best estimates of a setting meet the targets, whatever their upper bounds are.
+fn is_guessed(point: &Point, targets: &Targets) -> bool {
+    point.effect.per_day <= targets.overlaps_per_day
+        && (!point.keeping.is_tracked() || point.wrong.per_day <= targets.lost_per_day)
+        && point.takeover.p99 <= targets.takeover
+        && targets.missed.is_none_or(|most| point.skips.is_none_or(|it| it.missed_p99 <= most))
+}
+
 fn unmet(
     points: &[Point],
     all: &[(usize, &Point)],
@@ -213,12 +225,7 @@ fn unmet(
     keeping: Protection,
 ) -> Advice {
     let overlaps = |it: &Point| it.effect.per_day_high <= targets.overlaps_per_day;
-    let guessed = |it: &Point| {
-        it.effect.per_day <= targets.overlaps_per_day
-            && (!it.keeping.is_tracked() || it.wrong.per_day <= targets.lost_per_day)
-            && it.takeover.p99 <= targets.takeover
-            && targets.missed.is_none_or(|most| it.skips.is_none_or(|it| it.missed_p99 <= most))
-    };
+    let guessed = |it: &Point| is_guessed(it, targets);
     let answer = match () {
         () if all.iter().any(|it| guessed(it.1)) => TargetStatus::Unknown,
         () if all.iter().any(|it| overlaps(it.1)) => TargetStatus::TooSlow,

@@ -63,6 +63,23 @@ fn both_sides_of_every_target() {
 }
 
 #[test]
+fn the_takeover_is_of_a_client_that_waits_and_just_beyond_its_target_is_said() {
+    let late = Duration::from_nanos(10_000_000_001);
+    let point = Point {
+        takeover: Delay { p99_high: Span(late), ..Delay::default() },
+        ..point(Protection::Tracked, 10, None, 0.0, 0.0)
+    };
+    let (advice, points) = advised(vec![point.clone()], Protection::Tracked);
+    assert_eq!(points[0].misses, ["takeover: just over 10 s"]);
+    assert!(advice.because[0].contains("takeover (just over 10 s)"), "{advice:?}");
+    let said = |point: &Point| figures(point, &targets()).join("\n");
+    assert!(said(&point).contains("after a crash a waiting client has the lock within"));
+    let skips = Some(Skips { share: 0.5, missed: 0.1, missed_p99: 0 });
+    let skips = Point { skips, ..point };
+    assert!(said(&skips).contains("after a crash the next run begins within"));
+}
+
+#[test]
 fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
     let of = |ttl, renew, lost| point(Protection::Tracked, ttl, renew, 0.0, lost);
     let grid = vec![of(1, None, 50.0), of(5, None, 1.0), of(9, None, 0.1), of(4, Some(1), 0.0)];
@@ -77,6 +94,20 @@ fn the_cheapest_is_taken_and_what_is_shorter_is_said_to_be_too_short() {
     let sooner = "a shorter TTL with renewal also meets the targets: a TTL of 4 s, renewed every 1 s needs 10.0";
     assert!(said.contains(sooner), "{said}");
     assert!(advice.objective.contains("fewest renewals"), "{advice:?}");
+}
+
+#[test]
+fn what_is_too_short_by_its_upper_bound_alone_is_said_to_be_perhaps_enough() {
+    let of = |lost, most| Point {
+        wrong: share(lost, most),
+        ..point(Protection::Tracked, 1, None, 0.0, 0.0)
+    };
+    for (lost, says) in [(1.9, true), (2.1, false)] {
+        let grid = vec![of(lost, 3.0), point(Protection::Tracked, 5, None, 0.0, 1.0)];
+        let said = advised(grid, Protection::Tracked).0.because.join("\n");
+        assert!(said.contains("is not enough: a TTL of 1 s"), "{said}");
+        assert_eq!(said.contains("more --holds may show that it is enough"), says, "{said}");
+    }
 }
 
 #[test]
