@@ -42,13 +42,25 @@ fn told_at(witness: &Witness, event: &Event) -> Vec<String> {
     of_it.map(|line| line.text.clone()).collect()
 }
 
+/// What is told of harm that a client did, without having been heard of since.
+fn told_since(witness: &Witness, event: &Event) -> Vec<String> {
+    let of_it = witness.story.iter();
+    let of_it = of_it.filter(|line| line.at_ns >= event.at_ns && line.client == event.client);
+    of_it.map(|line| line.text.clone()).collect()
+}
+
 /// What the story of this violation leaves out.
 fn left_out(history: &History, name: &str, level: Level, witness: &Witness) -> Vec<String> {
     let mut left_out = Vec::new();
     for op in &witness.accused {
         let event = last_heard(history, *op);
-        let told = told_at(witness, event);
-        let names_victim = told.iter().any(|text| text.contains("the key of client"));
+        let told = match event.what {
+            // It is told when it did the harm, which is later.
+            What::Unanswered(_) => told_since(witness, event),
+            _ => told_at(witness, event),
+        };
+        let victim = ["the key of client", "the key of its later hold"];
+        let names_victim = told.iter().any(|text| victim.iter().any(|it| text.contains(it)));
         let named = level != Level::Key || witness.accused.len() > 1 || names_victim;
         if told.is_empty() || !named {
             left_out.push(format!("{name}: operation {op} of client {}", event.client));
