@@ -6,6 +6,7 @@
 //! Tokens that go back because a server lost its memory have gone back all the same.
 
 use std::cmp::{max_by_key, min_by_key};
+use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 
 use history::verdict::{Finding, Level, Verdict, Witness};
@@ -44,7 +45,7 @@ struct Fencing {
     /// Acquisitions under way of which there is anything to say.
     asking: FxHashMap<u32, PendingGrant>,
     /// Commands under way that may make the key: the acquisition, and the greatest grant when each was sent, if any.
-    sent: FxHashMap<u32, (u32, Option<Grant>)>,
+    sent: BTreeMap<u32, (u32, Option<Grant>)>,
     /// Whose each token is: the acquisition, and the client.
     owners: FxHashMap<u64, (u32, u32)>,
     /// The last server that lost its memory, and when.
