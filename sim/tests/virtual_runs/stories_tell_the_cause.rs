@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use history::fault::Fault;
-use history::verdict::{Finding, Level, Verdict, Witness};
+use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 use history::{Event, History, What};
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
@@ -42,11 +42,16 @@ fn told_at(witness: &Witness, event: &Event) -> Vec<String> {
     of_it.map(|line| line.text.clone()).collect()
 }
 
-/// What is told of harm that a client did, without having been heard of since.
-fn told_since(witness: &Witness, event: &Event) -> Vec<String> {
-    let of_it = witness.story.iter();
-    let of_it = of_it.filter(|line| line.at_ns >= event.at_ns && line.client == event.client);
-    of_it.map(|line| line.text.clone()).collect()
+/// What is told of a command without an answer that did harm: when it arrived, which is within the hold that it harmed.
+fn told_late(witness: &Witness, event: &Event) -> Vec<String> {
+    let (victim, lines) = (witness.clients[0], witness.story.iter());
+    let has = |it: &&WitnessStep| it.client == victim && it.text.starts_with("has the lock");
+    let held_ns = lines.clone().rfind(has).map_or(u64::MAX, |line| line.at_ns);
+    let is_late = |it: &&WitnessStep| {
+        let says = it.text.contains("arrives only now") || it.text.contains("is never answered, ");
+        says && it.client == event.client && it.at_ns >= held_ns
+    };
+    lines.filter(is_late).map(|line| line.text.clone()).collect()
 }
 
 /// What the story of this violation leaves out.
@@ -55,12 +60,11 @@ fn left_out(history: &History, name: &str, level: Level, witness: &Witness) -> V
     for op in &witness.accused {
         let event = last_heard(history, *op);
         let told = match event.what {
-            // It is told when it did the harm, which is later.
-            What::Unanswered(_) => told_since(witness, event),
-            _ => told_at(witness, event),
+            What::Answered { .. } => told_at(witness, event),
+            _ if level != Level::Key || witness.accused.len() > 1 => told_at(witness, event),
+            _ => told_late(witness, event),
         };
-        let victim = ["the key of client", "the key of its later hold"];
-        let names_victim = told.iter().any(|text| victim.iter().any(|it| text.contains(it)));
+        let names_victim = told.iter().any(|text| text.contains("the key of "));
         let named = level != Level::Key || witness.accused.len() > 1 || names_victim;
         if told.is_empty() || !named {
             left_out.push(format!("{name}: operation {op} of client {}", event.client));
