@@ -207,7 +207,7 @@ impl Deployment {
         all
     }
 
-    /// Deletes what is left of the run, behind every node.
+    /// Deletes what is left of the run, behind every node; whether each could be searched for keys that are not known.
     pub(crate) async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<bool, CallError> {
         let mut searched = true;
         for node in self.nodes() {

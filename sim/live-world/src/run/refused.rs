@@ -56,7 +56,7 @@ impl Refused {
                     *injected.entry(event.client).or_default() += 1;
                 }
                 What::Refused(why)
-                    if ErrorAnswer::of(history.text(why)).is_some()
+                    if is_injectable(history.text(why))
                         && injected.get(&event.client).is_some_and(|left| *left > 0) =>
                 {
                     injected.entry(event.client).and_modify(|left| *left -= 1);
@@ -89,6 +89,11 @@ impl Refused {
             || self.said.message.contains(IN_SCRIPT)
             || self.said.to_string().starts_with(UNKNOWN)
     }
+}
+
+/// Whether a fault may have answered this. That a script is not known is told in the ordinary course.
+fn is_injectable(said: &str) -> bool {
+    ErrorAnswer::of(said).is_some_and(|it| it != ErrorAnswer::Noscript)
 }
 
 fn is_of_server(name: &str, said: &str) -> bool {
@@ -190,6 +195,8 @@ mod tests {
         let refused = Refused::of(&history(&[("EVALSHA", unknown)])).unwrap();
         assert!(refused.is_denied());
         assert_eq!(struck(1, &[("EVALSHA", unknown), ("SET", said)]), Some(1));
+        let usual = ("EVALSHA", "NOSCRIPT No matching script.");
+        assert_eq!(struck(1, &[usual, ("EVAL", said)]), None);
     }
 
     #[test]
