@@ -114,8 +114,7 @@ struct Ownership {
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
-    let Head { margin_ns, stamped, exact, .. } = *head;
-    Some(Box::new(Ownership { margin_ns, stamped, exact, ..Ownership::default() }))
+    Some(Box::new(Ownership::new(head)))
 }
 
 impl Checker for Ownership {
@@ -167,6 +166,11 @@ impl Checker for Ownership {
 }
 
 impl Ownership {
+    fn new(head: &Head) -> Self {
+        let Head { margin_ns, stamped, exact, .. } = *head;
+        Self { margin_ns, stamped, exact, ..Self::default() }
+    }
+
     /// A command on the lock's key has ended, or never will. `found` is the command that had written what
     /// this one found, or 0.
     fn ended(&mut self, number: u32, command: &CommandOp, found: u32) {
