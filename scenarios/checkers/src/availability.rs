@@ -96,7 +96,7 @@ impl Checker for Availability {
                 let ended = self.wanting.remove(&acquisition).is_some_and(|it| it.ended);
                 let until_ns = match self.promised.remove(&acquisition) {
                     _ if ended => at_ns,
-                    promised if self.tracked => promised.unwrap_or(at_ns),
+                    promised if self.tracked => promised.unwrap_or(at_ns).max(at_ns),
                     _ => u64::MAX,
                 };
                 self.holders.push(Holder { acquisition, client, until_ns });

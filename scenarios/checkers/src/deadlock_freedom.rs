@@ -2,16 +2,17 @@
 //! has left on the server goes by itself.
 //!
 //! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
-//! is no evidence either way. Beside the lock's own key, one that never expires stays; and where nothing has gone
+//! is no evidence either way, nor is one that a client was at work after, or a key that a request without an answer may have
+//! made since. Beside the lock's own key, one that never expires stays; and where nothing has gone
 //! wrong, so that everybody has given back what it had, any that is still there: it would grow with each acquisition.
 
 use std::collections::BTreeMap;
 
 use durations::span::rounded;
 use history::verdict::{Finding, Level, Verdict};
-use history::{Answer, Event, FOR_EVER, GONE, Head, Text, Texts, What};
+use history::{Answer, Event, FOR_EVER, GONE, Head, Recent, Text, Texts, Touch, What};
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, makes};
 use super::story;
 
 pub(super) const NAME: &str = "deadlock-freedom";
@@ -21,13 +22,16 @@ const LOOK: &str = "PTTL";
 /// What the looks at the lock's key showed after the last client had done.
 #[derive(Default)]
 struct DeadlockFreedom {
+    /// When it was first there, and has not been seen to be gone since.
     first_ns: Option<u64>,
     last: Option<(u64, i64)>,
-    /// The run's looks at other keys of the lock, by operation, and the first that will stay.
+    /// The run's looks at other keys of the lock, by operation; and what the last at each has shown, and when.
     looks: BTreeMap<u32, Text>,
-    stays: Option<(u64, Text)>,
-    /// The first that is there at all.
-    is_left: Option<(u64, Text, i64)>,
+    beside: BTreeMap<Text, (u64, i64)>,
+    /// Acquisitions that have not been given up, lost or released.
+    active: Recent<()>,
+    /// A request without an answer may make the key, or have it live longer, at any time.
+    may_come: bool,
     /// A fault has struck, or something was not answered.
     disturbed: bool,
     /// What is under way: acquisitions, releases, and commands that leave the lock's key alone.
@@ -40,7 +44,7 @@ pub(super) fn checker(_: &Head) -> Option<Box<dyn Checker>> {
 
 impl Checker for DeadlockFreedom {
     fn see(&mut self, seen: &EventView<'_>) {
-        let Event { at_ns, client, op, what, .. } = *seen.event;
+        let Event { at_ns, client, acquisition, op, what, .. } = *seen.event;
         self.open += match what {
             What::Acquire | What::Release => 1,
             What::Acquired | What::NotAcquired(_) | What::Released(_) => -1,
@@ -48,14 +52,30 @@ impl Checker for DeadlockFreedom {
             What::Answered { .. } | What::Refused(_) if seen.command.is_none() => -1,
             _ => 0,
         };
+        self.disturbed |= matches!(
+            what,
+            What::Fault { .. }
+                | What::AcquireUnknown(_)
+                | What::ReleaseUnknown(_)
+                | What::Unanswered(_)
+        );
         match what {
             What::Probe(pttl_ms) => {
-                self.first_ns.get_or_insert(at_ns);
+                self.first_ns = self.first_ns.or(Some(at_ns)).filter(|_| pttl_ms != GONE);
                 self.last = Some((at_ns, pttl_ms));
             }
-            // It was not the last client that had done.
-            What::Acquire | What::Acquired | What::Release => {
-                (self.first_ns, self.last) = (None, None);
+            What::Acquire => {
+                self.active.insert(acquisition, ());
+                self.forget_looks();
+            }
+            What::Acquired | What::Release => self.forget_looks(),
+            What::NotAcquired(_)
+            | What::AcquireUnknown(_)
+            | What::Lost
+            | What::Released(_)
+            | What::ReleaseUnknown(_) => {
+                self.active.remove(acquisition);
+                self.forget_looks();
             }
             What::Command { node, name, key, .. } if client == 0 && self.last.is_some() => {
                 let looks = seen.texts.get(name) == LOOK && !seen.head.is_resource(node);
@@ -64,40 +84,68 @@ impl Checker for DeadlockFreedom {
                 }
             }
             What::Answered { answer: Answer::Int(pttl_ms), .. } if client == 0 => {
-                let looked = self.looks.remove(&op).map(|key| (at_ns, key));
-                self.stays = self.stays.or(looked.filter(|_| pttl_ms == FOR_EVER));
-                let left = looked.filter(|_| pttl_ms != GONE);
-                self.is_left = self.is_left.or(left.map(|(at_ns, key)| (at_ns, key, pttl_ms)));
+                if let Some(key) = self.looks.remove(&op) {
+                    self.beside.insert(key, (at_ns, pttl_ms));
+                }
             }
-            What::Fault { .. } | What::AcquireUnknown(_) | What::ReleaseUnknown(_) => {
-                self.disturbed = true;
+            // Whose hold was over before keeps the key for nobody.
+            What::Answered { touch, .. }
+                if seen.command.is_some()
+                    && lengthens(touch)
+                    && self.active.contains(acquisition) =>
+            {
+                self.forget_looks();
             }
-            What::Unanswered(_) => self.disturbed = true,
+            What::Unanswered(_) => {
+                self.may_come |= seen.command.is_some_and(|it| lengthens(it.intent.touch));
+            }
             _ => {}
         }
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         self.disturbed |= self.open > 0 || !end.unended.is_empty();
+        self.may_come |= end.unended.iter().any(|(_, it)| lengthens(it.intent.touch));
         vec![Finding::new(NAME, Level::Progress, self.verdict(end.head, end.texts))]
     }
 }
 
+/// Whether a command that does this has the key live longer than it would.
+fn lengthens(touch: Touch) -> bool {
+    makes(touch) || matches!(touch, Touch::Extend(1..) | Touch::Unknown)
+}
+
 impl DeadlockFreedom {
+    /// It was not the last client that had done.
+    fn forget_looks(&mut self) {
+        if self.last.take().is_some() {
+            self.first_ns = None;
+            self.looks.clear();
+            self.beside.clear();
+        }
+    }
+
     fn verdict(&self, head: &Head, texts: &Texts) -> Verdict {
         if !head.locks {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
-        let (Some(first_ns), Some((last_ns, pttl_ms))) = (self.first_ns, self.last) else {
+        let Some((last_ns, pttl_ms)) = self.last else {
             return Verdict::Inconclusive("the lock's key was not looked at in the end".to_owned());
         };
-        let waited_ns = last_ns - first_ns;
+        let waited_ns = self.first_ns.map_or(0, |first_ns| last_ns - first_ns);
         let summary = match pttl_ms {
             GONE => return self.beside(texts),
             FOR_EVER => "nobody holds the lock, and its key never expires".to_owned(),
             _ if waited_ns <= head.ttl_ns => {
                 return Verdict::Inconclusive(
                     "the lock's key was not waited for to the end".to_owned(),
+                );
+            }
+            _ if self.may_come => {
+                return Verdict::Inconclusive(
+                    "the lock's key was still there, and a request without an answer may have made it late, or \
+                     extended it"
+                        .to_owned(),
                 );
             }
             _ => format!(
@@ -113,11 +161,14 @@ impl DeadlockFreedom {
 
     /// What there is to say of the lock's other keys.
     fn beside(&self, texts: &Texts) -> Verdict {
-        let (at_ns, key, pttl_ms) = match (self.stays, self.is_left) {
-            (Some((at_ns, key)), _) => (at_ns, key, FOR_EVER),
-            (None, Some(left)) if !self.disturbed => left,
-            _ => return Verdict::Held,
-        };
+        let there = self.beside.iter().map(|(key, (at_ns, pttl_ms))| (*at_ns, *key, *pttl_ms));
+        let there = there.filter(|(_, _, pttl_ms)| match *pttl_ms {
+            GONE => false,
+            pttl_ms => pttl_ms == FOR_EVER || !self.disturbed,
+        });
+        // What stays comes first.
+        let first = there.min_by_key(|(at_ns, _, pttl_ms)| (*pttl_ms != FOR_EVER, *at_ns));
+        let Some((at_ns, key, pttl_ms)) = first else { return Verdict::Held };
         let key = texts.get(key);
         let what = if pttl_ms == FOR_EVER {
             "never expires"

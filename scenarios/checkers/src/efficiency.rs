@@ -26,7 +26,7 @@ pub struct Efficiency {
 struct Allowed {
     spent: Efficiency,
     within_milli: u64,
-    /// The history has commands.
+    /// The history has commands of acquisitions.
     sent: bool,
 }
 
@@ -37,14 +37,14 @@ pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
 
 impl Checker for Allowed {
     fn see(&mut self, seen: &EventView<'_>) {
-        self.sent |= matches!(seen.event.what, What::Command { .. });
+        self.sent |= seen.event.acquisition != 0 && matches!(seen.event.what, What::Command { .. });
         self.spent.see(seen.event, seen.head, seen.texts);
     }
 
     fn finish(&mut self, _: &HistoryEnd<'_>) -> Vec<Finding> {
         let verdict = match self.spent.verdict(self.within_milli) {
             Verdict::Held if !self.sent => {
-                Verdict::NotApplicable("no command is in this history".to_owned())
+                Verdict::NotApplicable("no command of an acquisition is in this history".to_owned())
             }
             verdict => verdict,
         };

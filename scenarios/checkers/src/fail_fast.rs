@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
+use history::words::DROPPED;
 use history::{Event, Head, Recent, Touch, What};
 
 use super::interface::{Checker, EventView, HistoryEnd, lasting, verdict};
@@ -84,8 +85,10 @@ impl Checker for FailFast {
                 let it = FinalRefusals { client, began_ns: at_ns, by, error, since_ns };
                 self.wanting.insert(acquisition, it);
             }
-            What::NotAcquired(_) => {
-                self.gives_up(acquisition);
+            What::NotAcquired(why) => {
+                if !seen.texts.get(why).starts_with(DROPPED) {
+                    self.gives_up(acquisition);
+                }
                 self.ends(acquisition);
             }
             What::Acquired | What::AcquireUnknown(_) => self.ends(acquisition),

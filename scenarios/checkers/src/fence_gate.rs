@@ -62,8 +62,13 @@ impl Checker for FenceRefusals {
                 self.ended(op, update.token);
             }
             What::NotUpdated(why) => {
-                self.ended(op, None);
                 let token = self.tokens.get(&acquisition).copied();
+                // It may have shown its token, whatever that is.
+                if token.is_some() {
+                    self.ended(op, token);
+                } else {
+                    self.open.remove(&op);
+                }
                 if let Some(token) = token.filter(|_| seen.texts.get(why) == STALE) {
                     let begun = self.shown.len();
                     self.refused.push(StaleRefusal { acquisition, client, token, begun });

@@ -10,7 +10,7 @@
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
-use history::{CommandOp, Event, Head, Recent, What};
+use history::{CommandOp, Event, Head, Recent, Touch, What};
 use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
@@ -43,7 +43,7 @@ struct GivenBack {
     wanting: Recent<()>,
     /// What they have sent that may give the key back: the acquisition, the server, the operation.
     freed: Vec<(u32, u16, u32)>,
-    /// When each client last stood still, and when it was last kept from sending; 0 is all of them.
+    /// When each client last stood still, and until when it was last kept from sending; 0 is all of them.
     stood_still: FxHashMap<u32, u64>,
     kept_silent: FxHashMap<u32, u64>,
     /// When the first of those that have ended is to have given its key back.
@@ -83,8 +83,9 @@ impl Checker for GivenBack {
                 let theirs = self.open.iter_mut().filter(|it| theirs(it));
                 theirs.for_each(|it| it.stood_still = true);
             }
-            What::Fault { fault, .. } if keeps_from_sending(fault) || client == 0 => {
-                self.kept_silent.insert(client, at_ns);
+            What::Fault { fault, for_ns, .. } if keeps_from_sending(fault) || client == 0 => {
+                let until_ns = self.kept_silent.entry(client).or_default();
+                *until_ns = at_ns.saturating_add(for_ns).max(*until_ns);
                 self.open.retain(|it| client != 0 && it.client != client);
             }
             _ => {}
@@ -138,7 +139,7 @@ impl GivenBack {
                     node,
                     client,
                     sent_ns,
-                    gone_ns: event.at_ns.saturating_add(head.ttl_ns),
+                    gone_ns: event.at_ns.saturating_add(ttl(touch).unwrap_or(head.ttl_ns)),
                     stood_still: since(&self.stood_still, client, sent_ns),
                     ended_ns: None,
                 };
@@ -197,6 +198,14 @@ impl KeptGrant {
     /// When the TTL of its key is over.
     fn due_ns(&self, head: &Head) -> u64 {
         self.sent_ns.saturating_add(head.ttl_ns)
+    }
+}
+
+/// How long what this makes lives, where that is said.
+fn ttl(touch: Touch) -> Option<u64> {
+    match touch {
+        Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) => ttl_ns,
+        _ => None,
     }
 }
 

@@ -116,7 +116,7 @@ impl ReleaseTries {
 struct Maker {
     /// Requests without an answer: they may do so at any time.
     open: u32,
-    last_ns: u64,
+    last_ns: Option<u64>,
 }
 
 /// What acquisitions say.
@@ -256,7 +256,7 @@ impl Honesty {
         if may_make(intent.touch) && touch != Touch::Unknown {
             maker.open -= 1;
             if makes(touch) {
-                maker.last_ns = event.at_ns;
+                maker.last_ns = Some(event.at_ns);
             }
         }
         let Some(it) = self.open.get_mut(command.acquisition) else { return };
@@ -332,9 +332,10 @@ impl Honesty {
 
     /// Whether any other acquisition may have made the key since this one first asked.
     fn others_made(&self, acquisition: u32, it: &Statements) -> bool {
-        let asked_ns = it.asked_ns.unwrap_or(0);
         let mut others = self.makers.iter().filter(|(number, _)| *number != acquisition);
-        others.any(|(_, maker)| maker.open > 0 || maker.last_ns >= asked_ns)
+        others.any(|(_, maker)| {
+            maker.open > 0 || maker.last_ns.is_some() && maker.last_ns >= it.asked_ns
+        })
     }
 
     /// Whether another acquisition surely had the lock all the while it was being released.

@@ -17,6 +17,7 @@ use super::interface::{Checker, EventView, HistoryEnd};
 /// A write that has been decided on and not been answered.
 #[derive(Clone, Copy)]
 struct DecidedWrite {
+    acquisition: u32,
     client: u32,
     until_ns: u64,
 }
@@ -26,7 +27,9 @@ struct LateWrites<C> {
     resource: C,
     /// The ends of validities, by acquisition.
     leases: FxHashMap<u32, u64>,
-    /// By acquisition.
+    /// The last operation on the resource that each acquisition has begun.
+    begun: FxHashMap<u32, u32>,
+    /// By operation.
     writes: Vec<(u32, DecidedWrite)>,
     first: Option<(DecidedWrite, C)>,
 }
@@ -37,7 +40,8 @@ pub(super) fn excusing<C: Checker + Clone + 'static>(head: &Head, resource: C) -
     if !head.timely_writes {
         return Box::new(resource);
     }
-    Box::new(LateWrites { resource, leases: FxHashMap::default(), writes: Vec::new(), first: None })
+    let (leases, begun) = (FxHashMap::default(), FxHashMap::default());
+    Box::new(LateWrites { resource, leases, begun, writes: Vec::new(), first: None })
 }
 
 impl<C: Checker + Clone> Checker for LateWrites<C> {
@@ -50,7 +54,7 @@ impl<C: Checker + Clone> Checker for LateWrites<C> {
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         let mut findings = self.resource.finish(end);
-        let Some((DecidedWrite { client, until_ns }, before)) = &mut self.first else {
+        let Some((DecidedWrite { client, until_ns, .. }, before)) = &mut self.first else {
             return findings;
         };
         let before = before.finish(end);
@@ -78,7 +82,7 @@ impl<C: Clone> LateWrites<C> {
         if self.first.is_some() {
             return;
         }
-        let Event { at_ns, client, acquisition, .. } = *event;
+        let Event { at_ns, client, acquisition, op, .. } = *event;
         let late = self.writes.iter().map(|(_, it)| it).filter(|it| it.until_ns < at_ns);
         if let Some(late) = late.min_by_key(|it| (it.until_ns, it.client)) {
             self.first = Some((*late, self.resource.clone()));
@@ -90,19 +94,23 @@ impl<C: Clone> LateWrites<C> {
                 if at_ns < *known {
                     *known = until_ns.max(*known);
                 }
-                let theirs = self.writes.iter_mut().filter(|(of, _)| *of == acquisition);
+                let theirs = self.writes.iter_mut().filter(|(_, it)| it.acquisition == acquisition);
                 theirs.for_each(|(_, write)| write.until_ns = *known);
             }
             What::Phase(Phase::HoldBeforeWrite) => {
                 // What was decided too late excuses nothing.
                 let until_ns = self.leases.get(&acquisition).copied();
                 if let Some(until_ns) = until_ns.filter(|until_ns| at_ns < *until_ns) {
-                    self.writes.retain(|(of, _)| *of != acquisition);
-                    self.writes.push((acquisition, DecidedWrite { client, until_ns }));
+                    let op = self.begun.get(&acquisition).copied().unwrap_or(0);
+                    self.writes.push((op, DecidedWrite { acquisition, client, until_ns }));
                 }
             }
+            What::Update | What::Take => _ = self.begun.insert(acquisition, op),
             What::Updated(_) | What::NotUpdated(_) | What::Taken { .. } | What::NotTaken(_) => {
-                self.writes.retain(|(of, _)| *of != acquisition);
+                let ended = |of: u32, it: &DecidedWrite| {
+                    of == op || of == 0 && it.acquisition == acquisition
+                };
+                self.writes.retain(|(of, it)| !ended(*of, it));
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Lost | What::Release => {
                 self.leases.remove(&acquisition);

@@ -19,6 +19,9 @@ use super::story;
 
 pub(super) const NAME: &str = "perseverance";
 
+/// The commands with which a client waits for replicas.
+const WAITS: [&str; 2] = ["WAIT", "WAITAOF"];
+
 /// What became of a request for the lock that may be repeated.
 #[derive(Clone, Copy, Debug)]
 enum RequestFailure {
@@ -36,10 +39,10 @@ struct Tries {
     granted: SmallVec<[u16; 4]>,
     /// It needs more than a grant.
     needs_more: bool,
-    /// What became of its last request, where that passes.
+    /// What became of its last request that has ended, where that passes.
     failure: Option<RequestFailure>,
-    /// Its requests that have no answer yet.
-    open: u32,
+    /// Its last request, while that has not ended.
+    open: Option<u32>,
 }
 
 /// Who wants the lock, and how long a client tries.
@@ -70,7 +73,7 @@ impl Checker for Perseverance {
                     granted: SmallVec::new(),
                     needs_more: false,
                     failure: None,
-                    open: 0,
+                    open: None,
                 };
                 self.wanting.insert(acquisition, it);
             }
@@ -84,16 +87,23 @@ impl Checker for Perseverance {
                 it.needs_more = true;
             }
             What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
-            What::Command { .. } => {
-                let Some(command) = seen.command else { return };
+            What::Command { name, .. } => {
                 let Some(it) = self.wanting.get_mut(acquisition) else { return };
-                it.open += u32::from(asks(command.intent));
+                let Some(command) = seen.command else {
+                    it.needs_more |= WAITS.contains(&seen.texts.get(name));
+                    return;
+                };
+                if asks(command.intent) {
+                    it.open = Some(seen.event.op);
+                }
                 if frees(command.intent.touch) {
                     it.granted.retain(|node| *node != command.node);
                 }
             }
             What::Acquired => _ = self.wanting.remove(acquisition),
-            What::AcquireUnknown(why) if seen.texts.get(why).starts_with(DROPPED) => {
+            What::NotAcquired(why) | What::AcquireUnknown(why)
+                if seen.texts.get(why).starts_with(DROPPED) =>
+            {
                 self.wanting.remove(acquisition);
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
@@ -103,8 +113,11 @@ impl Checker for Perseverance {
                 if seen.command.is_some() =>
             {
                 let Some(it) = self.wanting.get_mut(acquisition) else { return };
-                if seen.command.is_some_and(|it| asks(it.intent)) {
-                    it.open = it.open.saturating_sub(1);
+                let is_last = it.open == Some(seen.event.op);
+                // What was sent before the last to the one server says nothing any more.
+                let counts = is_last || servers(seen.head) != Some(1);
+                if counts && seen.command.is_some_and(|it| asks(it.intent)) {
+                    it.open = it.open.filter(|_| !is_last);
                     it.failure = match what {
                         What::Refused(why) => {
                             passing(seen.texts.get(why)).map(RequestFailure::Refused)
@@ -117,6 +130,7 @@ impl Checker for Perseverance {
                 let made = matches!(what, What::Answered { touch, .. } if makes(touch));
                 if let Some(command) = seen.command.filter(|it| made && !frees(it.intent.touch))
                     && command.invoke_ns >= it.round_ns
+                    && !it.granted.contains(&command.node)
                 {
                     it.granted.push(command.node);
                 }
@@ -156,7 +170,7 @@ impl Perseverance {
             return story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
         // Of several servers, nobody has to wait for all.
-        let is_open = it.open > 0 && servers(head) == Some(1);
+        let is_open = it.open.is_some() && servers(head) == Some(1);
         let unanswered = is_open.then_some(RequestFailure::Unanswered);
         self.tested |= unanswered.is_some();
         let Some(failure) = unanswered.or(it.failure) else { return };

@@ -116,13 +116,13 @@ fn distinct(pool: &Pool) -> Verdict {
 
 /// Nobody else took a prize between a winner's reading and its taking.
 fn in_order(pool: &Pool) -> Verdict {
-    let out = |win: &&Win| win.left != win.prize - 1;
+    let out = |win: &&Win| Some(win.left) != win.prize.checked_sub(1);
     let Some(win) = pool.wins.iter().find(out) else { return Verdict::Held };
     let Win { client, prize, left, .. } = *win;
     let summary = format!(
         "client {client} read {prize} and took prize {prize}, but that left {left} instead of {}: \
          others took prizes in between",
-        prize - 1
+        prize.saturating_sub(1)
     );
     // Who came between: the one whose decrement left what this one should have left.
     let between = pool.wins.iter().find(|other| {
@@ -157,7 +157,7 @@ fn accounted_for(pool: &Pool) -> Verdict {
     let Some((at_ns, left)) = pool.left else {
         return Verdict::Inconclusive("the pool was not read in the end".to_owned());
     };
-    let gone = pool.prizes - left;
+    let gone = pool.prizes.saturating_sub(left);
     let won = i64::try_from(pool.wins.len()).unwrap_or(i64::MAX);
     if gone < won && pool.went_on {
         let early = "the pool was read in the end, and clients went on to take prizes";

@@ -5,20 +5,31 @@
 //! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
 //! not known, or the lock was handed over, nobody is blamed any more.
 
-use history::{Event, Intent, Recent, Touch, What};
+use history::{Event, Head, Intent, Recent, Touch, What};
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
-use super::interface::EventView;
+use super::interface::{EventView, servers};
 
 /// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
 const NOT_SENT: &str = "not sent";
+
+/// What became of the last request for the lock that an acquisition has sent to a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Open,
+    /// It was sent at this time, was answered, and had no effect.
+    InVain(u64),
+    /// It was answered with an error.
+    Refused,
+}
 
 /// An acquisition under way.
 #[derive(Clone)]
 struct PendingAttempt {
     began_ns: u64,
-    /// When its last command on the lock's key was sent, if that was answered and had no effect.
-    looked_ns: Option<u64>,
+    /// What became of its last request to each server.
+    asked: SmallVec<[(u16, Asked); 1]>,
     /// When it sent the first.
     sent_ns: Option<u64>,
     made: bool,
@@ -38,12 +49,12 @@ pub(super) struct Blamed {
 #[derive(Clone, Default)]
 pub(super) struct Refusals {
     asking: Recent<PendingAttempt>,
-    /// Commands on the lock's key under way: whose they are, and when they were sent.
-    sent: Recent<(u32, u64)>,
+    /// Commands on the lock's key under way: whose they are, to which server, and when they were sent.
+    sent: Recent<(u32, u16, u64)>,
     /// Who has the lock, or may have it.
     having: FxHashSet<u32>,
-    /// Since when nobody has had it.
-    free_ns: u64,
+    /// Since when nobody has had it; none from the beginning.
+    free_ns: Option<u64>,
     /// Nobody knows any more whether it is free.
     unsure: bool,
     /// In the order in which they were refused.
@@ -56,32 +67,59 @@ pub(super) struct Refusals {
     pub(super) unsent: u64,
 }
 
+impl PendingAttempt {
+    fn ask(&mut self, node: u16, asked: Asked) {
+        match self.asked.iter_mut().find(|it| it.0 == node) {
+            Some(it) => it.1 = asked,
+            None => self.asked.push((node, asked)),
+        }
+    }
+
+    /// Whether its last requests were all sent after this, and answered and without effect.
+    fn asked_in_vain(&self, after_ns: Option<u64>) -> bool {
+        let in_vain = |asked| matches!(asked, Asked::InVain(at_ns) if Some(at_ns) > after_ns);
+        !self.asked.is_empty() && self.asked.iter().all(|(_, asked)| in_vain(*asked))
+    }
+
+    /// Whether it was errors that kept it from a quorum.
+    fn could_not_ask(&self, head: &Head) -> bool {
+        let all = servers(head).map_or(self.asked.len(), usize::from);
+        let answered = self.asked.iter().filter(|(_, it)| matches!(it, Asked::InVain(_))).count();
+        let refused = self.asked.iter().any(|(_, it)| *it == Asked::Refused);
+        refused && 2 * all.saturating_sub(answered) > all
+    }
+}
+
 impl Refusals {
     pub(super) fn see(&mut self, seen: &EventView<'_>) {
         let EventView { event, head, texts, .. } = *seen;
         let Event { at_ns, client, acquisition, op, .. } = *event;
         match event.what {
             What::Acquire => {
-                let asking =
-                    PendingAttempt { began_ns: at_ns, looked_ns: None, sent_ns: None, made: false };
+                let asked = SmallVec::new();
+                let asking = PendingAttempt { began_ns: at_ns, asked, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
-            What::Command { node, intent, .. }
-                if seen.sends_on_key && acquisition != 0 && !head.is_resource(node) =>
-            {
-                self.sends(event, intent);
+            What::Command { node, intent, .. } if seen.sends_on_key && !head.is_resource(node) => {
+                self.sends(event, node, intent);
             }
             What::Answered { touch, .. } => {
-                if let Some((whose, sent_ns)) = self.sent.remove(op) {
-                    self.answered(whose, sent_ns, touch);
+                if let Some((whose, node, sent_ns)) = self.sent.remove(op) {
+                    self.answered(whose, node, sent_ns, touch);
                 }
             }
             What::Unanswered(_) => {
-                if let Some((_, sent_ns)) = self.sent.remove(op) {
+                if let Some((.., sent_ns)) = self.sent.remove(op) {
                     self.lose_track(sent_ns);
                 }
             }
-            What::Refused(_) => drop(self.sent.remove(op)),
+            What::Refused(_) => {
+                if let Some((whose, node, _)) = self.sent.remove(op)
+                    && let Some(it) = self.asking.get_mut(whose)
+                {
+                    it.ask(node, Asked::Refused);
+                }
+            }
             What::Acquired => {
                 if let Some(it) = self.asking.remove(acquisition)
                     && !it.made
@@ -100,7 +138,11 @@ impl Refusals {
                     self.unsent += 1;
                     return;
                 }
-                self.gave_up += 1;
+                if it.could_not_ask(head) {
+                    self.unsent += 1;
+                } else {
+                    self.gave_up += 1;
+                }
                 self.refused(&it, Blamed { client, acquisition, free_ns: 0, refused_ns: at_ns });
             }
             What::Released(_) => self.gives_back(acquisition, at_ns),
@@ -109,26 +151,28 @@ impl Refusals {
         }
     }
 
-    fn sends(&mut self, event: &Event, intent: Intent) {
+    fn sends(&mut self, event: &Event, node: u16, intent: Intent) {
         let Event { at_ns, acquisition, .. } = *event;
         // Who only reads does not ask for the lock: what it finds free may just have become so.
         let asks = intent.touch != Touch::None;
         if asks {
-            self.sent.insert(event.op, (acquisition, at_ns));
+            self.sent.insert(event.op, (acquisition, node, at_ns));
         }
         if let Some(it) = self.asking.get_mut(acquisition) {
             it.sent_ns.get_or_insert(at_ns);
-            it.looked_ns = it.looked_ns.filter(|_| !asks);
+            if asks {
+                it.ask(node, Asked::Open);
+            }
         }
     }
 
     fn gives_back(&mut self, acquisition: u32, at_ns: u64) {
         if self.having.remove(&acquisition) && self.having.is_empty() {
-            self.free_ns = at_ns;
+            self.free_ns = Some(at_ns);
         }
     }
 
-    fn answered(&mut self, whose: u32, sent_ns: u64, touch: Touch) {
+    fn answered(&mut self, whose: u32, node: u16, sent_ns: u64, touch: Touch) {
         match touch {
             Touch::Create(_) | Touch::Overwrite(_) => {
                 match self.asking.get_mut(whose) {
@@ -143,7 +187,7 @@ impl Refusals {
             Touch::Unknown => self.lose_track(sent_ns),
             Touch::None => {
                 if let Some(it) = self.asking.get_mut(whose) {
-                    it.looked_ns = Some(sent_ns);
+                    it.ask(node, Asked::InVain(sent_ns));
                 }
             }
             Touch::Delete | Touch::Extend(_) => {}
@@ -156,8 +200,8 @@ impl Refusals {
             return self.lose_track(it.sent_ns.unwrap_or(it.began_ns));
         }
         let free = !self.unsure && self.having.is_empty();
-        if free && it.looked_ns.is_some_and(|looked_ns| looked_ns > self.free_ns) {
-            self.blamed.push(Blamed { free_ns: self.free_ns, ..blamed });
+        if free && it.asked_in_vain(self.free_ns) {
+            self.blamed.push(Blamed { free_ns: self.free_ns.unwrap_or(0), ..blamed });
         }
     }
 
@@ -181,7 +225,7 @@ impl Refusals {
     /// The first that was refused though nobody had the lock, and how many there were.
     pub(super) fn blamed(&self) -> Option<(Blamed, u64)> {
         // What is still under way may have made the key.
-        let open_ns = self.sent.iter().map(|(_, (_, sent_ns))| *sent_ns).min().unwrap_or(u64::MAX);
+        let open_ns = self.sent.iter().map(|(_, (.., sent_ns))| *sent_ns).min().unwrap_or(u64::MAX);
         let sure = self.blamed.iter().filter(|it| it.refused_ns < open_ns);
         Some((*sure.clone().next()?, sure.count() as u64))
     }

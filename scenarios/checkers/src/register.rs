@@ -131,21 +131,20 @@ impl RegisterChecker {
         }
     }
 
-    /// The writes that were accepted behind one with a greater token. Values say what came behind what, as far as no two
-    /// read the same.
+    /// The writes that were accepted behind one with a greater token. Values say what came behind what, up to the least
+    /// that the register may have gone back to.
     fn stale_write(&self) -> Option<Witness> {
-        let mut writes = self.writes.clone();
+        let (mut writes, mut back_to) = (self.writes.clone(), self.may_go_back_to());
         for (read, write) in self.surely_written() {
             writes.entry(read).and_modify(|it| it.again = true).or_insert(write);
         }
         let mut stale = None;
         let mut greatest: Option<(u64, RegisterWrite)> = None;
-        for write in writes.values() {
+        for (read, write) in writes {
             if write.again {
-                greatest = None;
-                continue;
+                back_to = back_to.min(read);
             }
-            let Some(token) = write.token else { continue };
+            let Some(token) = write.token.filter(|_| !write.again) else { continue };
             match greatest {
                 Some((greater, before)) if greater > token => {
                     let summary = format!(
@@ -155,10 +154,23 @@ impl RegisterChecker {
                     );
                     story::note(&mut stale, summary, &[before.who(), write.who()]);
                 }
-                _ => greatest = Some((token, *write)),
+                _ if read < back_to => greatest = Some((token, write)),
+                _ => {}
             }
         }
         stale
+    }
+
+    /// The least value that an update without an answer may write after all others.
+    fn may_go_back_to(&self) -> i64 {
+        let surely: Vec<i64> = self.surely_written().iter().map(|(_, it)| it.written).collect();
+        let unknown = self.unknown.iter().map(|(_, it)| it.written);
+        let unknown = unknown.filter(|written| !surely.contains(written));
+        // One without an end has read what was there when it began, or more.
+        let read =
+            |greatest: &Option<(i64, RegisterWrite)>| greatest.map_or(self.initial, |it| it.0);
+        let unended = self.begun.values().map(|greatest| read(greatest).saturating_add(1));
+        unknown.chain(unended).min().unwrap_or(i64::MAX)
     }
 
     /// Of the updates without an answer, those that were written all the same: somebody has read what only they can
@@ -190,7 +202,7 @@ impl RegisterChecker {
             let early = "the register was read in the end, and clients went on to write it";
             return Verdict::Inconclusive(early.to_owned());
         }
-        let steps = left - self.initial;
+        let steps = left.saturating_sub(self.initial);
         // One whose end is not known, because its client died, may have been written, too.
         let unended = i64::try_from(self.begun.len()).unwrap_or(i64::MAX);
         let unknown = i64::try_from(self.unknown.len()).unwrap_or(i64::MAX).saturating_add(unended);
