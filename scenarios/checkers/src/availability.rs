@@ -292,6 +292,11 @@ mod tests {
         assert_eq!(outcome(tape(301)), Violated);
         assert_eq!(outcome(tape(301).valid(1, 199, 400)), Held);
         assert_eq!(outcome(tape(301).valid(1, 250, 400)), Violated, "known too late");
+        let late = |until_ns| {
+            let tape = Tape::tracked().available_within(WITHIN_NS).valid(1, 5, 10);
+            outcome(tape.waited(1, 1, 0..60).refused(2, 2, 0..until_ns).refused(3, 3, 0..until_ns))
+        };
+        assert_eq!((late(160), late(161)), (Held, Violated), "it got it when that was over");
     }
 
     #[test]

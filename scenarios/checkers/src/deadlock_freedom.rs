@@ -185,6 +185,9 @@ mod tests {
     use crate::testing::{CREATE, LOCK, TTL_NS, Tape};
     use history::fault::Fault;
     use history::verdict::Outcome;
+    use history::{Intent, Touch};
+
+    const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 
     #[test]
     fn a_key_that_goes_is_fine_and_one_that_stays_is_not() {
@@ -200,6 +203,39 @@ mod tests {
         assert_eq!(outcome(Tape::new().hold(1, 1, 5..20).probe(15, -1)), Outcome::Inconclusive);
         assert_eq!(outcome(Tape::new().hold(1, 1, 5..20).probe(25, -1)), Outcome::Violated);
         assert_eq!(outcome(Tape::new().with(|it| it.locks = false)), Outcome::NotApplicable);
+    }
+
+    #[test]
+    fn a_key_that_somebody_has_made_or_extended_since_did_not_stay() {
+        let stays =
+            |tape: Tape| tape.probe(500, 900).probe(501 + TTL_NS, 300).outcome("deadlock-freedom");
+        assert_eq!(stays(Tape::new()), Outcome::Violated);
+        let late = Tape::new().command(1, 100..110, CREATE, None);
+        assert_eq!(stays(late), Outcome::Inconclusive, "it may have come late");
+        assert_eq!(stays(Tape::new().sends(1, 100, CREATE)), Outcome::Inconclusive);
+        assert_eq!(stays(Tape::new().probe(490, -2)), Outcome::Violated);
+        assert_eq!(stays(Tape::new().probe(600, -2)), Outcome::Inconclusive, "it had gone");
+        let extends = |tape: Tape| stays(tape.did(1, 800..810, EXTEND));
+        assert_eq!(extends(Tape::new().waited(1, 1, 90..100)), Outcome::Inconclusive, "held");
+        let released = Tape::new().waited(1, 1, 90..100).releases(1, 200..210);
+        assert_eq!(extends(released), Outcome::Violated, "its hold was over");
+        let unknown = Tape::new().unknown(1, 1, 90..600);
+        assert_eq!(stays(unknown), Outcome::Inconclusive, "it was still at work");
+    }
+
+    #[test]
+    fn only_the_last_look_at_another_key_counts() {
+        let looked = |tape: Tape, pttl_ms| {
+            let tape = tape.to(0, "line").looks_at_key(0, 910..915, -1).probe(920, -2);
+            let tape = tape.looks_at_key(0, 930..935, pttl_ms).probe(940, -2);
+            tape.outcome("deadlock-freedom")
+        };
+        let disturbed = || Tape::new().struck(Fault::Pause, 1, 5).probe(900, -2);
+        assert_eq!(looked(disturbed(), -1), Outcome::Violated);
+        assert_eq!(looked(disturbed(), -2), Outcome::Held);
+        let again = disturbed().to(0, "line").looks_at_key(0, 910..915, -1);
+        let again = again.waited(1, 1, 916..918).releases(1, 918..919).probe(920, -2);
+        assert_eq!(again.outcome("deadlock-freedom"), Outcome::Held, "before the last was done");
     }
 
     #[test]

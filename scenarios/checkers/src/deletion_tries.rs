@@ -17,6 +17,7 @@ use super::interface::{
     Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, passing, verdict,
 };
 use super::story;
+use super::struck::Struck;
 
 pub(super) const NAME: &str = "deletion-tries";
 
@@ -28,6 +29,8 @@ const RELEASE_NS: u64 = 250_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Deletions {
     client: u32,
+    /// When it first sent anything there.
+    since_ns: u64,
     /// How often it has asked for the key, and was not told no; and when first.
     asks: u32,
     /// The same, also of keys that were deleted since.
@@ -43,8 +46,6 @@ struct Deletions {
     open: u32,
     /// Which of them are those of a release cannot be told.
     mixed: bool,
-    /// It may have been unable to send.
-    excused: bool,
     /// The error that the last one was answered with, and when.
     refused: Option<(u64, ErrorAnswer)>,
 }
@@ -64,6 +65,8 @@ struct DeletionTries {
     nodes: Recent<SmallVec<[(u16, Deletions); 1]>>,
     /// By acquisition.
     last_attempts: Recent<LastAttempt>,
+    /// Who was kept from sending, and until when.
+    kept_silent: Struck,
     /// When the first key is gone whose clean-up was refused last.
     due_ns: Option<u64>,
     tested: bool,
@@ -93,10 +96,8 @@ impl Checker for DeletionTries {
             What::Acquired => self.last_attempts.entry(acquisition).got = true,
             What::Release => self.last_attempts.entry(acquisition).releasing = true,
             What::Fault { fault: Fault::ScriptFlush, .. } => {}
-            What::Fault { fault, .. } if client == 0 || keeps_from_sending(fault) => {
-                let nodes = self.nodes.iter_mut().flat_map(|(_, nodes)| nodes);
-                let theirs = nodes.filter(|(_, it)| client == 0 || it.client == client);
-                theirs.for_each(|(_, it)| it.excused = true);
+            What::Fault { fault, for_ns, .. } if client == 0 || keeps_from_sending(fault) => {
+                self.kept_silent.strike(client, at_ns.saturating_add(for_ns));
             }
             _ => {}
         }
@@ -118,7 +119,8 @@ impl DeletionTries {
         let nodes = self.nodes.entry(command.acquisition);
         let place = nodes.iter().position(|(node, _)| *node == command.node);
         let place = place.unwrap_or_else(|| {
-            nodes.push((command.node, Deletions::default()));
+            let since_ns = command.invoke_ns;
+            nodes.push((command.node, Deletions { since_ns, ..Deletions::default() }));
             nodes.len() - 1
         });
         let (_, it) = &mut nodes[place];
@@ -206,9 +208,10 @@ impl DeletionTries {
 
     /// It sends no more there.
     fn gave_up(&mut self, acquisition: u32, it: &Deletions, head: &Head) {
-        let certain = it.open == 0 && !it.mixed && !it.excused;
+        let Deletions { client, since_ns, first_ns, sent, .. } = *it;
+        let excused = self.kept_silent.since(client, since_ns);
+        let certain = it.open == 0 && !it.mixed && !excused;
         let Some((refused_ns, error)) = it.refused.filter(|_| certain) else { return };
-        let Deletions { client, first_ns, sent, .. } = *it;
         let error = error.name().to_uppercase();
         let tried_ns = refused_ns.saturating_sub(first_ns);
         let summary = if it.of_release {

@@ -108,7 +108,7 @@ fn thousandths(number: u128) -> String {
 mod tests {
     use super::*;
     use crate::testing::{CREATE, DELETE, Tape};
-    use history::verdict::Outcome::{self, Held, Inconclusive, Violated};
+    use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
 
     fn outcome(tape: Tape, within_milli: u64) -> Outcome {
         tape.with(|it| it.commands_within_milli = Some(within_milli)).outcome("efficiency")
@@ -147,6 +147,8 @@ mod tests {
         let elsewhere = three().to(7, "x").did(1, 120..130, CREATE).resource(7);
         assert_eq!(outcome(elsewhere, 3_000), Held);
         assert_eq!(outcome(three().did(0, 1..2, CREATE), 3_000), Held, "the run itself");
+        let nothing = Tape::new().hold(1, 1, 100..200).did(0, 1..2, CREATE);
+        assert_eq!(outcome(nothing, 3_000), NotApplicable, "no acquisition has any command");
     }
 
     #[test]

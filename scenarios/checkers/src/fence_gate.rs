@@ -151,6 +151,13 @@ mod tests {
         let unended = Tape::fenced().fence(2, 60, 5).update_refused(2, 200..300);
         let unended = unended.update(3, 10..20, 0, Some(5)).opens(1, 100, What::Update);
         assert_eq!(unended.outcome(NAME), Held, "nobody knows which token this had");
+        let failed = |tape: Tape| {
+            let tape = tape.fence(2, 60, 5).update_fails(1, 100..150, "lock lost");
+            tape.update_refused(2, 200..300).outcome(NAME)
+        };
+        assert_eq!(failed(Tape::fenced()), Held, "nor which this had");
+        assert_eq!(failed(Tape::fenced().fence(1, 120, 9)), Held);
+        assert_eq!(failed(Tape::fenced().fence(1, 120, 4)), Violated);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use history::verdict::{Finding, Level, Verdict, Witness};
 use history::{CommandOp, Event, Head, Touch, What};
 use rustc_hash::FxHashMap;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, makes};
 use super::story;
 
 /// An acquisition that was answered with yes, and its token.
@@ -61,8 +61,8 @@ impl Checker for Fencing {
     fn see(&mut self, seen: &EventView<'_>) {
         let event = seen.event;
         let acquisition = event.acquisition;
-        if let Some(command) = seen.command.filter(|it| matches!(it.intent.touch, Touch::Create(_)))
-        {
+        let may_make = |touch| makes(touch) || touch == Touch::Unknown;
+        if let Some(command) = seen.command.filter(|it| may_make(it.intent.touch)) {
             self.asked(event, command);
         }
         match event.what {

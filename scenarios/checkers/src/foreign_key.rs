@@ -32,8 +32,8 @@ struct Foreign {
 #[derive(Default)]
 struct ForeignKeys {
     all: Vec<Foreign>,
-    /// Of acquisitions that want the lock: until when the list is there that their last request found, if any.
-    found_list: BTreeMap<u32, Option<u64>>,
+    /// Of acquisitions that want the lock: on which server the list is that their last request found, and until when, if any.
+    found_list: BTreeMap<u32, Option<(u16, u64)>>,
     met: bool,
     told: bool,
     harmed: Option<Witness>,
@@ -62,6 +62,8 @@ impl Checker for ForeignKeys {
                 if let Some(is_list) = is_list(fault) {
                     let (from_ns, until_ns) = (at_ns, at_ns.saturating_add(for_ns));
                     self.all.push(Foreign { node, from_ns, until_ns, is_list });
+                } else if fault.loses_keys() {
+                    self.gone(node, at_ns);
                 }
             }
             What::Acquire => _ = self.found_list.insert(acquisition, None),
@@ -71,9 +73,9 @@ impl Checker for ForeignKeys {
                 }
             }
             What::NotAcquired(why) => {
-                let until_ns = self.found_list.remove(&acquisition).flatten();
+                let found = self.found_list.remove(&acquisition).flatten();
                 // A lock may look what the key is when it has been refused.
-                let found = until_ns.is_some_and(|until_ns| at_ns < until_ns);
+                let found = found.is_some_and(|(_, until_ns)| at_ns < until_ns);
                 self.told |= found;
                 // Where only a few of several servers have it, the others may say so.
                 let is_one = seen.head.nodes.is_none_or(|nodes| nodes == 1);
@@ -99,6 +101,14 @@ impl Checker for ForeignKeys {
 }
 
 impl ForeignKeys {
+    /// What a server has kept is there no more.
+    fn gone(&mut self, node: u16, at_ns: u64) {
+        let there = self.all.iter_mut().filter(|it| it.node == node);
+        there.for_each(|it| it.until_ns = it.until_ns.min(at_ns));
+        let found = self.found_list.values_mut().flatten().filter(|it| it.0 == node);
+        found.for_each(|it| it.1 = it.1.min(at_ns));
+    }
+
     /// A command on the lock's key is answered.
     fn answered(&mut self, command: &CommandOp, touch: Touch, at_ns: u64) {
         let CommandOp { client, acquisition, node, invoke_ns, .. } = *command;
@@ -106,7 +116,7 @@ impl ForeignKeys {
             |it: &&Foreign| it.node == node && it.from_ns < invoke_ns && at_ns < it.until_ns;
         let there = self.all.iter().find(there);
         if let Some(found) = self.found_list.get_mut(&acquisition) {
-            *found = there.filter(|it| it.is_list).map(|it| it.until_ns);
+            *found = there.filter(|it| it.is_list).map(|it| (node, it.until_ns));
         }
         if there.is_none() || acquisition == 0 {
             return;
@@ -156,6 +166,20 @@ mod tests {
             let elsewhere = kept(fault).to(1, "lock").did(1, 101..499, CREATE);
             assert_eq!(outcome(&elsewhere, NAME), NotApplicable, "another server");
         }
+    }
+
+    #[test]
+    fn what_a_server_has_lost_is_there_no_more() {
+        let lost = |node| kept(Fault::ForeignList).server_lost(Fault::Flush, node, 200..200);
+        let did = |node, span| outcome(&lost(node).did(1, span, CREATE), NAME);
+        assert_eq!(did(0, 101..199), Violated);
+        assert_eq!((did(0, 101..200), did(0, 210..220)), (NotApplicable, NotApplicable));
+        assert_eq!(did(1, 210..220), Violated, "another server");
+        let told = |node| {
+            let tape = lost(node).refused(1, 1, 90..300);
+            outcome(&tape.command(1, 110..120, CREATE, Some(Touch::None)), TOLD)
+        };
+        assert_eq!((told(0), told(1)), (NotApplicable, Violated));
     }
 
     #[test]

@@ -11,10 +11,10 @@ use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Recent, Touch, What};
-use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
 use super::story;
+use super::struck::Struck;
 
 pub(super) const NAME: &str = "given-back";
 
@@ -26,6 +26,8 @@ struct KeptGrant {
     client: u32,
     /// When it sent what the server answered with yes.
     sent_ns: u64,
+    /// How long the key lives that it made.
+    ttl_ns: u64,
     /// When its key surely is gone that is in the way of what it asks next.
     gone_ns: u64,
     /// It stood still after it had asked, so what it ends with may come late.
@@ -43,9 +45,9 @@ struct GivenBack {
     wanting: Recent<()>,
     /// What they have sent that may give the key back: the acquisition, the server, the operation.
     freed: Vec<(u32, u16, u32)>,
-    /// When each client last stood still, and until when it was last kept from sending; 0 is all of them.
-    stood_still: FxHashMap<u32, u64>,
-    kept_silent: FxHashMap<u32, u64>,
+    /// Who stood still, and when; and who was kept from sending, and until when.
+    stood_still: Struck,
+    kept_silent: Struck,
     /// When the first of those that have ended is to have given its key back.
     due_ns: Option<u64>,
     tested: bool,
@@ -61,7 +63,7 @@ impl Checker for GivenBack {
         let EventView { event, head, .. } = *seen;
         let Event { at_ns, client, acquisition, what, .. } = *event;
         if self.due_ns.is_some_and(|due_ns| at_ns > due_ns) {
-            self.look(at_ns, head);
+            self.look(at_ns);
         }
         if let Some(command) = seen.command {
             return self.command(command, event, head);
@@ -74,18 +76,17 @@ impl Checker for GivenBack {
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.ends(acquisition);
-                self.refused(acquisition, at_ns, head);
+                self.refused(acquisition, at_ns);
             }
             What::Fault { fault: Fault::Pause, .. } => {
-                self.stood_still.insert(client, at_ns);
+                self.stood_still.strike(client, at_ns);
                 let theirs = |it: &KeptGrant| client == 0 || it.client == client;
                 self.open.retain(|it| !theirs(it) || it.ended_ns.is_none());
                 let theirs = self.open.iter_mut().filter(|it| theirs(it));
                 theirs.for_each(|it| it.stood_still = true);
             }
             What::Fault { fault, for_ns, .. } if keeps_from_sending(fault) || client == 0 => {
-                let until_ns = self.kept_silent.entry(client).or_default();
-                *until_ns = at_ns.saturating_add(for_ns).max(*until_ns);
+                self.kept_silent.strike(client, at_ns.saturating_add(for_ns));
                 self.open.retain(|it| client != 0 && it.client != client);
             }
             _ => {}
@@ -94,7 +95,7 @@ impl Checker for GivenBack {
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         // It is not shown every event.
-        self.look(end.last_ns, end.head);
+        self.look(end.last_ns);
         let verdict = verdict(
             self.first.take(),
             self.tested,
@@ -131,16 +132,18 @@ impl GivenBack {
                 // It may have given back what it had not been told of yet.
                 let freed =
                     |it: &(u32, u16, u32)| (it.0, it.1) == (acquisition, node) && it.2 > event.op;
-                if since(&self.kept_silent, client, sent_ns) || self.freed.iter().any(freed) {
+                if self.kept_silent.since(client, sent_ns) || self.freed.iter().any(freed) {
                     return;
                 }
+                let ttl_ns = ttl(touch).unwrap_or(head.ttl_ns);
                 let granted = KeptGrant {
                     acquisition,
                     node,
                     client,
                     sent_ns,
-                    gone_ns: event.at_ns.saturating_add(ttl(touch).unwrap_or(head.ttl_ns)),
-                    stood_still: since(&self.stood_still, client, sent_ns),
+                    ttl_ns,
+                    gone_ns: event.at_ns.saturating_add(ttl_ns),
+                    stood_still: self.stood_still.since(client, sent_ns),
                     ended_ns: None,
                 };
                 match place {
@@ -167,37 +170,37 @@ impl GivenBack {
     }
 
     /// It has ended without the lock.
-    fn refused(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
-        let early = |it: &KeptGrant| at_ns <= it.sent_ns.saturating_add(head.ttl_ns / 2);
+    fn refused(&mut self, acquisition: u32, at_ns: u64) {
+        let early = |it: &KeptGrant| at_ns <= it.sent_ns.saturating_add(it.ttl_ns / 2);
         self.open.retain(|it| it.acquisition != acquisition || early(it) && !it.stood_still);
         for it in self.open.iter_mut().filter(|it| it.acquisition == acquisition) {
             it.ended_ns = Some(at_ns);
-            self.due_ns = Some(self.due_ns.unwrap_or(u64::MAX).min(it.due_ns(head)));
+            self.due_ns = Some(self.due_ns.unwrap_or(u64::MAX).min(it.due_ns()));
             self.tested = true;
         }
     }
 
     /// Who should have given its key back by now.
-    fn look(&mut self, now_ns: u64, head: &Head) {
-        let is_due = |it: &mut KeptGrant| it.ended_ns.is_some() && now_ns > it.due_ns(head);
+    fn look(&mut self, now_ns: u64) {
+        let is_due = |it: &mut KeptGrant| it.ended_ns.is_some() && now_ns > it.due_ns();
         let kept: Vec<KeptGrant> = self.open.extract_if(.., is_due).collect();
-        for KeptGrant { acquisition, client, .. } in kept {
+        for KeptGrant { acquisition, client, ttl_ns, .. } in kept {
             let summary = format!(
                 "client {client} was told that it had not got the lock, though a server had granted it, and nobody \
                  gave it back: its key was in everybody's way for the TTL of {}",
-                rounded(head.ttl_ns)
+                rounded(ttl_ns)
             );
             story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
         let ended = self.open.iter().filter(|it| it.ended_ns.is_some());
-        self.due_ns = ended.map(|it| it.due_ns(head)).min();
+        self.due_ns = ended.map(|it| it.due_ns()).min();
     }
 }
 
 impl KeptGrant {
     /// When the TTL of its key is over.
-    fn due_ns(&self, head: &Head) -> u64 {
-        self.sent_ns.saturating_add(head.ttl_ns)
+    fn due_ns(&self) -> u64 {
+        self.sent_ns.saturating_add(self.ttl_ns)
     }
 }
 
@@ -209,17 +212,14 @@ fn ttl(touch: Touch) -> Option<u64> {
     }
 }
 
-/// Whether this has happened to the client, or to all of them, since then.
-fn since(last: &FxHashMap<u32, u64>, client: u32, since_ns: u64) -> bool {
-    [client, 0].iter().any(|it| last.get(it).is_some_and(|at_ns| *at_ns >= since_ns))
-}
-
 #[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
     use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
     use history::{Intent, Touch};
+
+    const SHORT: Intent = Intent { touch: Touch::Create(Some(50)), compares: false };
 
     fn asked() -> Tape {
         Tape::new().with(|it| it.honest = true)
@@ -270,6 +270,8 @@ mod tests {
         assert_eq!(later(got), NotApplicable);
         let late = asked().did(1, 100..110, CREATE).refused(1, 1, 90..101 + TTL_NS / 2);
         assert_eq!(later(late), NotApplicable, "hardly anything was left of it");
+        let short = |end_ns| later(asked().did(1, 100..110, SHORT).refused(1, 1, 90..end_ns));
+        assert_eq!((short(125), short(126)), (Violated, NotApplicable), "its key lives 50");
         let again = asked().did(1, 100..110, CREATE).did(1, 120..130, DELETE);
         let again = again.did(1, 140..150, CREATE).refused(1, 1, 90..200);
         assert_eq!(outcome(again.probe(141 + TTL_NS, -2)), Violated, "another attempt");
@@ -310,6 +312,8 @@ mod tests {
         assert_eq!(later(told_no().struck(Fault::LoseReply, 1, 150)), Violated);
         assert_ne!(later(told_no().struck(Fault::ServerCrash, 0, 150)), Violated);
         assert_ne!(later(told_no().struck(Fault::Pause, 1, 300)), Violated, "afterwards");
+        let cut_off = |span| later(told_no().struck_for(Fault::Partition, 1, span));
+        assert_eq!((cut_off(50..99), cut_off(50..100)), (Violated, NotApplicable), "still");
     }
 
     #[test]
@@ -318,6 +322,8 @@ mod tests {
         let granted = || asked().acquires(1, 90).did(1, 100..110, CREATE);
         assert_eq!(again(granted(), 109 + TTL_NS), Violated);
         assert_eq!(again(granted(), 110 + TTL_NS), NotApplicable, "the key is gone");
+        let short = || asked().acquires(1, 90).did(1, 100..110, SHORT);
+        assert_eq!((again(short(), 159), again(short(), 160)), (Violated, NotApplicable));
         assert_eq!(again(granted().sends(1, 150, DELETE), 200), NotApplicable);
         let before_its_answer =
             asked().acquires(1, 90).did(1, 100..160, CREATE).sends(1, 150, DELETE);

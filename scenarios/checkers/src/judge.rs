@@ -39,7 +39,7 @@ const MAY_COME_YET: [&str; 4] =
 static ALL: [(MakeChecker, Kinds); 25] = [
     (ownership::checker, KEY_ENDED | OTHERS),
     (mutual_exclusion::checker, OTHERS),
-    (lease_validity::checker, LOCK_COMMANDS | at(HoldBeforeWrite) | at(RenewBeforeSend) | OTHERS),
+    (lease_validity::checker, ANY & !PHASES | at(HoldBeforeWrite) | at(RenewBeforeSend)),
     (honesty::checker, LOCK_COMMANDS | OTHERS_SENT | at(Wait) | OTHERS),
     (work_told::checker, IF_WORK_TOLD | OTHERS),
     (quorum_told::checker, LOCK_COMMANDS | at(AcquireBeforeSend) | OTHERS),

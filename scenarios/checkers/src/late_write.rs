@@ -176,6 +176,14 @@ mod tests {
     }
 
     #[test]
+    fn another_operation_of_the_acquisition_ends_no_write() {
+        let tape = Tape::register().valid(1, 90, 200).phase(1, 105, Phase::HoldBeforeWrite);
+        let tape = tape.update_unknown(1, 100..110, 0).update_fails(1, 120..130, "lock lost");
+        let tape = tape.update(2, 220..400, 0, None).update(3, 410..500, 0, None);
+        assert_eq!(outcomes(&tape.register_left(1).timely_writes()), [Inconclusive; 2]);
+    }
+
+    #[test]
     fn what_was_decided_too_late_excuses_nothing() {
         let tape = |decided_ns| {
             let tape = Tape::register().valid(1, 90, 200);

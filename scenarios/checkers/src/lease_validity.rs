@@ -8,6 +8,8 @@
 //! the very end of its key, by the requests that have made or extended it: it subtracts what clocks may run apart, unless
 //! one of them has run off by then. All that can be said only where nothing comes between a decision and its stamp.
 
+use std::collections::BTreeMap;
+
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Vacuous, Verdict, Witness};
@@ -30,6 +32,9 @@ struct LeaseEnd {
     until_ns: u64,
     /// By the renewals that were answered in time it surely has the lock until then.
     renewed_until_ns: u64,
+    /// The shortest life that any of its renewals would give the key.
+    least_ttl_ns: u64,
+    acquired: bool,
     ended_by: Option<&'static str>,
     /// When its last renewal began, and which servers have granted that at once.
     round_ns: u64,
@@ -55,6 +60,10 @@ struct LastAnswer {
 struct LeaseValidity {
     leases: Recent<LeaseEnd>,
     answers: Recent<SmallVec<[LastAnswer; 1]>>,
+    /// Commands under way that only read the lock's key: whose they are, to which server.
+    reads: BTreeMap<u32, (u32, u16)>,
+    /// Who got the lock at this moment and has not been told yet until when it may rely on it.
+    untold: Vec<Event>,
     drifting: bool,
     acted: bool,
     first: Option<Witness>,
@@ -72,6 +81,9 @@ impl Checker for LeaseValidity {
         }
         let event = seen.event;
         let Event { at_ns, acquisition, .. } = *event;
+        if self.untold.first().is_some_and(|it| it.at_ns < at_ns) {
+            self.judge_untold();
+        }
         if let Some(command) = seen.command {
             self.freed(event, command);
             self.renewed(event, command, seen.head);
@@ -84,6 +96,8 @@ impl Checker for LeaseValidity {
                 let none = LeaseEnd {
                     until_ns,
                     renewed_until_ns: 0,
+                    least_ttl_ns: u64::MAX,
+                    acquired: false,
                     ended_by: None,
                     round_ns: u64::MAX,
                     granted: 0,
@@ -93,11 +107,20 @@ impl Checker for LeaseValidity {
                     self.leases.insert(acquisition, none);
                 }
                 let Some(lease) = self.leases.get_mut(acquisition) else { return };
-                // What became known too late does not bring it back.
-                if at_ns < lease.until_ns {
+                // Of a hold, what became known too late does not bring it back.
+                if !lease.acquired || at_ns < lease.until_ns {
                     lease.until_ns = lease.until_ns.max(until_ns);
                 }
+                if let Some(place) = self.untold.iter().position(|it| it.acquisition == acquisition)
+                {
+                    let event = self.untold.swap_remove(place);
+                    self.takes(&event);
+                }
             }
+            What::Command { node, .. } if seen.sends_on_key => {
+                self.reads.insert(event.op, (acquisition, node));
+            }
+            What::Answered { .. } => self.has_read(event.op),
             What::Lost => {
                 self.gave_up(event, seen.head);
                 self.end(acquisition, "it had learnt that the lock was lost");
@@ -107,7 +130,8 @@ impl Checker for LeaseValidity {
                 self.leases.remove(acquisition);
                 self.answers.remove(acquisition);
             }
-            What::Acquired => self.acts(event, "took the lock for its own"),
+            What::Acquired if self.leases.contains(acquisition) => self.takes(event),
+            What::Acquired => self.untold.push(*event),
             What::Take | What::Update => self.acts(event, "began to use the resource"),
             What::Phase(Phase::HoldBeforeWrite) => self.acts(event, "decided to write"),
             What::Phase(Phase::RenewBeforeSend) => self.renews(acquisition, at_ns, seen.head),
@@ -119,11 +143,33 @@ impl Checker for LeaseValidity {
     }
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
+        self.judge_untold();
         vec![Finding::new("lease-validity", Level::Belief, self.verdict(end.head))]
     }
 }
 
 impl LeaseValidity {
+    fn takes(&mut self, event: &Event) {
+        self.acts(event, "took the lock for its own");
+        if let Some(lease) = self.leases.get_mut(event.acquisition) {
+            lease.acquired = true;
+        }
+    }
+
+    /// The moment is over at which these might have been told.
+    fn judge_untold(&mut self) {
+        std::mem::take(&mut self.untold).iter().for_each(|it| self.takes(it));
+    }
+
+    /// What only reads is answered: it may have shown that the key is another's, or nobody's.
+    fn has_read(&mut self, op: u32) {
+        let Some((acquisition, node)) = self.reads.remove(&op) else { return };
+        let Some(answers) = self.answers.get_mut(acquisition) else { return };
+        if let Some(last) = answers.iter_mut().find(|it| it.node == node && it.op < op) {
+            (last.op, last.has_key) = (op, false);
+        }
+    }
+
     fn end(&mut self, acquisition: u32, what: &'static str) {
         if let Some(lease) = self.leases.get_mut(acquisition) {
             lease.ended_by.get_or_insert(what);
@@ -182,7 +228,12 @@ impl LeaseValidity {
         ends.sort_unstable_by(|one, other| other.cmp(one));
         // A lock on one server may have replicas, of which it asks nothing.
         let others = if answers.len() == 1 { 0 } else { usize::from(servers) / 2 };
-        let Some(gone_ns) = ends.get(others) else { return };
+        let gone_ns = match ends.get(others) {
+            Some(gone_ns) => *gone_ns,
+            // It was handed a key that had been made before.
+            None if ends.is_empty() => event.at_ns.saturating_add(head.ttl_ns),
+            None => return,
+        };
         let safe_ns = gone_ns.saturating_sub(head.margin_ns);
         if until_ns > safe_ns {
             let summary = format!(
@@ -205,8 +256,16 @@ impl LeaseValidity {
 
     /// A renewal is answered with yes. The other half of the TTL is for clocks that run off, and for the drift allowance.
     fn renewed(&mut self, event: &Event, command: &CommandOp, head: &Head) {
-        let What::Answered { touch: Touch::Extend(ttl_ns), .. } = event.what else { return };
         let Some(lease) = self.leases.get_mut(command.acquisition) else { return };
+        if let Touch::Extend(ttl_ns) = command.intent.touch
+            && ttl_ns < lease.least_ttl_ns
+        {
+            // It may be carried out last.
+            lease.least_ttl_ns = ttl_ns;
+            lease.renewed_until_ns = lease.renewed_until_ns.min(command.invoke_ns);
+        }
+        let What::Answered { touch: Touch::Extend(ttl_ns), .. } = event.what else { return };
+        let ttl_ns = ttl_ns.min(lease.least_ttl_ns);
         // An answer that comes when the validity is over comes too late.
         if event.at_ns >= lease.until_ns.max(lease.renewed_until_ns) {
             return;
@@ -270,8 +329,11 @@ impl LeaseValidity {
     }
 
     fn acts(&mut self, event: &Event, did: &str) {
-        self.acted = true;
         let Event { at_ns, client, acquisition, .. } = *event;
+        if acquisition == 0 {
+            return;
+        }
+        self.acted = true;
         let why = match self.leases.get(acquisition) {
             None => "it was never told until when it might".to_owned(),
             Some(LeaseEnd { ended_by: Some(why), .. }) => (*why).to_owned(),

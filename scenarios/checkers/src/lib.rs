@@ -37,6 +37,7 @@ mod refusal;
 mod register;
 mod renewal;
 pub mod story;
+mod struck;
 mod vacuity;
 mod wake_up;
 mod work_told;

@@ -29,9 +29,10 @@ struct Belief {
 /// What is known of an acquisition that has not been answered yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asking {
+    client: u32,
     /// Until when it may rely on the lock.
     promised: Option<u64>,
-    /// It has been told of its loss, or has begun to release.
+    /// It has been told of its loss, has begun to release, or is dead.
     ended: bool,
 }
 
@@ -64,10 +65,12 @@ impl Checker for MutualExclusion {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, acquisition, .. } = *seen.event;
         match seen.event.what {
-            What::Acquire => _ = self.asking.insert(acquisition, Asking::default()),
+            What::Acquire => {
+                self.asking.insert(acquisition, Asking { client, ..Asking::default() });
+            }
             What::Acquired => {
                 self.go_on_to(at_ns);
-                let Asking { promised, ended } =
+                let Asking { promised, ended, .. } =
                     self.asking.remove(&acquisition).unwrap_or_default();
                 let until_ns = match promised {
                     _ if ended => at_ns,
@@ -96,6 +99,9 @@ impl Checker for MutualExclusion {
             What::Fault { fault: Fault::Crash, .. } => {
                 self.go_on_to(at_ns);
                 self.ends(at_ns, |it| it.client == client);
+                for it in self.asking.values_mut().filter(|it| it.client == client) {
+                    it.ended = true;
+                }
             }
             _ => {}
         }
@@ -214,6 +220,10 @@ mod tests {
         assert!(violated(&second(Tape::new())));
         assert!(!violated(&second(Tape::new().lost(1, 95))));
         assert!(!violated(&second(Tape::new().releases(1, 95..300))));
+        let dies =
+            |client| Tape::new().acquires(1, 90).crash(client, 95).opens(1, 100, What::Acquired);
+        assert!(!violated(&dies(1).hold(2, 2, 110..200)), "it was dead by then");
+        assert!(violated(&dies(3).hold(2, 2, 110..200)));
         let renewed = Tape::new().hold(1, 1, 100..120).valid(1, 120, 900).hold(2, 2, 120..200);
         assert!(!violated(&renewed), "what has been given back is not relied on any more");
     }

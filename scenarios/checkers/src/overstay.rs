@@ -90,11 +90,16 @@ impl Checker for Overstay {
             What::Acquired => {
                 self.held = true;
                 self.with(acquisition, |it| it.acquired_ns = Some(at_ns));
+                let until_ns = self.holds.get(&acquisition).and_then(|it| it.until_ns);
+                if let Some(until_ns) = until_ns {
+                    self.lasts(acquisition, until_ns, head);
+                }
             }
             What::ValidUntil(until_ns) => {
                 self.with(acquisition, |it| {
-                    // What became known too late does not bring it back.
-                    if it.until_ns.is_none_or(|last_ns| at_ns < last_ns) {
+                    // Of a hold, what became known too late does not bring it back.
+                    let is_held = it.acquired_ns.is_some();
+                    if !is_held || it.until_ns.is_none_or(|last_ns| at_ns < last_ns) {
                         it.until_ns = it.until_ns.max(Some(until_ns));
                     }
                 });
@@ -168,7 +173,7 @@ impl Overstay {
         it.excused = true;
         let client = it.client;
         let summary = format!(
-            "client {client} renewed its lock until {} after it had got it: a hold may be renewed for {}, and lasts a \
+            "client {client} relies on its lock until {} after it had got it: a hold may be renewed for {}, and lasts a \
              TTL of {} longer at most",
             rounded(until_ns - acquired_ns),
             rounded(longest_ns),
@@ -246,11 +251,14 @@ mod tests {
         assert_eq!(longest(held().valid(1, 2_000, 3_101).struck(Fault::Pause, 1, 500)), Held);
         assert_eq!(longest(held().valid(1, 2_000, 3_101).struck(Fault::Refuse, 1, 500)), Violated);
         assert_eq!(longest(Tape::tracked()), NotApplicable);
+        let at_once = |until_ns| Tape::tracked().waited(1, 1, 90..100).valid(1, 99, until_ns);
+        assert_eq!(longest(at_once(3_100)), Held);
+        assert_eq!(longest(at_once(3_101)), Violated, "known before it had the lock");
         let twice = held().valid(1, 2_000, 3_101).valid(1, 2_500, 3_600);
         let witness = twice.with(|it| (it.longest_hold_ns, it.exact) = (Some(2_000), true));
         let witness = witness.witness(LONGEST);
         assert_eq!(witness.occurrences, 1, "each hold once");
-        assert!(witness.summary.contains("client 1 renewed its lock"), "{}", witness.summary);
+        assert!(witness.summary.contains("client 1 relies on its lock"), "{}", witness.summary);
     }
 
     #[test]

@@ -200,6 +200,7 @@ impl Perseverance {
 #[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
+    use history::Touch;
     use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
     use picklock::env::Phase;
@@ -261,9 +262,26 @@ mod tests {
     }
 
     #[test]
+    fn what_became_of_an_earlier_request_says_nothing() {
+        let one = |tape: Tape| outcome(tape.with(|it| it.nodes = Some(1)));
+        let denied = |tape: Tape| tape.refused_with(1, 120..130, CREATE, "NOPERM no");
+        let open = Tape::new().refused(1, 1, 100..200).sends(1, 105, CREATE);
+        assert_eq!(one(denied(open.clone())), NotApplicable, "the last was refused for good");
+        assert_eq!(one(open.command(1, 120..130, CREATE, Some(Touch::None))), NotApplicable);
+        let late = Tape::new().refused(1, 1, 100..200).command(1, 105..140, CREATE, None);
+        assert_eq!(one(denied(late)), NotApplicable, "known to have no answer only then");
+        let last = Tape::new().refused(1, 1, 100..200).refused_with(1, 105..110, CREATE, "NOPERM");
+        assert_eq!(one(last.sends(1, 120, CREATE)), Violated);
+    }
+
+    #[test]
     fn whom_its_caller_has_stopped_did_not_give_up() {
         assert_eq!(
             outcome(refused().unknown_because(1, 1, 100..200, "dropped before it had ended")),
+            Held
+        );
+        assert_eq!(
+            outcome(refused().refused_because(1, 1, 100..200, history::words::DROPPED)),
             Held
         );
     }
@@ -303,6 +321,10 @@ mod tests {
         assert_eq!(outcome(replicas), NotApplicable, "replicas do not know of it");
         let drifts = round(1, 1, 120).struck(Fault::Drift, 1, 5);
         assert_eq!(outcome(drifts), NotApplicable, "its clock may have run ahead");
+        let twice = round(3, 1, 120).to(0, LOCK).did(1, 111..115, CREATE);
+        assert_eq!(outcome(twice), NotApplicable, "one server is no quorum of three");
+        let waits = round(1, 1, 120).to(0, "").calls(1, 112..115, "WAIT");
+        assert_eq!(outcome(waits), NotApplicable, "too few replicas, perhaps");
         let told = asked(round(1, 1, 120)).witness("perseverance").summary;
         let says =
             "client 1 ended without the lock, though it had been granted 20 ns before, for 1 µs";

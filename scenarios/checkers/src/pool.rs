@@ -46,6 +46,8 @@ struct Pool {
     went_on: bool,
     /// In the order in which they were known.
     wins: Vec<Win>,
+    /// Takes that ended without an answer, as if they had been carried out.
+    unknown: Vec<Win>,
     /// Takes that may have been carried out.
     open: i64,
     /// Takes that surely took nothing.
@@ -73,8 +75,10 @@ impl Checker for Pool {
             What::Taken { prize, left } => {
                 self.open -= 1;
                 self.went_on |= self.left.is_some();
-                let Event { acquisition, client, .. } = *event;
-                self.wins.push(Win { acquisition, client, prize, left, done_ns: event.at_ns });
+                self.wins.push(win(event, prize, left));
+            }
+            What::TakeUnknown { prize, .. } => {
+                self.unknown.push(win(event, prize, prize.saturating_sub(1)));
             }
             What::PoolLeft(left) => self.left = Some((event.at_ns, left)),
             _ => {}
@@ -93,10 +97,29 @@ impl Checker for Pool {
     }
 }
 
+fn win(event: &Event, prize: i64, left: i64) -> Win {
+    let Event { acquisition, client, at_ns: done_ns, .. } = *event;
+    Win { acquisition, client, prize, left, done_ns }
+}
+
+impl Pool {
+    /// How many prizes are gone in the end, if it was read then.
+    fn gone(&self) -> Option<i64> {
+        self.left.map(|(_, left)| self.prizes.saturating_sub(left))
+    }
+
+    /// Those who surely won a prize: also who had no answer, where no prize can be gone otherwise.
+    fn surely_won(&self) -> impl Iterator<Item = &Win> {
+        let won = i64::try_from(self.wins.len()).unwrap_or(i64::MAX);
+        let all = self.gone() == Some(won.saturating_add(self.open));
+        self.wins.iter().chain(self.unknown.iter().filter(move |_| all))
+    }
+}
+
 /// No two clients won the same prize.
 fn distinct(pool: &Pool) -> Verdict {
     let mut winners: BTreeMap<i64, Vec<Win>> = BTreeMap::new();
-    for win in &pool.wins {
+    for win in pool.surely_won() {
         winners.entry(win.prize).or_default().push(*win);
     }
     let again: u64 = winners.values().map(|wins| wins.len() as u64 - 1).sum();
@@ -154,10 +177,9 @@ fn not_overdrawn(pool: &Pool) -> Verdict {
 
 /// What is gone from the pool was won.
 fn accounted_for(pool: &Pool) -> Verdict {
-    let Some((at_ns, left)) = pool.left else {
+    let (Some((at_ns, _)), Some(gone)) = (pool.left, pool.gone()) else {
         return Verdict::Inconclusive("the pool was not read in the end".to_owned());
     };
-    let gone = pool.prizes.saturating_sub(left);
     let won = i64::try_from(pool.wins.len()).unwrap_or(i64::MAX);
     if gone < won && pool.went_on {
         let early = "the pool was read in the end, and clients went on to take prizes";

@@ -284,6 +284,17 @@ impl Tape {
         self
     }
 
+    /// A command of this name that does nothing to the lock's key.
+    pub(super) fn calls(mut self, acquisition: u32, span: Range<u64>, name: &str) -> Self {
+        let texts = &mut self.history.texts;
+        let (name, key) = (texts.intern(name), texts.intern(self.to.1));
+        let intent = Intent { touch: Touch::None, compares: false };
+        let sent = What::Command { node: self.to.0, name, key, intent };
+        let end = What::Answered { touch: Touch::None, answer: Answer::Nil, found: 0 };
+        self.op(acquisition, acquisition, span, sent, end);
+        self
+    }
+
     pub(super) fn probe(mut self, at_ns: u64, pttl_ms: i64) -> Self {
         self.push(at_ns, 0, 0, 0, What::Probe(pttl_ms));
         self

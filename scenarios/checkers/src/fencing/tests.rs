@@ -1,9 +1,9 @@
 //! Tokens that rise, fall and come back, on both sides of what is certain.
 
-use history::Touch;
 use history::fault::Fault;
 use history::verdict::Outcome::{Held, NotApplicable, Violated};
 use history::verdict::{Outcome, Witness};
+use history::{Intent, Touch};
 
 use super::*;
 use crate::testing::{CREATE, DELETE, Tape};
@@ -75,6 +75,9 @@ fn what_is_sent_after_another_has_it_is_as_good_as_beginning_then() {
     assert_eq!(outcome(both), Held);
     let unended = then(50, 6).sends(2, 60, CREATE).did(2, 150..280, CREATE);
     assert_eq!(outcome(unended), Held, "it has no answer yet");
+    let script = Intent { touch: Touch::Unknown, compares: false };
+    let scripted = then(50, 6).did(2, 60..170, script).did(2, 150..280, CREATE);
+    assert_eq!(outcome(scripted), Held, "a script may have made it");
     let elsewhere = then(50, 6).to(0, "other").did(2, 150..280, CREATE);
     assert_eq!(outcome(elsewhere), Held, "not the lock's key");
 }

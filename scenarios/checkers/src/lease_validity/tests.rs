@@ -207,3 +207,57 @@ fn of_a_pool_the_head_says_how_many_servers_the_lock_has() {
     assert_eq!(gave_up(Some(3)), Held);
     assert_eq!(gave_up(None), Held, "nobody says");
 }
+
+#[test]
+fn what_is_told_at_the_moment_of_the_answer_is_told_in_time() {
+    let told = |known_ns| outcome(Tape::tracked().waited(1, 1, 90..100).valid(1, known_ns, 200));
+    assert_eq!((told(100), told(101)), (Held, Violated));
+    let acted = |from_ns| {
+        outcome(Tape::tracked().waited(1, 1, 90..100).valid(1, 100, 200).begins(1, from_ns))
+    };
+    assert_eq!((acted(199), acted(200)), (Held, Violated));
+}
+
+#[test]
+fn each_round_before_the_answer_has_its_own_validity() {
+    let rounds = |answered_ns| {
+        let tape = Tape::tracked().valid(1, 20, 100).valid(1, 150, 300);
+        outcome(tape.waited(1, 1, 10..answered_ns))
+    };
+    assert_eq!((rounds(299), rounds(300)), (Held, Violated));
+}
+
+#[test]
+fn a_look_that_found_no_key_of_its_own_may_be_the_last_answer() {
+    let looks = |tape: Tape| outcome(tape.lost(1, 150));
+    let held = || held().resource(1).did(1, 90..95, CREATE);
+    assert_eq!(looks(held().calls(1, 110..120, "GET")), Held);
+    assert_eq!(looks(held().calls(2, 110..120, "GET")), Violated, "another's look");
+    assert_eq!(looks(held().to(0, "line").calls(1, 110..120, "GET")), Violated, "of another key");
+}
+
+#[test]
+fn the_shortest_renewal_may_be_the_last() {
+    let extend = |ttl_ns| Intent { touch: Touch::Extend(ttl_ns), compares: true };
+    let renewed = || held().resource(1).did(1, 180..190, extend(TTL_NS));
+    let lost = |tape: Tape| outcome(tape.lost(1, 210));
+    assert_eq!(lost(renewed()), Violated);
+    assert_eq!(lost(renewed().sends(1, 185, extend(1))), Held);
+    assert_eq!(lost(renewed().sends(1, 195, extend(1))), Held, "sent behind the answer");
+    assert_eq!(lost(renewed().sends(1, 185, extend(TTL_NS))), Violated);
+}
+
+#[test]
+fn who_is_handed_a_key_relies_on_it_for_a_ttl_at_most() {
+    let handed = |until_ns| {
+        let tape = Tape::tracked().resource(1).margin(7).hold(1, 1, 100..400);
+        outcome(tape.valid(1, 99, until_ns))
+    };
+    let most_ns = 99 + TTL_NS - 7;
+    assert_eq!((handed(most_ns), handed(most_ns + 1)), (Held, Violated));
+}
+
+#[test]
+fn what_belongs_to_no_acquisition_is_nobodys_act() {
+    assert_eq!(outcome(held().phase(0, 150, Phase::HoldBeforeWrite)), Held);
+}

@@ -52,6 +52,27 @@ fn a_prize_won_twice_is_found_with_its_winners() {
 }
 
 #[test]
+fn a_take_without_an_answer_won_where_its_prize_is_gone() {
+    let tape = Tape::new().with(|it| it.prizes = Some(10)).clients(2);
+    let tape = tape.take(1, 100..200, 10, 9).take_unknown(2, 150..250, 10);
+    assert_eq!(violated(&tape.clone().pool_left(8)), ["distinct-prizes"]);
+    assert_eq!(violated(&tape.clone().pool_left(9)), [""; 0], "it may have taken nothing");
+    let others = tape.begins(3, 300).pool_left(8);
+    assert_eq!(violated(&others), [""; 0], "that may have been this one's");
+}
+
+#[test]
+fn numbers_beyond_all_use_are_judged_like_others() {
+    let least = Tape::new().clients(1).take(1, 100..200, i64::MIN, i64::MAX).pool_left(i64::MIN);
+    assert!(violated(&least).contains(&"prizes-in-order"));
+    let register = Tape::register().with(|it| it.register = Some(i64::MAX));
+    assert_eq!(
+        register.register_left(i64::MIN).outcome("updates-accounted-for"),
+        Outcome::Violated
+    );
+}
+
+#[test]
 fn a_take_in_between_is_found_even_if_all_prizes_differ() {
     // Client 2 reads 9 after client 1 has taken 10; then 1 and 3 mix.
     let tape = Tape::new().clients(2).take(1, 100..200, 10, 8).take(2, 150..180, 9, 9);
@@ -138,6 +159,8 @@ fn what_kept_clients_from_asking_leaves_it_open() {
     };
     assert_eq!(open(|tape| tape), "not all asked");
     assert_eq!(open(|tape| tape.not_sent(2, 160..170)), "1 could not ask for it");
+    let error = |tape: Tape| tape.refused(2, 2, 160..170).refused_command(2, 161..165, CREATE);
+    assert_eq!(open(error), "1 could not ask for it", "it was answered with an error");
     let unknown = "1 do not know whether they got it";
     assert_eq!(open(|tape| tape.unknown(2, 2, 160..170)), unknown);
     let both = open(|tape| refused(tape.unknown(3, 3, 160..170), 2, 120..130));

@@ -89,3 +89,31 @@ fn reasons_are_counted_apart() {
     let tape = Tape::new().not_sent(2, 120..140).command(2, 121..125, CREATE, Some(Touch::None));
     assert_eq!((refusals(&tape).gave_up, refusals(&tape).unsent), (0, 1), "the last could not ask");
 }
+
+#[test]
+fn a_key_that_no_acquisition_has_made_is_in_the_way_as_well() {
+    let made = held().did(0, 250..260, CREATE);
+    assert_eq!(blamed(&looks(made, 2, 300..310)), None);
+}
+
+#[test]
+fn who_is_refused_by_errors_could_not_ask() {
+    let refused = |tape: Tape, node| {
+        refusals(&tape.to(node, "lock").refused_command(2, 301..306, CREATE)).unsent
+    };
+    assert_eq!(refused(held().refused(2, 2, 300..320), 0), 1);
+    let asked = || looks(held().with(|it| it.nodes = Some(3)), 2, 301..306);
+    assert_eq!(refused(asked(), 1), 1, "two servers are none to ask in vain");
+    let two = asked().to(1, "lock").command(2, 301..306, CREATE, Some(Touch::None));
+    assert_eq!(refused(two.clone(), 2), 0, "two have said no");
+    assert_eq!(blamed(&two.to(2, "lock").refused_command(2, 301..306, CREATE)), None);
+}
+
+#[test]
+fn a_history_may_begin_at_any_time() {
+    let first = |at_ns| {
+        let tape = Tape::new().refused(2, 2, at_ns..at_ns + 20);
+        blamed(&tape.command(2, at_ns..at_ns + 10, CREATE, Some(Touch::None)))
+    };
+    assert_eq!((first(0), first(1)), (Some((2, 0, 1)), Some((2, 0, 1))));
+}

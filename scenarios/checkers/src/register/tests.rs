@@ -121,6 +121,26 @@ fn tokens_of_who_read_the_same_say_nothing_of_their_order() {
 }
 
 #[test]
+fn tokens_say_nothing_of_values_that_the_register_may_have_gone_back_to() {
+    let at = |read, token| Update { read, written: read + 1, token: Some(token) };
+    // The first arrives after the third, with the token that was the greatest by then.
+    let late = |first: Update| {
+        let tape = Tape::fenced().wrote_unknown(1, 3..4, first).wrote(1, 5..6, at(5, 10));
+        let tape = tape.wrote_unknown(1, 7..8, at(6, 10)).wrote(1, 9..10, at(7, 10));
+        tape.wrote(2, 61..62, at(6, 11)).outcome("no-stale-write")
+    };
+    assert_eq!(late(at(5, 10)), Outcome::Held);
+    assert_eq!(late(at(8, 10)), Outcome::Violated, "what it writes is beyond all of them");
+    let unended = |begun_ns| {
+        let tape = Tape::fenced().opens(3, begun_ns, What::Update).wrote(1, 5..6, at(5, 10));
+        let tape = tape.wrote(1, 7..8, at(6, 12)).wrote(2, 61..62, at(7, 11));
+        tape.outcome("no-stale-write")
+    };
+    assert_eq!(unended(3), Outcome::Held, "it may write anything");
+    assert_eq!(unended(70), Outcome::Violated, "it began when all of them had been written");
+}
+
+#[test]
 fn a_register_need_not_begin_at_nothing() {
     let seven = Tape::register().with(|it| it.register = Some(7)).update(1, 100..200, 7, None);
     let tape = |left| seven.clone().register_left(left);
