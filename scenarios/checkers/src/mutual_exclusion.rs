@@ -176,10 +176,13 @@ impl MutualExclusion {
         } else {
             "were both at work, with no lock between them"
         };
-        let overlap = rounded(overlap_ns);
+        let overlap = match overlap_ns {
+            // The history ends at the moment at which the second begins.
+            0 => "in the end".to_owned(),
+            overlap_ns => format!("for {}", rounded(overlap_ns)),
+        };
         let (one, other) = (&one, &other);
-        let summary =
-            format!("client {} and client {} {did}, for {overlap}", one.client, other.client);
+        let summary = format!("client {} and client {} {did}, {overlap}", one.client, other.client);
         let of = [(one.acquisition, one.client), (other.acquisition, other.client)];
         Verdict::Violated(Witness { occurrences: self.violations, ..story::witness(summary, &of) })
     }
@@ -235,6 +238,13 @@ mod tests {
         let witness = tape.witness("mutual-exclusion");
         let says = "client 1 and client 2 both believed to hold the lock, for 100 ns";
         assert_eq!(witness.summary, says);
+    }
+
+    #[test]
+    fn two_may_begin_to_believe_when_the_history_ends() {
+        let tape = Tape::new().waited(1, 1, 90..100).waited(2, 2, 90..200);
+        let says = "client 1 and client 2 both believed to hold the lock, in the end";
+        assert_eq!(tape.witness("mutual-exclusion").summary, says);
     }
 
     #[test]
