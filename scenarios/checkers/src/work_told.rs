@@ -101,7 +101,7 @@ impl WorkTold {
             format!("client {client} was told that its work had been stopped, though it was done")
         } else if why.starts_with(UNPROTECTED) {
             self.judged = true;
-            if it.left_ns == 0 || self.drifting {
+            if !it.done || it.left_ns == 0 || self.drifting {
                 return;
             }
             format!(
@@ -158,6 +158,11 @@ mod tests {
         assert_eq!(told(held().lost(1, 160), 200), Held);
         assert_eq!(told(held().struck(Fault::Drift, 2, 50), 200), Held);
         assert_eq!(outcome(held().releases_told(1, 200..210, PROTECTED)), Held);
+        let why = format!("{UNPROTECTED}no answer");
+        let unprotected = |tape: Tape| outcome(tape.release_unknown(1, 200..210, &why));
+        assert_eq!(unprotected(held()), Held, "nothing was done");
+        assert_eq!(unprotected(held().update_fails(1, 110..150, "not read")), Held);
+        assert_eq!(unprotected(held().update_unknown(1, 110..150, 0)), Held, "nobody knows");
     }
 
     #[test]
