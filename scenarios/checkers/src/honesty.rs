@@ -51,6 +51,8 @@ struct Statements {
     /// Its key has surely gone by then, as far as requests say that were answered; and until when it has said to rely on it.
     gone_ns: u64,
     until_ns: u64,
+    /// The last command that anybody had sent when its key was last known to have been made.
+    made_by: u32,
     /// Renewals without an answer.
     extending: u32,
     /// It has sent what deletes its key before that had surely gone.
@@ -144,7 +146,7 @@ impl Checker for Honesty {
         if let Some(command) = seen.command {
             return match event.what {
                 What::Command { .. } => self.sends(seen, command),
-                what => self.ends(event, command, what),
+                what => self.ends(event, command, what, head.stamped),
             };
         }
         if let What::Fault { fault, .. } = event.what {
@@ -244,14 +246,14 @@ impl Honesty {
         });
     }
 
-    fn ends(&mut self, event: &Event, command: &CommandOp, what: What) {
+    fn ends(&mut self, event: &Event, command: &CommandOp, what: What, stamped: bool) {
         let (touch, answer) = match what {
             What::Answered { touch, answer, .. } => (touch, answer),
             What::Refused(_) => (Touch::None, Answer::Nil),
             // It stays unknown what it has done.
             _ => return,
         };
-        let intent = command.intent;
+        let (intent, last_op) = (command.intent, self.last_op);
         let maker = self.makers.entry(command.acquisition);
         if may_make(intent.touch) && touch != Touch::Unknown {
             maker.open -= 1;
@@ -272,11 +274,20 @@ impl Honesty {
         }
         it.unanswered -= 1;
         it.extending -= u32::from(extends(intent.touch));
-        if let Touch::Create(Some(ttl_ns))
-        | Touch::Overwrite(Some(ttl_ns))
-        | Touch::Extend(ttl_ns) = touch
-        {
-            it.gone_ns = it.gone_ns.max(event.at_ns.saturating_add(ttl_ns));
+        match touch {
+            // A key with a stamp stays, and one without a TTL as well.
+            Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) => {
+                let ttl_ns = ttl_ns.filter(|_| !stamped).unwrap_or(u64::MAX);
+                it.gone_ns = it.gone_ns.max(event.at_ns.saturating_add(ttl_ns));
+                it.made_by = last_op;
+            }
+            Touch::Extend(ttl_ns) => {
+                // What was sent after such a key had been made has surely given it a TTL.
+                let has_none = it.gone_ns == u64::MAX && event.op > it.made_by;
+                let before_ns = if has_none { 0 } else { it.gone_ns };
+                it.gone_ns = before_ns.max(event.at_ns.saturating_add(ttl_ns));
+            }
+            _ => {}
         }
         if makes(touch) {
             it.granted_ns.get_or_insert(event.at_ns);

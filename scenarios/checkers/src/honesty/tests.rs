@@ -355,6 +355,22 @@ fn released_is_false_where_the_key_had_gone_before_anything_was_sent() {
 }
 
 #[test]
+fn a_key_that_never_expires_does_not_go_by_itself() {
+    let made = |ttl_ns| Intent { touch: Touch::Create(ttl_ns), compares: false };
+    let holds = |ttl_ns| Tape::new().waited(1, 1, 40..100).did(1, 91..99, made(ttl_ns));
+    let released = |tape: Tape| exactly(tape.releases(1, 3_000..3_100));
+    let unanswered = |tape: Tape| tape.command(1, 3_001..3_005, DELETE, None);
+    assert_eq!(released(unanswered(holds(Some(TTL_NS)))), Violated);
+    assert_eq!(released(unanswered(holds(None))), Held);
+    assert_eq!(released(unanswered(holds(Some(TTL_NS)).stamped())), Held);
+    // A TTL of its own ends it, unless this may have been set before the key was made.
+    let expires = |span| unanswered(holds(None).did(1, span, EXTEND));
+    assert_eq!(released(expires(99..110)), Violated);
+    assert_eq!(released(expires(98..110)), Held);
+    assert_eq!(released(expires(1_995..2_001)), Held, "that is not over yet");
+}
+
+#[test]
 fn taken_by_another_needs_another() {
     let nothing = || granted().command(1, 210..290, DELETE, Some(Touch::None));
     let taken = |tape| exactly(told(tape, TAKEN));
