@@ -221,6 +221,10 @@ impl Honesty {
                 it.lives_until_ns = it.lives_until_ns.min(until_ns);
             }
             if makes(command.intent.touch) {
+                // What is under way may still do something to the key that this one makes.
+                if it.unknown == 0 && it.extending == 0 {
+                    it.lives_until_ns = u64::MAX;
+                }
                 it.unknown += 1;
                 let first = *it.node.get_or_insert(command.node);
                 it.several |= on_several || first != command.node;
@@ -302,9 +306,14 @@ impl Honesty {
                 _ => it.release.sent = it.release.sent.saturating_sub(1),
             }
         }
-        if let Touch::Create(ttl_ns) = touch {
-            let until_ns = ttl_ns.map_or(u64::MAX, |it| command.invoke_ns.saturating_add(it));
-            it.lives_until_ns = until_ns;
+        match touch {
+            Touch::Create(ttl_ns) => {
+                let until_ns = ttl_ns.map_or(u64::MAX, |it| command.invoke_ns.saturating_add(it));
+                it.lives_until_ns = it.lives_until_ns.min(until_ns);
+            }
+            // It may have met any key.
+            Touch::Overwrite(_) => it.lives_until_ns = 0,
+            _ => {}
         }
         // Who hands on says 1 or 2 where it had the lock or a place in line, and otherwise has nothing to give.
         let hands_on = intent.compares && intent.touch == Touch::Unknown;

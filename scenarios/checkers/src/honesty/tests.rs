@@ -310,6 +310,17 @@ fn not_its_own_is_false_where_only_its_release_can_have_ended_the_hold() {
     let of = |ttl_ns| Intent { touch: Touch::Extend(ttl_ns), compares: true };
     assert_eq!(expired(found_nothing(260..290).did(1, 150..160, of(151)), 300), Violated);
     assert_eq!(expired(found_nothing(260..290).did(1, 150..160, of(150)), 300), Held);
+    // Who sends the TTL together with the key may have it set before the answer to the key.
+    let made = Intent { touch: Touch::Create(None), compares: false };
+    let at_once = |span, ttl_ns| {
+        let tape = Tape::new().waited(1, 1, 40..100).did(1, 91..99, made).did(1, span, of(ttl_ns));
+        exact(tape.command(1, 260..290, DELETE, Some(Touch::None)))
+    };
+    assert_eq!(expired(at_once(91..99, 208), 300), Held);
+    assert_eq!(expired(at_once(91..99, 210), 300), Violated);
+    assert_eq!(expired(at_once(92..95, 207), 300), Held);
+    assert_eq!(expired(at_once(90..95, 210), 300), Held, "it was sent before, and met this key");
+    assert_eq!(expired(at_once(70..75, 10), 300), Violated, "it was over before");
 }
 
 #[test]
