@@ -43,7 +43,6 @@ struct Statements {
     /// Commands that may end its hold and have no answer; and whether one surely or perhaps has ended it.
     freeing: u32,
     freed: bool,
-    releasing: bool,
     /// Its release has deleted a key that held its own value.
     deleted: bool,
     /// Its key lives at least until then, by a clock that runs as fast as the one of events, unless somebody deletes it.
@@ -79,7 +78,8 @@ struct Statements {
 /// The commands of a release.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReleaseTries {
-    /// When the first was sent.
+    /// When it began, and when the first was sent.
+    begun_ns: Option<u64>,
     first_ns: Option<u64>,
     /// Those that were not refused.
     sent: u32,
@@ -90,6 +90,8 @@ struct ReleaseTries {
     by_command: bool,
     /// Something was given back before, and may be anew: who sends what cannot be told.
     mixed: bool,
+    /// Those commands that were sent before to give something back and have not been carried out: they may be sent anew.
+    earlier: u32,
 }
 
 /// Servers, as bits: of the first 64, which is more than any recipe asks.
@@ -107,6 +109,12 @@ impl NodeSet {
 }
 
 impl ReleaseTries {
+    /// Whether what was sent then is surely one of them: what was sent in the instant of its begin may have been sent just
+    /// before it.
+    fn surely_sent(self, at_ns: u64) -> bool {
+        self.begun_ns.is_some_and(|begun_ns| begun_ns < at_ns || !self.mixed && begun_ns == at_ns)
+    }
+
     /// Whether it was surely sent, and every command of it answered.
     fn all_answered(self) -> bool {
         !self.mixed && self.sent > 0 && self.sent == self.answered
@@ -161,7 +169,7 @@ impl Checker for Honesty {
             }
             What::Command { .. } => self.with(acquisition, |it| it.looked = true),
             What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
-            What::Release => self.with(acquisition, |it| it.releasing = true),
+            What::Release => self.with(acquisition, |it| it.release.begun_ns = Some(event.at_ns)),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| it.until_ns = until_ns),
             What::NotAcquired(why) => {
                 self.told_held(acquisition, texts.get(why));
@@ -239,8 +247,10 @@ impl Honesty {
                     && it.extending == 0
                     && at_ns > it.gone_ns.saturating_add(margin_ns);
                 it.freed_in_time |= !gone;
-                it.release.mixed |= !it.releasing;
-                if it.releasing {
+                let releasing = it.release.begun_ns.is_some();
+                it.release.mixed |= !releasing;
+                it.release.earlier += u32::from(!releasing);
+                if releasing {
                     it.release.first_ns.get_or_insert(at_ns);
                     it.release.sent += 1;
                     it.release.by_command |= by_command();
@@ -296,7 +306,9 @@ impl Honesty {
         if makes(touch) {
             it.granted_ns.get_or_insert(event.at_ns);
         }
+        let deleted = intent.compares && touch == Touch::Delete;
         if frees(intent.touch) && it.release.first_ns.is_some_and(|it| it <= command.invoke_ns) {
+            it.deleted |= deleted && it.release.surely_sent(command.invoke_ns);
             // What was refused did nothing: it is as good as not sent.
             match what {
                 What::Answered { .. } => {
@@ -305,6 +317,8 @@ impl Honesty {
                 }
                 _ => it.release.sent = it.release.sent.saturating_sub(1),
             }
+        } else if frees(intent.touch) && matches!(what, What::Answered { .. }) {
+            it.release.earlier -= 1;
         }
         match touch {
             Touch::Create(ttl_ns) => {
@@ -323,8 +337,6 @@ impl Honesty {
             it.freeing -= 1;
             it.freed |= frees(touch) && !had_nothing;
         }
-        let deleted = intent.compares && touch == Touch::Delete;
-        it.deleted |= it.releasing && deleted;
         if it.refused.is_none_or(|last_op| event.op <= last_op) {
             return;
         }
@@ -455,7 +467,7 @@ impl Honesty {
 impl Statements {
     /// Whether what its release deleted was surely the key of its hold.
     fn has_deleted_its_own(&self) -> bool {
-        self.deleted && self.has_one_key()
+        self.deleted && self.release.earlier == 0 && self.has_one_key()
     }
 
     /// Whether its release has surely found nothing of its own: a server that had refused it may still have the key.

@@ -81,6 +81,25 @@ fn it_had_ended_is_false_where_the_release_has_deleted_the_key_of_the_hold() {
         assert_eq!(ended(cleaned), Held, "a clean-up is no release");
         let several = granted().to(1, "lock").did(1, 91..99, CREATE).did(1, 210..290, DELETE);
         assert_eq!(ended(several), Held, "one server of two");
+        // What was sent before the release began is none of it, whenever it is answered.
+        let before = granted().did(1, 190..220, DELETE);
+        let nothing = before.clone().command(1, 225..230, DELETE, Some(Touch::None));
+        assert_eq!(ended(nothing), Held);
+        assert_eq!(
+            ended(granted().did(1, 200..220, DELETE)),
+            Held,
+            "nor is what was sent just before"
+        );
+        let just_after = || told(granted(), words).did(1, 200..220, DELETE);
+        assert_eq!(outcome(just_after()), Violated);
+        assert_eq!(outcome(just_after().command(1, 150..160, DELETE, Some(Touch::None))), Held);
+        let found = |touch| granted().command(1, 150..160, DELETE, touch).did(1, 210..290, DELETE);
+        assert_eq!(ended(found(Some(Touch::None))), Violated, "that was over before");
+        assert_eq!(ended(found(None)), Held, "it may have been sent anew");
+        let pending = granted().command(1, 150..250, DELETE, Some(Touch::None));
+        assert_eq!(ended(pending.did(1, 210..290, DELETE)), Violated, "it found nothing");
+        let refused = granted().refused_command(1, 150..160, DELETE).did(1, 210..290, DELETE);
+        assert_eq!(ended(refused), Held, "it may have been sent anew");
     }
     let other = granted().did(1, 210..290, DELETE);
     assert_eq!(outcome(told(other, "nothing to release")), Held, "other words say nothing");
