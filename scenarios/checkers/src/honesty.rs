@@ -381,6 +381,7 @@ impl Honesty {
         };
         self.open.iter().any(|(_, other)| {
             other.has_one_key()
+                && other.node == it.node
                 && other.granted_ns.is_some_and(|granted_ns| granted_ns < first_ns)
                 && other.freeing == 0
                 && !other.freed

@@ -8,7 +8,8 @@ use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
+use crate::Checkers;
+use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };
@@ -361,6 +362,43 @@ fn a_key_that_something_else_may_have_taken_proves_nothing() {
 /// The same, where nothing comes between what happens and its stamp.
 fn exactly(tape: Tape) -> Outcome {
     outcome(tape.with(|it| it.exact = true))
+}
+
+/// The same, where scripts compare.
+fn by_scripts(tape: Tape) -> Outcome {
+    let mut history = honest(tape.with(|it| it.exact = true)).history();
+    let script = history.texts.intern("EVALSHA");
+    for event in &mut history.events {
+        match &mut event.what {
+            What::Command { name, intent, .. } if intent.compares => *name = script,
+            _ => {}
+        }
+    }
+    let mut checkers = Checkers::new(&history.head);
+    history.events.iter().for_each(|event| checkers.see(event, &history.texts));
+    let mut findings = checkers.verdicts(&history.texts).into_iter();
+    findings.find(|it| it.name == NAME).expect("it is asked").verdict.outcome()
+}
+
+/// Acquisition 1 of client 1 has had the lock from 20 until 70 at the latest; acquisition 2 has it from 90 on, on this
+/// server.
+fn followed(node: u16) -> Tape {
+    let short = Intent { touch: Touch::Create(Some(50)), compares: false };
+    let tape = Tape::new().waited(1, 1, 1..21).did(1, 10..20, short);
+    tape.waited(2, 2, 2..91).to(node, LOCK).did(2, 80..90, CREATE)
+}
+
+/// Acquisition 1 is told that it has already expired, by a script that looked from 201 to 210.
+fn found_expired(tape: Tape) -> Tape {
+    let tape = tape.to(0, LOCK).command(1, 201..210, DELETE, Some(Touch::None));
+    tape.releases_told(1, 200..211, EXPIRED)
+}
+
+#[test]
+fn already_expired_is_false_where_another_has_it_on_the_same_server() {
+    assert_eq!(by_scripts(found_expired(followed(0))), Violated);
+    assert_eq!(exactly(found_expired(followed(0))), Held, "a command does not tell which");
+    assert_eq!(by_scripts(found_expired(followed(1))), Held, "here nobody had it");
 }
 
 #[test]
