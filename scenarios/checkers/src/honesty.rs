@@ -14,7 +14,7 @@
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::words::{EXPIRED, HELD, PROTECTED, RELEASED, TAKEN};
-use history::{Answer, CommandOp, Event, Head, Recent, Touch, What};
+use history::{Answer, CommandOp, Event, Head, Intent, Recent, Touch, What};
 use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
@@ -36,6 +36,8 @@ struct Statements {
     /// Requests to make the key that have no answer, and those that were answered with yes.
     unknown: u32,
     made: u32,
+    /// Scripts that nobody knows, of which no answer has told what they have done: they may have made the key.
+    scripts: u32,
     /// The servers that said yes.
     granted: NodeSet,
     /// Places in line that it was told of.
@@ -64,6 +66,8 @@ struct Statements {
     granted_ns: Option<u64>,
     /// It has sent something that leaves the lock's key alone, and perhaps asks for it all the same.
     looked: bool,
+    /// It has sent something like this that may be a request, such as one for a place in line.
+    asked_elsewhere: bool,
     /// All its other commands, and those that have no answer, or had none.
     sent: u32,
     unanswered: u32,
@@ -167,7 +171,14 @@ impl Checker for Honesty {
                 let it = Statements { client: event.client, ..Statements::default() };
                 self.open.insert(acquisition, it);
             }
-            What::Command { .. } => self.with(acquisition, |it| it.looked = true),
+            What::Command { node, name, .. } => {
+                let asks =
+                    !seen.sends_on_key && !head.is_resource(node) && !asks_nothing(texts.get(name));
+                self.with(acquisition, |it| {
+                    it.looked = true;
+                    it.asked_elsewhere |= asks;
+                });
+            }
             What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
             What::Release => self.with(acquisition, |it| it.release.begun_ns = Some(event.at_ns)),
             What::ValidUntil(until_ns) => self.with(acquisition, |it| it.until_ns = until_ns),
@@ -186,7 +197,9 @@ impl Checker for Honesty {
                 self.open.remove(acquisition);
             }
             What::AcquireUnknown(why) => self.unknown(acquisition, texts.get(why), |it| {
-                let no = it.asked_ns.is_some() && it.unanswered == 0 && it.made == 0;
+                // What becomes of requests elsewhere is not seen here.
+                let perhaps = it.scripts > 0 || it.asked_elsewhere;
+                let no = it.asked_ns.is_some() && it.unanswered == 0 && it.made == 0 && !perhaps;
                 no.then_some(
                     "it has the lock, though every request of it had been answered with no",
                 )
@@ -234,10 +247,14 @@ impl Honesty {
                     it.lives_until_ns = u64::MAX;
                 }
                 it.unknown += 1;
-                let first = *it.node.get_or_insert(command.node);
-                it.several |= on_several || first != command.node;
                 it.asked_ns.get_or_insert(at_ns);
                 it.freed_in_time = false;
+            }
+            let is_script = is_script(command.intent);
+            it.scripts += u32::from(is_script);
+            if is_script || makes(command.intent.touch) {
+                let first = *it.node.get_or_insert(command.node);
+                it.several |= on_several || first != command.node;
             }
             it.sent += 1;
             it.unanswered += 1;
@@ -276,12 +293,11 @@ impl Honesty {
             }
         }
         let Some(it) = self.open.get_mut(command.acquisition) else { return };
-        if makes(intent.touch) {
-            it.unknown -= 1;
-            it.made += u32::from(makes(touch));
-            if makes(touch) {
-                it.granted.insert(command.node);
-            }
+        it.unknown -= u32::from(makes(intent.touch));
+        it.scripts -= u32::from(is_script(intent) && touch != Touch::Unknown);
+        if makes(touch) && (makes(intent.touch) || is_script(intent)) {
+            it.made += 1;
+            it.granted.insert(command.node);
         }
         if makes(intent.touch) && matches!(what, What::Answered { .. }) {
             it.got_last = Some(makes(touch));
@@ -485,13 +501,26 @@ impl Statements {
 
     /// Whether it has surely made the one key of its hold.
     fn has_one_key(&self) -> bool {
-        self.made == 1 && self.unknown == 0 && !self.several
+        self.made == 1 && self.unknown == 0 && self.scripts == 0 && !self.several
     }
 }
 
 /// Whether this makes the key, or may.
 fn may_make(touch: Touch) -> bool {
     makes(touch) || touch == Touch::Unknown
+}
+
+/// Whether this is a script that nobody knows, and that may do something to any key.
+fn is_script(intent: Intent) -> bool {
+    intent.touch == Touch::Unknown && !intent.compares
+}
+
+/// Whether a command of this name only reads, or has to do with messages, replicas or the connection.
+fn asks_nothing(name: &str) -> bool {
+    let reads =
+        matches!(name, "GET" | "EXISTS" | "TYPE" | "TTL" | "PTTL" | "TIME" | "INFO" | "ROLE");
+    let waits = matches!(name, "SUBSCRIBE" | "SSUBSCRIBE" | "PSUBSCRIBE" | "PUBLISH" | "WAIT");
+    reads || waits || matches!(name, "PING" | "HELLO" | "CLIENT" | "CONFIG" | "SCRIPT")
 }
 
 /// Whether this lets the key live longer.

@@ -13,6 +13,7 @@ use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };
+const SCRIPT: Intent = Intent { touch: Touch::Unknown, compares: false };
 const READ: Intent = Intent { touch: Touch::None, compares: false };
 /// What an acquisition says without saying that another has the lock.
 const NOT_SENT: &str = "not sent: no connection";
@@ -366,11 +367,16 @@ fn exactly(tape: Tape) -> Outcome {
 
 /// The same, where scripts compare.
 fn by_scripts(tape: Tape) -> Outcome {
-    let mut history = honest(tape.with(|it| it.exact = true)).history();
-    let script = history.texts.intern("EVALSHA");
+    named(tape.with(|it| it.exact = true), "EVALSHA", |intent| intent.compares)
+}
+
+/// What is said where such commands have this name.
+fn named(tape: Tape, command: &str, is_such: impl Fn(Intent) -> bool) -> Outcome {
+    let mut history = honest(tape).history();
+    let command = history.texts.intern(command);
     for event in &mut history.events {
         match &mut event.what {
-            What::Command { name, intent, .. } if intent.compares => *name = script,
+            What::Command { name, intent, .. } if is_such(*intent) => *name = command,
             _ => {}
         }
     }
@@ -474,6 +480,23 @@ fn who_knows_all_answers_is_not_told_that_nobody_knows() {
     assert_eq!(asked(None), NotApplicable);
     assert_eq!(asked(Some(CREATE.touch)), NotApplicable, "it is being given back");
     assert_eq!(exactly(Tape::new().unknown(1, 1, 40..100)), NotApplicable);
+    // A script that nobody knows may have made the key, unless its answer says no.
+    let refused = || Tape::new().command(1, 50..60, CREATE, Some(Touch::None));
+    let script =
+        |answer| exactly(refused().command(1, 70..80, SCRIPT, answer).unknown(1, 1, 40..100));
+    assert_eq!(script(Some(Touch::None)), Violated);
+    for answer in [Some(Touch::Unknown), Some(CREATE.touch), None] {
+        assert_eq!(script(answer), NotApplicable, "{answer:?}");
+    }
+    // So may a request on another key, which only reads of it are not.
+    let elsewhere = |name: &str| {
+        let tape = refused().to(0, "queue").sends(1, 70, READ).unknown(1, 1, 40..100);
+        named(tape.with(|it| it.exact = true), name, |intent| intent == READ)
+    };
+    assert_eq!(elsewhere("RPUSH"), NotApplicable);
+    for name in ["GET", "SUBSCRIBE", "WAIT", "PING"] {
+        assert_eq!(elsewhere(name), Violated, "{name}");
+    }
 }
 
 #[test]
