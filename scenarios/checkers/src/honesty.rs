@@ -60,7 +60,7 @@ struct Statements {
     freed_in_time: bool,
     /// When it first asked for the lock.
     asked_ns: Option<u64>,
-    /// Whether the last request for it that was answered was granted.
+    /// Whether the last request for it that was answered was granted. A script that nobody knows counts as a request.
     got_last: Option<bool>,
     /// When it was first granted.
     granted_ns: Option<u64>,
@@ -68,6 +68,8 @@ struct Statements {
     looked: bool,
     /// It has sent something like this that may be a request, such as one for a place in line.
     asked_elsewhere: bool,
+    /// It has sent what only looks at the lock's key.
+    read: bool,
     /// All its other commands, and those that have no answer, or had none.
     sent: u32,
     unanswered: u32,
@@ -177,6 +179,7 @@ impl Checker for Honesty {
                 self.with(acquisition, |it| {
                     it.looked = true;
                     it.asked_elsewhere |= asks;
+                    it.read |= seen.sends_on_key;
                 });
             }
             What::Phase(Phase::Wait) => self.with(acquisition, |it| it.places += 1),
@@ -299,7 +302,7 @@ impl Honesty {
             it.made += 1;
             it.granted.insert(command.node);
         }
-        if makes(intent.touch) && matches!(what, What::Answered { .. }) {
+        if (makes(intent.touch) || is_script(intent)) && matches!(what, What::Answered { .. }) {
             it.got_last = Some(makes(touch));
         }
         it.unanswered -= 1;
@@ -410,7 +413,9 @@ impl Honesty {
         let Some(it) = self.open.get(acquisition).filter(|_| told.ends_with(HELD)) else { return };
         let but = match it.got_last {
             None if it.sent == 0 && !it.looked => "it had asked no server",
-            None if it.asked_ns.is_some() => "no server had said so",
+            None if it.asked_ns.is_some() && !it.asked_elsewhere && !it.read => {
+                "no server had said so"
+            }
             Some(true) if !it.several => "its last request had been granted",
             _ => return,
         };

@@ -128,9 +128,23 @@ fn another_has_it_where_a_server_says_so() {
         let later = answered(CREATE.touch).command(1, 150..160, CREATE, Some(Touch::None));
         assert_eq!(outcome(later.clone()), Held);
         assert_eq!(outcome(later.did(1, 170..180, CREATE)), Violated);
-        let unanswered = asked().command(1, 91..99, CREATE, None);
-        assert_eq!(outcome(unanswered.clone()), Violated);
-        assert_eq!(outcome(unanswered.command(1, 150..160, CREATE, Some(Touch::None))), Held);
+        let unanswered = || asked().command(1, 91..99, CREATE, None);
+        assert_eq!(outcome(unanswered()), Violated);
+        assert_eq!(outcome(unanswered().command(1, 150..160, CREATE, Some(Touch::None))), Held);
+        let script = |tape: Tape, answer| outcome(tape.command(1, 150..160, SCRIPT, answer));
+        for answer in [Touch::None, Touch::Unknown] {
+            let may_say_so = || Some(answer);
+            assert_eq!(script(unanswered(), may_say_so()), Held);
+            assert_eq!(script(answered(CREATE.touch), may_say_so()), Held);
+        }
+        assert_eq!(script(answered(Touch::None), Some(CREATE.touch)), Violated, "it grants it");
+        assert_eq!(script(unanswered(), None), Violated);
+        assert_eq!(script(answered(CREATE.touch), None), Violated);
+        let looks = |key| unanswered().to(0, key).command(1, 150..160, READ, Some(Touch::None));
+        assert_eq!(outcome(looks(LOCK)), Held, "it has looked");
+        assert_eq!(outcome(looks("queue")), Held, "perhaps in the line");
+        let reads = |name| named(looks("queue"), name, |intent| intent == READ);
+        assert_eq!(["GET", "SUBSCRIBE"].map(reads), [Violated; 2], "of something else");
         let error = "OOM command not allowed";
         assert_eq!(outcome(asked().refused_with(1, 95..99, CREATE, error)), Violated);
         assert_eq!(outcome(answered(Touch::None).refused_with(1, 150..160, CREATE, error)), Held);
