@@ -11,6 +11,8 @@
 //! if no server has said so, or if the last answer to it was a grant.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
+mod others;
+
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::words::{EXPIRED, HELD, PROTECTED, RELEASED, TAKEN};
@@ -20,6 +22,7 @@ use picklock::env::Phase;
 use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
 use history::words;
+use others::Others;
 
 pub(super) const NAME: &str = "honesty";
 
@@ -58,6 +61,8 @@ struct Statements {
     extending: u32,
     /// It has sent what deletes its key before that had surely gone.
     freed_in_time: bool,
+    /// A command that ended its hold has found the key there.
+    found: bool,
     /// When it first asked for the lock.
     asked_ns: Option<u64>,
     /// Whether the last request for it that was answered was granted. A script that nobody knows counts as a request.
@@ -127,21 +132,12 @@ impl ReleaseTries {
     }
 }
 
-/// When an acquisition may have made the key.
-#[derive(Clone, Copy, Debug, Default)]
-struct Maker {
-    /// Requests without an answer: they may do so at any time.
-    open: u32,
-    last_ns: Option<u64>,
-}
-
 /// What acquisitions say.
 #[derive(Default)]
 struct Honesty {
     /// By acquisition.
     open: Recent<Statements>,
-    /// By acquisition, also those that have ended.
-    makers: Recent<Maker>,
+    others: Others,
     /// The last command that was sent.
     last_op: u32,
     /// A fault, or a command that does not ask whose key it is, may have taken a key away.
@@ -193,7 +189,7 @@ impl Checker for Honesty {
                 // In real time a key may go in ways that no history tells of.
                 let surely = head.exact && !self.taken;
                 let now_ns = event.at_ns.saturating_add(head.margin_ns);
-                self.released(acquisition, surely.then_some(now_ns), texts.get(told));
+                self.released(event, surely.then_some(now_ns), texts.get(told), head.margin_ns);
             }
             // In real time a call may be given up at the moment at which its answer is written down.
             What::AcquireUnknown(_) | What::ReleaseUnknown(_) if !head.exact => {
@@ -235,8 +231,7 @@ impl Honesty {
         let by_command = || !seen.texts.get(command.name).starts_with("EVAL");
         let margin_ns = seen.head.margin_ns;
         let on_several = seen.head.nodes.is_some_and(|nodes| nodes > 1);
-        let maker = self.makers.entry(command.acquisition);
-        maker.open += u32::from(may_make(command.intent.touch));
+        self.others.sends(seen.event.op, command);
         let plain = !command.intent.compares;
         self.taken |= plain && (frees(command.intent.touch) || overwrites(command.intent.touch));
         self.with(command.acquisition, |it| {
@@ -251,7 +246,7 @@ impl Honesty {
                 }
                 it.unknown += 1;
                 it.asked_ns.get_or_insert(at_ns);
-                it.freed_in_time = false;
+                (it.freed_in_time, it.found) = (false, false);
             }
             let is_script = is_script(command.intent);
             it.scripts += u32::from(is_script);
@@ -288,13 +283,7 @@ impl Honesty {
             _ => return,
         };
         let (intent, last_op) = (command.intent, self.last_op);
-        let maker = self.makers.entry(command.acquisition);
-        if may_make(intent.touch) && touch != Touch::Unknown {
-            maker.open -= 1;
-            if makes(touch) {
-                maker.last_ns = Some(event.at_ns);
-            }
-        }
+        self.others.ends(event, command, touch);
         let Some(it) = self.open.get_mut(command.acquisition) else { return };
         it.unknown -= u32::from(makes(intent.touch));
         it.scripts -= u32::from(is_script(intent) && touch != Touch::Unknown);
@@ -355,6 +344,7 @@ impl Honesty {
         if frees(intent.touch) {
             it.freeing -= 1;
             it.freed |= frees(touch) && !had_nothing;
+            it.found |= handed_on || intent.compares && frees(touch) && touch != Touch::Unknown;
         }
         if it.refused.is_none_or(|last_op| event.op <= last_op) {
             return;
@@ -381,14 +371,6 @@ impl Honesty {
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
-    /// Whether any other acquisition may have made the key since this one first asked.
-    fn others_made(&self, acquisition: u32, it: &Statements) -> bool {
-        let mut others = self.makers.iter().filter(|(number, _)| *number != acquisition);
-        others.any(|(_, maker)| {
-            maker.open > 0 || maker.last_ns.is_some() && maker.last_ns >= it.asked_ns
-        })
-    }
-
     /// Whether another acquisition surely had the lock all the while it was being released.
     fn another_had_it(&self, it: &Statements, now_ns: u64) -> bool {
         let Some(first_ns) = it
@@ -398,13 +380,14 @@ impl Honesty {
         else {
             return false;
         };
-        self.open.iter().any(|(_, other)| {
+        self.open.iter().any(|(number, other)| {
             other.has_one_key()
                 && other.node == it.node
                 && other.granted_ns.is_some_and(|granted_ns| granted_ns < first_ns)
                 && other.freeing == 0
                 && !other.freed
                 && now_ns < other.lives_until_ns
+                && !self.others.ended(number, other, now_ns)
         })
     }
 
@@ -448,21 +431,26 @@ impl Honesty {
     }
 
     /// It was told this of its release; `now_ns` where a key that lives longer can surely not have gone by itself.
-    fn released(&mut self, acquisition: u32, now_ns: Option<u64>, told: &str) {
+    fn released(&mut self, event: &Event, now_ns: Option<u64>, told: &str, margin_ns: u64) {
+        let acquisition = event.acquisition;
         let Some(it) = self.open.remove(acquisition) else { return };
         self.judged = true;
         let client = it.client;
         let none_freed = it.freeing == 0 && !it.freed;
         let but = match told {
             RELEASED if none_freed => "no command of it had ended its hold",
-            RELEASED if now_ns.is_some() && it.was_gone() => {
+            RELEASED
+                if now_ns.is_some()
+                    && it.was_gone()
+                    && !self.others.prolonged(acquisition, &it, margin_ns) =>
+            {
                 "its key had gone by itself before anything was sent to delete it"
             }
             PROTECTED if none_freed && it.had_nothing_left() => {
                 "nothing of its own was left for its release to end"
             }
             TAKEN
-                if now_ns.is_some() && it.has_one_key() && !self.others_made(acquisition, &it) =>
+                if now_ns.is_some() && it.has_one_key() && !self.others.made(acquisition, &it) =>
             {
                 "no other can have taken it"
             }
@@ -475,7 +463,9 @@ impl Honesty {
             _ if NOT_ITS_OWN.contains(&told)
                 && it.has_one_key()
                 && !it.release.mixed
-                && now_ns.is_some_and(|now_ns| now_ns < it.lives_until_ns) =>
+                && now_ns.is_some_and(|now_ns| {
+                    now_ns < it.lives_until_ns && !self.others.ended(acquisition, &it, now_ns)
+                }) =>
             {
                 "nothing but its release could have ended its hold by then"
             }
@@ -501,7 +491,8 @@ impl Statements {
     /// Whether its key had surely gone before it sent anything to delete it.
     fn was_gone(&self) -> bool {
         let by_its_own_requests = self.made > 0 && self.until_ns <= self.gone_ns;
-        by_its_own_requests && self.unknown == 0 && self.extending == 0 && !self.freed_in_time
+        let known = self.unknown == 0 && self.extending == 0;
+        by_its_own_requests && known && !self.freed_in_time && !self.found
     }
 
     /// Whether it has surely made the one key of its hold.

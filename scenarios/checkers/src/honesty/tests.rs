@@ -12,6 +12,11 @@ use crate::Checkers;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
+/// Extends whosever key is there.
+fn plainly(ttl_ns: u64) -> Intent {
+    Intent { touch: Touch::Extend(ttl_ns), compares: false }
+}
+
 const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };
 const SCRIPT: Intent = Intent { touch: Touch::Unknown, compares: false };
 const READ: Intent = Intent { touch: Touch::None, compares: false };
@@ -370,7 +375,19 @@ fn a_key_that_something_else_may_have_taken_proves_nothing() {
     }
     assert_eq!(expired(granted().struck(Fault::LoseReply, 1, 215)), Violated);
     assert_eq!(expired(granted().did(2, 150..160, DEL)), Held, "another's that asks nobody");
-    assert_eq!(expired(granted().did(2, 150..160, DELETE)), Violated, "another's of its own key");
+    assert_eq!(
+        expired(granted().did(2, 150..160, DELETE)),
+        Held,
+        "another's that shares its value"
+    );
+    let others = || Tape::new().did(2, 10..20, CREATE).waited(1, 1, 40..100).did(1, 91..99, CREATE);
+    assert_eq!(expired(others().did(2, 95..150, DELETE)), Violated, "another's of its own key");
+    assert_eq!(expired(others().did(2, 100..150, DELETE)), Held, "that had gone before");
+    let later = others().did(2, 100..110, CREATE).did(2, 120..150, DELETE);
+    assert_eq!(expired(later), Violated, "it is a later one of its own");
+    let from_before = || Tape::new().did(2, 41..85, DELETE).waited(1, 1, 40..100);
+    assert_eq!(expired(from_before().did(1, 91..99, CREATE)), Violated, "it was over before");
+    assert_eq!(expired(from_before().did(1, 85..99, CREATE)), Held);
     assert_eq!(expired(granted().to(1, "lock").did(1, 92..99, CREATE)), Held, "on several servers");
 }
 
@@ -419,6 +436,74 @@ fn already_expired_is_false_where_another_has_it_on_the_same_server() {
     assert_eq!(by_scripts(found_expired(followed(0))), Violated);
     assert_eq!(exactly(found_expired(followed(0))), Held, "a command does not tell which");
     assert_eq!(by_scripts(found_expired(followed(1))), Held, "here nobody had it");
+    let extended = |acquisition, ttl_ns| followed(0).did(acquisition, 100..110, plainly(ttl_ns));
+    for acquisition in [1, 2, 3] {
+        assert_eq!(by_scripts(found_expired(extended(acquisition, 111))), Held, "{acquisition}");
+        assert_eq!(
+            by_scripts(found_expired(extended(acquisition, 112))),
+            Violated,
+            "{acquisition}"
+        );
+    }
+    let deleted = followed(0).did(3, 100..110, DELETE);
+    assert_eq!(by_scripts(found_expired(deleted)), Held, "it may share the value");
+    let of_its_own = followed(0).did(3, 1..5, CREATE).did(3, 6..110, DELETE);
+    assert_eq!(by_scripts(found_expired(of_its_own)), Violated);
+}
+
+#[test]
+fn who_extends_whosever_key_is_there_may_end_it() {
+    let expired = |tape: Tape| {
+        let tape = tape.to(0, LOCK).command(1, 210..250, DELETE, Some(Touch::None));
+        exactly(told(tape, EXPIRED))
+    };
+    let answered = |span, ttl_ns, did| expired(granted().command(2, span, plainly(ttl_ns), did));
+    for touch in [Some(plainly(150).touch), None] {
+        assert_eq!(answered(150..160, 150, touch), Held, "{touch:?}");
+        assert_eq!(answered(150..160, 151, touch), Violated, "{touch:?}");
+    }
+    assert_eq!(answered(150..160, 150, Some(Touch::None)), Violated, "it found no key");
+    assert_eq!(expired(granted().refused_command(2, 150..160, plainly(150))), Violated);
+    assert_eq!(expired(granted().sends(2, 150, plainly(150))), Held);
+    assert_eq!(expired(granted().to(1, LOCK).did(2, 150..160, plainly(150))), Violated);
+    let before = |done_ns| {
+        let tape = Tape::new().did(2, 20..done_ns, plainly(50)).waited(1, 1, 40..100);
+        expired(tape.did(1, 91..99, CREATE))
+    };
+    assert_eq!(before(90), Violated, "that was another key");
+    assert_eq!(before(91), Held);
+}
+
+#[test]
+fn who_extends_whosever_key_is_there_may_keep_it() {
+    let gone_ns = 99 + TTL_NS;
+    let released = |tape: Tape, found| {
+        let tape = tape.to(0, LOCK).command(1, 3_001..3_010, DELETE, found);
+        exactly(tape.releases(1, 3_000..3_011))
+    };
+    assert_eq!(released(granted(), None), Violated);
+    assert_eq!(released(granted(), Some(Touch::Delete)), Held, "its key was there");
+    let extended = |tape: Tape, span, ttl_ns| tape.did(2, span, plainly(ttl_ns));
+    assert_eq!(released(extended(granted(), 150..160, 2_841), None), Held);
+    assert_eq!(released(extended(granted(), 150..160, 2_840), None), Violated);
+    assert_eq!(released(granted().sends(2, 150, plainly(10)), None), Held, "it may come late");
+    assert_eq!(released(extended(granted(), gone_ns..1_110, 5_000), None), Held);
+    assert_eq!(
+        released(extended(granted(), gone_ns + 1..1_110, 5_000), None),
+        Violated,
+        "too late"
+    );
+    let twice = extended(extended(granted(), 150..160, 1_000), 1_160..1_170, 5_000);
+    assert_eq!(released(twice, None), Held);
+    let elsewhere = extended(granted().to(1, LOCK), 150..160, 5_000);
+    assert_eq!(released(elsewhere, None), Violated);
+    assert_eq!(released(granted().did(2, 150..160, EXTEND), None), Held, "it may share the value");
+    let of_its_own = Tape::new().did(2, 10..20, CREATE).waited(1, 1, 40..100);
+    let of_its_own = of_its_own.did(1, 91..99, CREATE).did(2, 95..160, EXTEND);
+    assert_eq!(released(of_its_own, None), Violated);
+    let given_back =
+        Tape::new().waited(1, 1, 40..100).did(1, 50..60, CREATE).did(1, 61..70, DELETE);
+    assert_eq!(released(given_back.did(1, 91..99, CREATE), None), Violated, "the key before it");
 }
 
 #[test]
