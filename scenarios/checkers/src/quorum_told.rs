@@ -39,6 +39,8 @@ struct NodeKeys {
     was_deleting: bool,
     /// How many the rounds before this one had made.
     made_before: u32,
+    /// Until when what was made in this one lives at least.
+    ends_ns: u64,
     /// Its release is to delete one key, and has.
     has_one: bool,
     freed: bool,
@@ -64,6 +66,8 @@ struct QuorumOp {
     nodes: SmallVec<[(u16, NodeKeys); 1]>,
     /// A round before this one may have made keys of which nothing is known.
     obscure: bool,
+    /// From when on one of its keys may have gone.
+    gone_ns: Option<u64>,
     /// When its release began, and when a quorum had carried it out.
     release_ns: Option<u64>,
     freed_ns: Option<u64>,
@@ -106,7 +110,7 @@ impl Checker for QuorumTold {
         if let Some(command) = seen.command {
             return match what {
                 What::Command { .. } => self.sends(command),
-                _ => self.ends(command, seen.event),
+                _ => self.ends(command, seen.event, seen.head.margin_ns),
             };
         }
         match what {
@@ -157,6 +161,9 @@ impl QuorumTold {
     fn sends(&mut self, command: &CommandOp) {
         self.with(command.acquisition, |it| {
             let of_release = it.release_ns.is_some() && frees(command.intent.touch);
+            if makes(command.intent.touch) {
+                it.forget_gone(command.invoke_ns);
+            }
             let node = it.node(command.node);
             node.unknown += u32::from(makes(command.intent.touch));
             node.deleting += u32::from(frees(command.intent.touch));
@@ -164,7 +171,7 @@ impl QuorumTold {
         });
     }
 
-    fn ends(&mut self, command: &CommandOp, event: &Event) {
+    fn ends(&mut self, command: &CommandOp, event: &Event, margin_ns: u64) {
         let (touch, refused) = match event.what {
             What::Answered { touch, .. } => (touch, false),
             What::Refused(_) => (Touch::None, true),
@@ -185,16 +192,31 @@ impl QuorumTold {
             node.unknown -= 1;
             node.made += u32::from(makes(touch));
         }
+        let mut gone_ns = None;
+        let lives_ns = match touch {
+            Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) => Some(ttl_ns.unwrap_or(u64::MAX)),
+            Touch::Extend(ttl_ns) => Some(ttl_ns),
+            _ => None,
+        };
+        if let Some(ttl_ns) = lives_ns {
+            let lives_ns = ttl_ns.saturating_sub(margin_ns);
+            node.ends_ns = command.invoke_ns.saturating_add(lives_ns);
+            gone_ns = Some(node.ends_ns);
+        }
         if frees(intent.touch) {
             let deleted = intent.compares && touch == Touch::Delete;
             node.deleting -= 1;
             node.deleted += u32::from(deleted);
+            if deleted {
+                gone_ns = Some(event.at_ns);
+            }
             node.freed |= deleted && of_release && node.has_one;
             if of_release && node.other_tries > 0 && touch == Touch::None && !refused {
                 node.other_tries -= 1;
                 node.none_found += 1;
             }
         }
+        it.gone_ns = it.gone_ns.into_iter().chain(gone_ns).min();
         if it.freed_ns.is_none() && it.freed() >= quorum {
             it.freed_ns = Some(event.at_ns);
             self.released = true;
@@ -316,6 +338,22 @@ impl QuorumOp {
     fn next_round(&mut self) {
         self.obscure |= self.nodes.iter().any(|(_, it)| it.unknown > 0);
         self.nodes.iter_mut().for_each(|(_, it)| it.made_before = it.made);
+    }
+
+    /// It asks for a key: those that it has given back before, or whose TTL may be over, are of a round before, whether or
+    /// not it has said that this one begins.
+    fn forget_gone(&mut self, now_ns: u64) {
+        if self.gone_ns.is_none_or(|gone_ns| now_ns < gone_ns) {
+            return;
+        }
+        self.gone_ns = None;
+        for (_, it) in &mut self.nodes {
+            if it.deleted >= it.made || it.ends_ns <= now_ns {
+                it.made_before = it.made_before.max(it.made).max(it.deleted);
+            } else {
+                self.gone_ns = self.gone_ns.into_iter().chain([it.ends_ns]).min();
+            }
+        }
     }
 
     fn begin_release(&mut self, at_ns: u64) {

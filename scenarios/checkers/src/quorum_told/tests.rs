@@ -1,13 +1,15 @@
 //! What locks on several servers may say, and what they may not: both sides of each boundary.
 
-use history::Touch;
 use history::fault::Fault;
 use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+use history::{Intent, Touch};
 use picklock::env::Phase;
 
-use crate::testing::{CREATE, DELETE, LOCK, Tape};
+use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const MS: u64 = 1_000_000;
+
+const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 
 /// A lock on three servers.
 fn three() -> Tape {
@@ -129,6 +131,27 @@ fn a_round_whose_missing_answers_might_be_a_quorum_is_no_certain_no() {
     assert_eq!(found(known), Held, "all of it was known, and came too late");
     let before = round().phase(1, 160, Phase::AcquireBeforeSend).refused(1, 1, 90..200);
     assert_eq!(found(before), Held, "it is of the round before");
+}
+
+#[test]
+fn what_had_gone_before_another_was_asked_for_is_of_a_round_before() {
+    // Nobody says when a round begins. Server 0 grants it; server 1 is asked at some time, and grants it late.
+    let one = |tape: Tape| tape.did(1, 10..20, CREATE);
+    let other = |tape: Tape, at_ns| {
+        told(tape.to(1, LOCK).did(1, at_ns..at_ns + 200, CREATE).refused(1, 1, 1..at_ns + 100))
+    };
+    let given_back = || one(three()).did(1, 30..40, DELETE);
+    assert_eq!(other(given_back(), 40), Held);
+    assert_eq!(other(given_back(), 39), Violated, "they may have been there together");
+    assert_eq!(other(given_back().did(1, 41..45, CREATE), 100), Violated, "it is there anew");
+    assert_eq!(other(one(three()).command(1, 30..40, DELETE, Some(Touch::None)), 100), Violated);
+    assert_eq!(other(one(three()), 10 + TTL_NS), Held, "it may have expired");
+    assert_eq!(other(one(three()), 9 + TTL_NS), Violated);
+    assert_eq!(other(one(three()).margin(1), 9 + TTL_NS), Held);
+    assert_eq!(other(one(three()).did(1, 500..510, EXTEND), 10 + TTL_NS), Violated, "extended");
+    // What was asked for together counts together, whatever is given back before all have answered.
+    let together = one(three()).to(1, LOCK).did(1, 10..300, CREATE).to(0, LOCK);
+    assert_eq!(told(together.did(1, 30..40, DELETE).refused(1, 1, 1..200)), Violated);
 }
 
 #[test]
