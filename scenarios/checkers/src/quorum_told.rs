@@ -2,7 +2,8 @@
 //!
 //! Invariant: a client is blamed only for what is false in every reading. *Already expired*, *taken by another* and
 //! *unknown* are false of a release that has deleted the key on a quorum, the last by times that are exact; *released*,
-//! where so many servers have answered that they had no key of this client that the others are no quorum; and that the
+//! where so many servers have answered that they had no key of this client, and nothing that it had sent before had
+//! ended it, that the others are no quorum; and that the
 //! lock was surely not taken, where a quorum had granted the last round of it. A release is told too late that a quorum
 //! has carried out before, by times that are exact. Only those keys count of which it is certain which round of the
 //! acquisition has made them.
@@ -35,6 +36,8 @@ struct NodeKeys {
     /// Deletions without an answer, and how many have deleted one.
     deleting: u32,
     deleted: u32,
+    /// Since a key was last asked for, a deletion before the release has ended one, or may have.
+    given_back: bool,
     /// Whether some of them had none when the release began.
     was_deleting: bool,
     /// How many the rounds before this one had made.
@@ -166,6 +169,7 @@ impl QuorumTold {
             }
             let node = it.node(command.node);
             node.unknown += u32::from(makes(command.intent.touch));
+            node.given_back &= !makes(command.intent.touch);
             node.deleting += u32::from(frees(command.intent.touch));
             node.other_tries += u32::from(of_release);
         });
@@ -210,6 +214,7 @@ impl QuorumTold {
             if deleted {
                 gone_ns = Some(event.at_ns);
             }
+            node.given_back |= frees(touch) && !of_release;
             node.freed |= deleted && of_release && node.has_one;
             if of_release && node.other_tries > 0 && touch == Touch::None && !refused {
                 node.other_tries -= 1;
@@ -379,9 +384,9 @@ impl QuorumOp {
 }
 
 impl NodeKeys {
-    /// Whether the release has surely found no key of its own here.
+    /// Whether the release has surely found no key of its own here, and nothing that was sent before has ended it.
     fn has_none(&self) -> bool {
-        self.none_found > 0 && self.other_tries == 0
+        self.none_found > 0 && self.other_tries == 0 && self.deleting == 0 && !self.given_back
     }
 }
 

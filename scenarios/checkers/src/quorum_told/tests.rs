@@ -69,6 +69,27 @@ fn nothing_is_released_that_too_few_servers_had() {
 }
 
 #[test]
+fn what_it_has_ended_itself_before_counts_as_released() {
+    let before = |found: [Option<Touch>; 2]| {
+        let tape = found.into_iter().zip(0..).fold(has_it(), |tape, (found, node)| {
+            tape.to(node, LOCK).command(1, 201..210, DELETE, found)
+        });
+        told(deletes(tape, [false; 3]).releases(1, 300..311))
+    };
+    let (nothing, gone) = (Some(Touch::None), Some(Touch::Delete));
+    assert_eq!(before([nothing, nothing]), Violated);
+    assert_eq!(before([gone, gone]), Held);
+    assert_eq!(before([gone, nothing]), Violated, "one is no quorum");
+    assert_eq!(before([None, gone]), Held, "it may have");
+    // What was given back before the key was asked for was another key.
+    let again = three().did(1, 60..70, CREATE).did(1, 71..75, DELETE).to(1, LOCK);
+    let again = again.did(1, 60..70, CREATE).did(1, 71..75, DELETE).waited(1, 1, 50..200);
+    let again = again.phase(1, 95, Phase::AcquireBeforeSend).did(1, 100..110, CREATE);
+    let again = again.to(0, LOCK).did(1, 100..110, CREATE);
+    assert_eq!(told(deletes(again, [false; 3]).releases(1, 300..311)), Violated);
+}
+
+#[test]
 fn a_clean_up_that_is_under_way_is_no_part_of_the_release() {
     for sent_ns in [299, 300] {
         let tape = (0..3).fold(has_it(), |tape, node| {
