@@ -457,3 +457,17 @@ fn a_servers_clock_has_no_part_in_a_stamp() {
     assert!(!violated(&jumped()));
     assert!(violated(&jumped().stamped()));
 }
+
+#[test]
+fn a_stamp_without_an_answer_is_over_when_its_time_has_passed_since_its_sending() {
+    let end = 100 + TTL_NS;
+    let extend = Intent { touch: Touch::Extend(TTL_NS), compares: false };
+    for harm in [PLAIN_DELETE, extend] {
+        for made in [CREATE, TAKE_OVER] {
+            let free = || Tape::new().stamped().did(2, 10..20, CREATE).did(2, 30..40, DELETE);
+            let late = |done| free().command(1, 100..110, made, None).did(2, end - 50..done, harm);
+            assert!(violated(&late(end - 1)));
+            assert!(!violated(&late(end)), "it may have passed by then");
+        }
+    }
+}

@@ -324,7 +324,7 @@ impl Search<'_> {
                     all.extend(gone.iter().flat_map(own));
                 }
                 if found_others {
-                    all.extend(gone.iter().flat_map(|it| self.anothers(it, place)));
+                    all.extend(gone.iter().flat_map(|it| self.anothers(it, place, now_ns)));
                 }
                 all
             }
@@ -367,14 +367,14 @@ impl Search<'_> {
                 if self.is_lost(0, now_ns) {
                     return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
-                own.extend(self.anothers(&reading, place));
+                own.extend(self.anothers(&reading, place, now_ns));
                 own
             }
         }
     }
 
     /// The same, the key that this command has found having been made by another's without an answer.
-    fn anothers(&self, reading: &Reading, place: u32) -> ReadingList {
+    fn anothers(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
         let whose = |it: u32| self.op(it).acquisition;
         let foreign = |&&it: &&u32| {
             ![0, self.op(place).acquisition].contains(&whose(it)) && !reading.has_used(it)
@@ -393,7 +393,16 @@ impl Search<'_> {
             }
             harmed
         };
-        self.any_of(creators()).iter().map(harmed).collect()
+        // But a stamp is over when its time has passed since its sending, however late it was carried out.
+        let passed = |creator: u32| {
+            let (Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns)) = self.op(creator).touch else {
+                return None;
+            };
+            let end_ns = self.lives(self.op(creator).sent_ns, ttl_ns?);
+            let passed = || self.using(reading, creator).is(ReadingKey::Nobodys);
+            (self.known.stamped && end_ns <= now_ns).then(|| passed().not_before(end_ns))
+        };
+        creators().filter_map(passed).chain(self.any_of(creators()).iter().map(harmed)).collect()
     }
 
     /// Whether a server has lost what it had at some time since then.
