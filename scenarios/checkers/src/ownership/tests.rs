@@ -433,7 +433,7 @@ fn a_stamped_hold_may_be_taken_over_when_its_time_has_passed_and_not_before() {
 fn a_stamped_hold_leaves_its_key_behind_which_is_nobodys() {
     let end = 100 + TTL_NS;
     let late = || created().did(2, end + 10..end + 20, PLAIN_DELETE);
-    assert!(violated(&late()), "a key that has expired cannot be deleted: somebody renewed it");
+    assert!(violated(&late()), "a key that has expired cannot be deleted: it was created as late");
     assert!(!violated(&late().stamped()), "one whose time has passed can");
     let within = created().stamped().did(2, end - 20..end - 10, PLAIN_DELETE);
     assert!(violated(&within));
@@ -470,4 +470,46 @@ fn a_stamp_without_an_answer_is_over_when_its_time_has_passed_since_its_sending(
             assert!(!violated(&late(end)), "it may have passed by then");
         }
     }
+}
+
+/// A key that surely has expired is not the one that is found: that came for no reason known.
+#[test]
+fn who_meets_a_key_that_is_there_when_the_last_has_surely_expired_has_harmed_nobody() {
+    let end = 110 + TTL_NS;
+    let extend = Intent { touch: Touch::Extend(TTL_NS), compares: false };
+    for harm in [DELETE, PLAIN_DELETE, EXTEND, extend] {
+        let met = |tape: Tape, sent| violated(&tape.did(2, sent..sent + 10, harm));
+        assert!(met(created(), end), "it may have been created as late as it was answered");
+        assert!(!met(created(), end + 1));
+        assert!(met(created().margin(7), end + 7), "within the margin of the clock");
+        assert!(!met(created().margin(7), end + 8));
+        // Whatever may have prolonged the hold, by whomever.
+        let extended = || created().did(1, 600..610, EXTEND);
+        assert!(met(extended(), 610 + TTL_NS));
+        assert!(!met(extended(), 611 + TTL_NS));
+        let open = |by, sent, intent| created().command(by, sent..sent + 1, intent, None);
+        for (by, intent) in [(1, EXTEND), (1, extend), (3, extend)] {
+            assert!(met(open(by, 600, intent), end + TTL_NS));
+            assert!(!met(open(by, 600, intent), end + TTL_NS + 1));
+            assert!(!met(open(by, end + 1, intent), end + 50), "sent too late");
+        }
+        assert!(!met(open(3, 600, EXTEND), end + 1), "it compares");
+        let both = open(1, 600, extend).command(3, end + 5..end + 6, extend, None);
+        assert!(met(both.clone(), end + 2 * TTL_NS));
+        assert!(!met(both, end + 2 * TTL_NS + 1));
+        let jumped = |at_ns| created().struck(Fault::ClockStep, 0, at_ns);
+        assert!(met(jumped(500), 9_000), "the server's clock may have gone back");
+        assert!(!met(jumped(90), 9_000), "that was before");
+        // A request that nobody has answered may have made it.
+        for made in [CREATE, TAKE_OVER] {
+            for by in [1, 3] {
+                assert!(met(open(by, 600, made), 9_000));
+            }
+            assert!(!met(open(2, 600, made), 9_000), "perhaps its own");
+            assert!(!met(open(1, 9_020, made), 9_000), "sent after it");
+        }
+    }
+    let for_ever = Intent { touch: Touch::Create(None), compares: false };
+    let tape = Tape::new().did(1, 100..110, for_ever).did(2, 50..60, EXTEND);
+    assert!(violated(&tape.did(2, 9_000..9_010, PLAIN_DELETE)));
 }

@@ -17,6 +17,17 @@ pub(super) enum ValueWriter {
     Unknown,
 }
 
+/// How long a key lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Life {
+    /// The earliest moment at which it was set last.
+    pub(super) from_ns: u64,
+    /// From when on it may be over.
+    pub(super) may_end_ns: u64,
+    /// Until when it may last, if nothing sets it anew.
+    pub(super) must_end_ns: u64,
+}
+
 /// How the key stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ReadingKey {
@@ -31,10 +42,7 @@ pub(super) enum ReadingKey {
         by: ValueWriter,
         /// When what made it was sent.
         since_ns: u64,
-        /// The earliest moment at which its life was set last.
-        from_ns: u64,
-        /// From when on it may have expired.
-        may_end_ns: u64,
+        life: Life,
     },
     /// Nobody holds it rightfully, if it is there: it was there before, or came back with a server.
     Nobodys,
@@ -42,37 +50,30 @@ pub(super) enum ReadingKey {
 
 impl ReadingKey {
     /// Held by this acquisition; what belongs to none is nobody's.
-    pub(super) fn of(
-        owner: (u32, u32),
-        by: ValueWriter,
-        since_ns: u64,
-        from_ns: u64,
-        may_end_ns: u64,
-    ) -> Self {
+    pub(super) fn of(owner: (u32, u32), by: ValueWriter, since_ns: u64, life: Life) -> Self {
         if owner.0 == 0 {
             return Self::Nobodys;
         }
-        Self::Held { owner, by, since_ns, from_ns, may_end_ns }
+        Self::Held { owner, by, since_ns, life }
     }
 
-    /// Whether whatever can follow the other can follow this one.
+    /// Whether whatever can follow the other can follow this one, once it may last as long.
     fn leaves_more_than(self, other: Self) -> bool {
         match (self, other) {
             (
-                Self::Held { owner, by, since_ns, from_ns, may_end_ns },
+                Self::Held { owner, by, since_ns, life },
                 Self::Held {
                     owner: their_owner,
                     by: theirs,
                     since_ns: their_since_ns,
-                    from_ns: their_from_ns,
-                    may_end_ns: their_end_ns,
+                    life: their_life,
                 },
             ) => {
                 owner == their_owner
                     && (by == theirs || by == ValueWriter::Unknown)
                     && since_ns <= their_since_ns
-                    && from_ns <= their_from_ns
-                    && may_end_ns <= their_end_ns
+                    && life.from_ns <= their_life.from_ns
+                    && life.may_end_ns <= their_life.may_end_ns
             }
             _ => self == other,
         }
@@ -185,17 +186,23 @@ impl Reading {
         }
     }
 
-    /// Where the first harm was done, it may have been the other's as well, which comes to the same.
+    /// Where the first harm was done, it may have been the other's as well, which comes to the same; and the
+    /// key may last as long.
     pub(super) fn may_have(&mut self, other: &Self) {
+        if let (ReadingKey::Held { life, .. }, ReadingKey::Held { life: theirs, .. }) =
+            (&mut self.state, other.state)
+        {
+            life.must_end_ns = life.must_end_ns.max(theirs.must_end_ns);
+        }
         if self.is_harmful() {
             other.harm.iter().for_each(|harm| self.may_be(*harm));
         }
     }
 
-    /// The same, the key living on until then, whoever holds it.
-    pub(super) fn lives(mut self, end_ns: u64) -> Self {
-        if let ReadingKey::Held { from_ns, may_end_ns, .. } = &mut self.state {
-            (*from_ns, *may_end_ns) = (self.at_ns, end_ns);
+    /// The same, the key living so, whoever holds it.
+    pub(super) fn lives(mut self, anew: Life) -> Self {
+        if let ReadingKey::Held { life, .. } = &mut self.state {
+            *life = anew;
         }
         self
     }

@@ -7,7 +7,7 @@ use history::Touch;
 use smallvec::{SmallVec, smallvec};
 
 use super::Search;
-use super::reading::{Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
+use super::reading::{Harmed, Life, Reading, ReadingKey, ReadingList, ValueWriter};
 use crate::interface::makes;
 use crate::ownership::Op;
 
@@ -82,7 +82,9 @@ impl Search<'_> {
                 let lives_from_ns = if self.known.stamped { op.sent_ns } else { it.at_ns };
                 let may_end_ns =
                     ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
-                it.state = ReadingKey::of(owner, self.by(op), op.sent_ns, it.at_ns, may_end_ns);
+                let must_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lasts(now_ns, ttl_ns));
+                let life = Life { from_ns: it.at_ns, may_end_ns, must_end_ns };
+                it.state = ReadingKey::of(owner, self.by(op), op.sent_ns, life);
             }
             before
         };
@@ -123,8 +125,10 @@ impl Search<'_> {
             }
             Touch::Extend(ttl_ns) => {
                 let extended = |it: Reading| {
-                    let end_ns = self.lives(it.at_ns, ttl_ns);
-                    it.lives(end_ns)
+                    let from_ns = it.at_ns;
+                    let may_end_ns = self.lives(from_ns, ttl_ns);
+                    let must_end_ns = self.lasts(now_ns, ttl_ns);
+                    it.lives(Life { from_ns, may_end_ns, must_end_ns })
                 };
                 self.found_key(reading, place, now_ns).into_iter().map(extended).collect()
             }
@@ -151,7 +155,7 @@ impl Search<'_> {
     /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
     /// has not expired; but where it says itself when the hold is over, that time may have passed.
     fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> ReadingList {
-        let ReadingKey::Held { since_ns, may_end_ns, .. } = reading.state else {
+        let ReadingKey::Held { since_ns, life: Life { may_end_ns, .. }, .. } = reading.state else {
             return ReadingList::new();
         };
         if self.found(op).is_none() {
@@ -179,14 +183,45 @@ impl Search<'_> {
         from_ns.saturating_add(ttl_ns).saturating_sub(self.known.margin_ns)
     }
 
+    /// Until when a key lasts that was given this life by then.
+    fn lasts(&self, by_ns: u64, ttl_ns: u64) -> u64 {
+        if self.known.stamped {
+            return u64::MAX;
+        }
+        by_ns.saturating_add(ttl_ns).saturating_add(self.known.margin_ns)
+    }
+
+    /// Whether the hold has surely ended by itself before this command was carried out. A jump of the server's clock
+    /// may have prolonged it, and so may each extension without an answer, one after the other.
+    fn is_over(&self, reading: &Reading, op: &Op, now_ns: u64) -> bool {
+        let ReadingKey::Held { owner, since_ns, life, .. } = reading.state else { return false };
+        let mut end_ns = life.must_end_ns;
+        let later = reading.at_ns > end_ns && self.found(op).is_none();
+        if !later || self.has_jumped(since_ns, now_ns) {
+            return false;
+        }
+        let own = self.open_of(owner.0, reading).filter(|&it| self.op(it).compares);
+        let others = self.extends.iter().copied().filter(|&it| !reading.has_used(it));
+        let mut open: SmallVec<[u32; 4]> = own.chain(others).collect();
+        open.sort_unstable();
+        for it in open {
+            let Op { sent_ns, touch: Touch::Extend(ttl_ns), .. } = *self.op(it) else { continue };
+            if sent_ns > end_ns || end_ns >= reading.at_ns {
+                break;
+            }
+            end_ns = end_ns.max(self.lasts(end_ns, ttl_ns));
+        }
+        reading.at_ns > end_ns
+    }
+
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
     fn gone(&self, reading: Reading, now_ns: u64) -> ReadingList {
-        let ReadingKey::Held { owner, since_ns, from_ns, may_end_ns, .. } = reading.state else {
+        let ReadingKey::Held { owner, since_ns, life, .. } = reading.state else {
             return smallvec![reading.is(ReadingKey::Free)];
         };
-        let jumped = || self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns));
-        if self.is_lost(since_ns, now_ns) || jumped() {
+        let Life { from_ns, may_end_ns, .. } = life;
+        if self.is_lost(since_ns, now_ns) || self.has_jumped(since_ns, now_ns) {
             return smallvec![reading.is(ReadingKey::Free)];
         }
         let has_expired = now_ns >= may_end_ns;
@@ -302,7 +337,7 @@ impl Search<'_> {
             let held = |&used: &u32| {
                 let owner = (op.acquisition, op.client);
                 let by = self.by(self.op(used));
-                self.using(reading, used).is(ReadingKey::of(owner, by, op.sent_ns, 0, 0))
+                self.using(reading, used).is(ReadingKey::of(owner, by, op.sent_ns, Life::default()))
             };
             own.iter().map(held).collect()
         };
@@ -344,6 +379,12 @@ impl Search<'_> {
                 let handed_over = self
                     .unknown_one(&reading)
                     .map(|it| self.using(&reading, it).is(ReadingKey::Nobodys));
+                if self.is_over(&reading, op, now_ns) {
+                    // What it has met was made since then.
+                    let made_since =
+                        self.found_key(reading.clone().is(ReadingKey::Free), place, now_ns);
+                    return handed_over.into_iter().chain(made_since).collect();
+                }
                 // It may have met what an overwrite of its own had left, and that did the harm; who compares has
                 // found its own value, and surely did.
                 let is_overwrite = |it: &u32| matches!(self.op(*it).touch, Touch::Overwrite(_));
@@ -386,7 +427,12 @@ impl Search<'_> {
         let creators = || self.creates.iter().filter(foreign).copied();
         let harmed = |creator: &u32| {
             let it = self.op(*creator);
-            let its = ReadingKey::of((it.acquisition, it.client), self.by(it), it.sent_ns, 0, 0);
+            let its = ReadingKey::of(
+                (it.acquisition, it.client),
+                self.by(it),
+                it.sent_ns,
+                Life::default(),
+            );
             let mut harmed = self.using(reading, *creator).harmed(harm(*creator)).is(its);
             if !reading.is_harmful() {
                 creators().for_each(|other| harmed.may_be(harm(other)));
@@ -403,6 +449,11 @@ impl Search<'_> {
             (self.known.stamped && end_ns <= now_ns).then(|| passed().not_before(end_ns))
         };
         creators().filter_map(passed).chain(self.any_of(creators()).iter().map(harmed)).collect()
+    }
+
+    /// Whether the server's clock has jumped since then.
+    fn has_jumped(&self, since_ns: u64, now_ns: u64) -> bool {
+        self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns))
     }
 
     /// Whether a server has lost what it had at some time since then.

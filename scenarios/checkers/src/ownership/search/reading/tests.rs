@@ -3,7 +3,8 @@
 use super::*;
 
 fn held(owner: u32, since_ns: u64, from_ns: u64, may_end_ns: u64) -> ReadingKey {
-    ReadingKey::of((owner, owner), ValueWriter::Another, since_ns, from_ns, may_end_ns)
+    let life = Life { from_ns, may_end_ns, must_end_ns: 60 };
+    ReadingKey::of((owner, owner), ValueWriter::Another, since_ns, life)
 }
 
 /// This command has harmed the hold of this acquisition.
@@ -18,7 +19,7 @@ fn reading(state: ReadingKey) -> Reading {
 #[test]
 fn what_belongs_to_no_acquisition_is_nobodys() {
     assert_eq!(held(0, 1, 2, 3), ReadingKey::Nobodys);
-    assert!(matches!(held(1, 1, 2, 3), ReadingKey::Held { owner: (1, 1), may_end_ns: 3, .. }));
+    assert!(matches!(held(1, 1, 2, 3), ReadingKey::Held { owner: (1, 1), .. }));
 }
 
 #[test]
@@ -30,7 +31,8 @@ fn a_hold_that_may_have_ended_earlier_leaves_more() {
         assert!(!later.leaves_more_than(one), "{later:?}");
     }
     assert!(!one.leaves_more_than(held(2, 10, 20, 30)), "another's");
-    let by = |by| ReadingKey::of((1, 1), by, 10, 20, 30);
+    let life = Life { from_ns: 20, may_end_ns: 30, must_end_ns: 60 };
+    let by = |by| ReadingKey::of((1, 1), by, 10, life);
     let command = by(ValueWriter::Command(7));
     assert!(
         command.leaves_more_than(command) && by(ValueWriter::Unknown).leaves_more_than(command)
@@ -113,9 +115,24 @@ fn a_reading_is_followed_step_by_step() {
     assert_eq!(perhaps.harm.as_slice(), [Harmed { doubtful: true, ..first }]);
     assert_eq!(perhaps.clone().perhaps_harmed(harm(3, 4)), perhaps, "the first");
     assert_eq!(perhaps.harmed(harm(3, 4)).harm.as_slice(), [harm(3, 4)], "that is certain");
-    assert_eq!(it().lives(99).state, held(1, 10, 50, 99));
+    let life = Life { from_ns: 50, may_end_ns: 99, must_end_ns: 60 };
+    assert_eq!(it().lives(life).state, held(1, 10, 50, 99));
     for state in [ReadingKey::Free, ReadingKey::Nobodys] {
-        assert_eq!(reading(state).lives(99), reading(state), "nobody's life");
+        assert_eq!(reading(state).lives(life), reading(state), "nobody's life");
     }
     assert_eq!(Reading::unknown().state, ReadingKey::Nobodys);
+}
+
+#[test]
+fn a_key_lasts_as_long_as_any_reading_that_comes_to_the_same_has_it() {
+    let it = |must_end_ns| {
+        let life = Life { from_ns: 20, may_end_ns: 30, must_end_ns };
+        reading(ReadingKey::of((1, 1), ValueWriter::Another, 10, life))
+    };
+    for (mine, theirs) in [(60, 70), (70, 60)] {
+        let mut kept = it(mine);
+        assert!(kept.makes_superfluous(&it(theirs)));
+        kept.may_have(&it(theirs));
+        assert_eq!(kept, it(70));
+    }
 }
