@@ -24,6 +24,10 @@ use reading::{Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
 /// More readings at once than this are not followed.
 const READINGS_MOST: usize = 2_000;
 
+/// Nor is more work than this done where there are several: pairs of readings compared, and for each the commands without
+/// an answer that it may carry out. It takes some seconds.
+const WORK_MOST: usize = 1_000_000_000;
+
 /// There are more readings than can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooMany;
@@ -53,6 +57,8 @@ struct Search<'a> {
     extends: Vec<u32>,
     /// Those of which nobody knows what they would do.
     unknown: Vec<u32>,
+    /// What readings have cost so far, where there were several.
+    work: usize,
 }
 
 impl<'a> Search<'a> {
@@ -72,6 +78,7 @@ impl<'a> Search<'a> {
             creates: Vec::new(),
             extends: Vec::new(),
             unknown: Vec::new(),
+            work: 0,
         }
     }
 
@@ -153,7 +160,9 @@ impl<'a> Search<'a> {
         let mut done = ReadingList::new();
         let mut unfinished = readings;
         let mut seen = FxHashSet::default();
+        let mut tried = 0;
         while let Some(mut reading) = unfinished.pop() {
+            tried += 1;
             if let Some(early) = reading.early.iter().position(|&it| it == answered) {
                 reading.early.remove(early);
                 done.push(reading);
@@ -179,9 +188,61 @@ impl<'a> Search<'a> {
             }
         }
         self.in_flight.retain(|&it| it != answered);
-        let mut done = best(done);
+        if tried.max(done.len()) > 1 {
+            let open = [&self.deletes, &self.creates, &self.extends, &self.unknown];
+            self.work += tried * open.iter().map(|it| it.len()).sum::<usize>();
+            done = self.best(done);
+        }
         self.forget_done(&mut done);
-        Ok(done)
+        if self.work > WORK_MOST { Err(TooMany) } else { Ok(done) }
+    }
+
+    /// Without readings that are no better than another one that comes to the same.
+    fn best(&mut self, mut readings: ReadingList) -> ReadingList {
+        readings.sort_by(Reading::compare);
+        let mut kept = ReadingList::new();
+        // Most pairs differ in what they took but for deletions, which a look at two masks tells.
+        let mut masks: SmallVec<[u64; 2]> = SmallVec::new();
+        for reading in readings {
+            let mask = Reading::mask(reading.used.iter().copied());
+            self.work += kept.len() + reading.used.len();
+            let mut looks = 0;
+            let mut is_better = |it: &Reading| {
+                it.comes_to_the_same(&reading) && {
+                    looks += it.used.len() + reading.used.len();
+                    self.took_no_more(it, &reading)
+                }
+            };
+            let mut better = kept.iter_mut().zip(&masks).filter(|(_, took)| *took & !mask == 0);
+            let better = better.find(|(it, _)| is_better(it));
+            self.work += looks;
+            match better {
+                Some((better, _)) => better.may_have(&reading),
+                None => {
+                    let used = reading.used.iter().copied();
+                    masks.push(Reading::mask(used.filter(|&it| !self.is_plain_delete(it))));
+                    kept.push(reading);
+                }
+            }
+        }
+        kept
+    }
+
+    /// Whether whatever the other can still carry out, this one can. Where the other has somebody harmed already, a
+    /// deletion of whatever is there is as good as any other, whose ever it is: it explains as much.
+    fn took_no_more(&self, it: &Reading, other: &Reading) -> bool {
+        let mut more = it.used.iter().filter(|&&place| !other.has_used(place));
+        if !other.is_harmful() {
+            return more.next().is_none();
+        }
+        let deletes = |&&place: &&u32| self.is_plain_delete(place);
+        let left = || other.used.iter().filter(|&&place| !it.has_used(place)).filter(deletes);
+        let count = more.clone().count();
+        count == 0 || (more.all(|place| deletes(&place)) && left().count() >= count)
+    }
+
+    fn is_plain_delete(&self, place: u32) -> bool {
+        self.op(place).touch == Touch::Delete && !self.op(place).compares
     }
 
     /// What every reading has carried out cannot be any more, so nobody has to keep it in mind.
@@ -204,29 +265,6 @@ impl<'a> Search<'a> {
             places.retain(|it| !done.contains(it));
         }
     }
-}
-
-/// Without readings that are no better than another one that comes to the same.
-fn best(mut readings: ReadingList) -> ReadingList {
-    if readings.len() < 2 {
-        return readings;
-    }
-    readings.sort_by(Reading::compare);
-    let mut kept = ReadingList::new();
-    // Most pairs differ in what they took, which a look at two masks tells.
-    let mut masks: SmallVec<[u64; 2]> = SmallVec::new();
-    for reading in readings {
-        let mask = reading.mask();
-        let mut better = kept.iter_mut().zip(&masks).filter(|(_, took)| *took & !mask == 0);
-        match better.find(|(it, _)| it.makes_superfluous(&reading)) {
-            Some((better, _)) => better.may_have(&reading),
-            None => {
-                kept.push(reading);
-                masks.push(mask);
-            }
-        }
-    }
-    kept
 }
 
 #[cfg(test)]

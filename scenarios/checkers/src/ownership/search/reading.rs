@@ -111,7 +111,7 @@ impl Clone for Reading {
 pub(super) type ReadingList = SmallVec<[Reading; 2]>;
 
 /// So many who may have been harmed first are told apart.
-const HARMS_MOST: usize = 8;
+pub(super) const HARMS_MOST: usize = 8;
 
 /// Somebody who was harmed. In the order of how certain it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,7 +158,7 @@ impl Reading {
 
     /// Whether this command without an answer has been carried out.
     pub(super) fn has_used(&self, place: u32) -> bool {
-        self.used.contains(&place)
+        self.used.binary_search(&place).is_ok()
     }
 
     /// Whether anybody was harmed.
@@ -220,18 +220,17 @@ impl Reading {
             .then_with(|| self.early.cmp(&other.early))
     }
 
-    /// The commands without an answer that it took, each as one bit of 64, which several can share.
-    pub(super) fn mask(&self) -> u64 {
-        self.used.iter().fold(0, |mask, place| mask | 1 << (place % u64::BITS))
+    /// These commands, each as one bit of 64, which several can share.
+    pub(super) fn mask(places: impl IntoIterator<Item = u32>) -> u64 {
+        places.into_iter().fold(0, |mask, place| mask | 1 << (place % u64::BITS))
     }
 
-    /// Whether the other comes to the same, having taken no less.
-    pub(super) fn makes_superfluous(&self, other: &Self) -> bool {
+    /// Whether the other comes to the same, whatever they took.
+    pub(super) fn comes_to_the_same(&self, other: &Self) -> bool {
         self.state.leaves_more_than(other.state)
             && self.at_ns <= other.at_ns
             && self.early == other.early
             && (!self.is_harmful() || other.is_harmful())
-            && self.used.iter().all(|it| other.used.contains(it))
     }
 }
 

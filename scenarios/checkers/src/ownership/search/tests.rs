@@ -4,6 +4,8 @@ use history::fault::Fault;
 use history::verdict::{Outcome, Witness};
 use history::{Intent, Touch};
 
+use super::{Search, TooMany, WORK_MOST};
+use crate::ownership::Ownership;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const fn plain(touch: Touch) -> Intent {
@@ -286,6 +288,45 @@ fn so_many_at_once_are_followed_and_no_more() {
     };
     assert_eq!(at_once(7), Outcome::Violated);
     assert_eq!(at_once(14), Outcome::Inconclusive);
+}
+
+/// Locks whose deletions are never answered: each may have deleted any key, and it matters little which did.
+#[test]
+fn deletions_without_an_answer_are_exchanged_where_they_are_alike() {
+    let many = |left: &[Intent]| {
+        let held = |tape: Tape, nth: u32| {
+            let at_ns = u64::from(nth) * 300;
+            let tape = tape.did(nth, at_ns..at_ns + 3, CREATE);
+            left.iter().fold(tape, |tape, intent| tape.sends(nth, at_ns + 3, *intent))
+        };
+        (1..2_000).fold(Tape::new(), held)
+    };
+    for left in [&[PLAIN_DELETE][..], &[PLAIN_DELETE, PLAIN_DELETE], &[OVERWRITE, PLAIN_DELETE]] {
+        assert!(!violated(&many(left)), "{left:?}");
+    }
+    // One more key is gone than were deleted by their own acquisitions.
+    let gone = |tape: Tape| violated(&tape.did(9_000, 599_720..599_730, CREATE));
+    assert!(!gone(many(&[PLAIN_DELETE])));
+    let other =
+        many(&[DELETE]).sends(9_001, 599_705, PLAIN_DELETE).did(9_002, 599_710..599_715, CREATE);
+    assert!(gone(other));
+}
+
+#[test]
+fn more_work_than_that_is_not_done_where_there_are_several_readings() {
+    let search = |tape: &Tape| {
+        let mut checker = Ownership::new(&tape.history().head);
+        tape.show_to(&mut checker);
+        let known = checker.by_server().remove(0);
+        let mut search = Search::new(&known);
+        search.work = WORK_MOST;
+        search.run(u64::MAX).map(|_| ())
+    };
+    let released = created().did(1, 200..210, DELETE).did(2, 300..310, CREATE);
+    assert_eq!(search(&released), Ok(()));
+    let deleted = |tape: Tape, by| tape.command(by, 200..210, PLAIN_DELETE, None);
+    let either = deleted(deleted(created(), 1), 2).did(3, 300..310, CREATE);
+    assert_eq!(search(&either), Err(TooMany));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use history::Touch;
 use smallvec::{SmallVec, smallvec};
 
 use super::Search;
-use super::reading::{Harmed, Life, Reading, ReadingKey, ReadingList, ValueWriter};
+use super::reading::{HARMS_MOST, Harmed, Life, Reading, ReadingKey, ReadingList, ValueWriter};
 use crate::interface::makes;
 use crate::ownership::Op;
 
@@ -254,6 +254,13 @@ impl Search<'_> {
             return self.gone(reading, now_ns);
         };
         let mut all = self.gone(reading.clone(), now_ns);
+        // What takes nothing makes every other way superfluous.
+        if let [it] = &all[..]
+            && it.at_ns == reading.at_ns
+            && it.used == reading.used
+        {
+            return all;
+        }
         let harm = |culprit| self.harm(owner, since_ns, culprit);
         let foreign = |it: &&u32| self.op(**it).acquisition != owner.0 && !reading.has_used(**it);
         let mut deletes = self.deletes.iter().rev().filter(foreign);
@@ -262,7 +269,7 @@ impl Search<'_> {
             let mut deleted =
                 self.using(&reading, culprit).harmed(harm(culprit)).is(ReadingKey::Free);
             if !reading.is_harmful() {
-                deletes.for_each(|&other| deleted.may_be(harm(other)));
+                deletes.take(HARMS_MOST).for_each(|&other| deleted.may_be(harm(other)));
             }
             all.push(deleted);
         }
@@ -435,7 +442,7 @@ impl Search<'_> {
             );
             let mut harmed = self.using(reading, *creator).harmed(harm(*creator)).is(its);
             if !reading.is_harmful() {
-                creators().for_each(|other| harmed.may_be(harm(other)));
+                creators().take(HARMS_MOST).for_each(|other| harmed.may_be(harm(other)));
             }
             harmed
         };

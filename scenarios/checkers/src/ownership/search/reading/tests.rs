@@ -47,24 +47,23 @@ fn a_hold_that_may_have_ended_earlier_leaves_more() {
 }
 
 #[test]
-fn what_took_no_more_and_came_no_later_makes_superfluous() {
+fn what_came_no_later_comes_to_the_same() {
     let it = || reading(held(1, 10, 20, 30)).uses(3);
     let base = it();
-    assert!(base.makes_superfluous(&base));
-    let worse =
-        [it().not_before(51), it().uses(4), it().harmed(harm(1, 5)), it().is(held(1, 10, 20, 31))];
+    assert!(base.comes_to_the_same(&base));
+    let worse = [it().not_before(51), it().harmed(harm(1, 5)), it().is(held(1, 10, 20, 31))];
     for worse in worse {
-        assert!(base.makes_superfluous(&worse), "{worse:?}");
-        assert!(!worse.makes_superfluous(&base), "{worse:?}");
-        assert!(worse.makes_superfluous(&worse), "{worse:?}");
+        assert!(base.comes_to_the_same(&worse), "{worse:?}");
+        assert!(!worse.comes_to_the_same(&base), "{worse:?}");
+        assert!(worse.comes_to_the_same(&worse), "{worse:?}");
     }
     let mut early = base.clone();
     early.early.push(7);
-    assert!(!base.makes_superfluous(&early) && !early.makes_superfluous(&base));
+    assert!(!base.comes_to_the_same(&early) && !early.comes_to_the_same(&base));
     let other = reading(base.state).uses(4);
-    assert!(!base.makes_superfluous(&other) && !other.makes_superfluous(&base));
+    assert!(base.comes_to_the_same(&other) && other.comes_to_the_same(&base), "whatever it took");
     let harmful = it().harmed(harm(1, 5));
-    assert!(harmful.makes_superfluous(&it().harmed(harm(2, 6))), "whoever it was");
+    assert!(harmful.comes_to_the_same(&it().harmed(harm(2, 6))), "whoever it was");
 }
 
 #[test]
@@ -131,7 +130,7 @@ fn a_key_lasts_as_long_as_any_reading_that_comes_to_the_same_has_it() {
     };
     for (mine, theirs) in [(60, 70), (70, 60)] {
         let mut kept = it(mine);
-        assert!(kept.makes_superfluous(&it(theirs)));
+        assert!(kept.comes_to_the_same(&it(theirs)));
         kept.may_have(&it(theirs));
         assert_eq!(kept, it(70));
     }
