@@ -112,6 +112,28 @@ fn a_loss_of_another_time_excuses_nobody() {
 }
 
 #[test]
+fn what_a_server_lost_before_a_key_was_asked_for_was_not_that_key() {
+    let found = |made: Option<Touch>, span| {
+        let tape = Tape::new().server_lost(Fault::PowerLoss, 0, span);
+        let tape = tape.command(1, 100..110, CREATE, made);
+        violated(&tape.did(2, 200..210, OVERWRITE).found(2, 1))
+    };
+    for made in [None, Some(CREATE.touch)] {
+        assert!(found(made, 50..99));
+        assert!(!found(made, 50..100));
+        assert!(!found(made, 150..160));
+    }
+    // Nor does it bring back the value of who was not there yet.
+    let back = |span| {
+        let tape = Tape::new().did(1, 100..110, CREATE).server_lost(Fault::PowerLoss, 0, span);
+        let tape = tape.command(3, 200..210, OVERWRITE, None);
+        violated(&tape.did(2, 300..310, OVERWRITE).found(3, 2))
+    };
+    assert!(back(150..199));
+    assert!(!back(150..200));
+}
+
+#[test]
 fn what_compares_values_deletes_nobody_elses_key() {
     let tape =
         |delete| violated(&created().command(3, 200..300, delete, None).did(2, 250..260, CREATE));

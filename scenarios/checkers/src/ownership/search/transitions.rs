@@ -39,7 +39,7 @@ impl Search<'_> {
         let is_open = self.open_of(self.op(writer).acquisition, &reading).any(|it| it == writer);
         let since_ns = match reading.state {
             ReadingKey::Nobodys if !is_open => return smallvec![reading],
-            ReadingKey::Nobodys if self.may_be_left(now_ns) => {
+            ReadingKey::Nobodys if self.may_be_left(writer, now_ns) => {
                 return smallvec![self.using(&reading, writer)];
             }
             ReadingKey::Held { by, .. }
@@ -50,7 +50,8 @@ impl Search<'_> {
             ReadingKey::Held { since_ns, .. } => since_ns,
             ReadingKey::Free | ReadingKey::Nobodys => 0,
         };
-        if self.is_lost(since_ns, now_ns) {
+        // What was lost before this command was sent was not its.
+        if self.is_lost(since_ns.max(self.op(writer).sent_ns), now_ns) {
             // A server has come back with it.
             return smallvec![reading.is(ReadingKey::Nobodys)];
         }
@@ -61,10 +62,10 @@ impl Search<'_> {
         unknown.into_iter().map(|it| self.using(&reading, it).is(ReadingKey::Nobodys)).collect()
     }
 
-    /// Whether a key can be nobody's that somebody had made.
-    fn may_be_left(&self, now_ns: u64) -> bool {
+    /// Whether a key can be nobody's that this command has made.
+    fn may_be_left(&self, writer: u32, now_ns: u64) -> bool {
         let unknown = |op: &Op| op.sent_ns <= now_ns && op.touch == Touch::Unknown;
-        self.is_lost(0, now_ns) || self.known.ops.iter().any(unknown)
+        self.is_lost(self.op(writer).sent_ns, now_ns) || self.known.ops.iter().any(unknown)
     }
 
     /// Whether this command was not sent by then, or was and will be answered but has not been carried out.
