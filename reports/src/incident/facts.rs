@@ -151,13 +151,7 @@ impl<'a> IncidentFacts<'a> {
 
     /// Whether answers say in which order the commands were carried out that made this key and that ended it.
     pub(super) fn knows_end(&self, tenure: &KeyTenure) -> bool {
-        let find = |op: u32| self.exchanges.binary_search_by_key(&op, |it| it.op).ok();
-        let Some(place) = tenure.end.op().and_then(find) else { return true };
-        let ended = &self.exchanges[place];
-        let made_ns = find(tenure.op).map_or(0, |place| self.exchanges[place].latest_ns());
-        let is_behind = ended.sent_ns >= made_ns || ended.found == tenure.op;
-        let is_its_owns = ended.acquisition == tenure.acquisition;
-        is_behind || is_its_owns || self.blamed.get(&ended.op) == Some(&Some(tenure.acquisition))
+        tenure.knows_end(&self.exchanges, &self.blamed)
     }
 
     /// Whether it is certain that the key was there at that time, and not before or behind another.

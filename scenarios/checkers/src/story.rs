@@ -8,12 +8,12 @@ mod short;
 use durations::span::rounded;
 use history::exchange::{Exchange, exchanges, server, split_primaries};
 use history::fault::Fault;
-use history::tenure::{KeyTenure, TenureEnd, accused, tenures};
+use history::tenure::{Accused, KeyTenure, TenureEnd, accused, tenures};
 use history::verdict::{Finding, Verdict, Witness, WitnessStep};
 use history::{Answer, Event, Head, Texts, Touch, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use short::{KeyEnd, KeyLife, LateCommand, SUBSCRIBE, StepKind, StoryStep};
+use short::{KeyEnd, KeyEnding, KeyLife, LateCommand, SUBSCRIBE, StepKind, StoryStep};
 
 /// A command comes late that takes so many times as long as usual.
 const LATE: u64 = 4;
@@ -76,6 +76,7 @@ pub struct StoryWriter<'a> {
 struct KeyHistory {
     exchanges: Vec<Exchange>,
     tenures: Vec<KeyTenure>,
+    blamed: Accused,
 }
 
 /// When, and as which event of the history; what a checker itself has said stands behind them.
@@ -187,7 +188,7 @@ impl<'a> StoryWriter<'a> {
         let witnesses = findings.iter().filter_map(|it| Some((it.level, violation(&it.verdict)?)));
         let blamed = accused(witnesses);
         let tenures = tenures(self.head, texts, &self.of_key, &mut exchanges, &blamed);
-        KeyHistory { exchanges, tenures }
+        KeyHistory { exchanges, tenures, blamed }
     }
 
     /// Writes the steps into the witnesses.
@@ -247,18 +248,31 @@ impl KeyHistory {
             step.late = Some(LateCommand { sent_ns, done_ns, is_late, name, touch });
         }
         let Some(tenure) = self.tenures.iter().find(|tenure| tenure.op == step.op) else { return };
+        let ending = |op: u32| {
+            let it = &self.exchanges[find(op)?];
+            Some(KeyEnding {
+                client: it.client,
+                answered_ns: it.latest_ns(),
+                is_behind: tenure.knows_end(&self.exchanges, &self.blamed),
+                is_told: concerned.contains(&it.acquisition),
+            })
+        };
+        let is_own = |op: u32| {
+            find(op).is_some_and(|it| self.exchanges[it].acquisition == tenure.acquisition)
+        };
         let end = match tenure.end {
             TenureEnd::Expired if tenure.doubted_ns.is_some() => KeyEnd::ExpiresAtTheLatest,
             TenureEnd::Expired => KeyEnd::Expires,
-            TenureEnd::Deleted { op, .. } => {
-                let deletion = find(op).map(|place| &self.exchanges[place]);
-                let is_told = deletion.is_some_and(|it| {
-                    it.answered_ns().is_some() && concerned.contains(&it.acquisition)
-                });
-                if is_told { KeyEnd::Told } else { KeyEnd::Gone }
+            TenureEnd::Deleted { op, .. } => match ending(op) {
+                Some(by) if by.answered_ns < u64::MAX => KeyEnd::Deleted(by),
+                _ => KeyEnd::Gone,
+            },
+            TenureEnd::Overwritten { op, .. } if !is_own(op) => {
+                ending(op).map_or(KeyEnd::Stays, KeyEnd::Overwritten)
             }
             TenureEnd::Gone | TenureEnd::Lost(_) => KeyEnd::Gone,
-            TenureEnd::Overwritten { .. } | TenureEnd::Stays => KeyEnd::Told,
+            // Whoever writes its own key anew has not lost it.
+            TenureEnd::Overwritten { .. } | TenureEnd::Stays => KeyEnd::Stays,
         };
         step.key = Some(KeyLife { made_ns: tenure.from_ns, until_ns: tenure.until_ns, end });
     }

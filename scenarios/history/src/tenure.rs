@@ -76,6 +76,21 @@ impl TenureEnd {
     }
 }
 
+impl KeyTenure {
+    /// Whether answers, or a checker, say in which order the commands were carried out that made this key and that ended it.
+    pub fn knows_end(&self, exchanges: &[Exchange], accused: &Accused) -> bool {
+        let find = |op: u32| {
+            let place = exchanges.binary_search_by_key(&op, |it| it.op).ok()?;
+            Some(&exchanges[place])
+        };
+        let Some(ended) = self.end.op().and_then(find) else { return true };
+        let made_ns = find(self.op).map_or(0, Exchange::latest_ns);
+        let is_behind = ended.sent_ns >= made_ns || ended.found == self.op;
+        let is_its_owns = ended.acquisition == self.acquisition;
+        is_behind || is_its_owns || accused.get(&ended.op) == Some(&Some(self.acquisition))
+    }
+}
+
 /// Commands that a checker has found to have harmed a key, and the acquisition whose key it was, where that is certain.
 pub type Accused = BTreeMap<u32, Option<u32>>;
 

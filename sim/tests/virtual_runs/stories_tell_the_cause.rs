@@ -8,6 +8,7 @@ use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 use history::{Event, History, What};
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
+use scenarios::scenario::Scenario;
 use virtual_world::{Choices, Runner};
 
 /// Violations by a key that somebody left.
@@ -169,5 +170,43 @@ fn a_stall_is_told_with_its_cause() {
                 assert!(told, "{scenario} {lock} {seed}: {line}: {:?}", witness.story);
             }
         }
+    }
+}
+
+/// The story of what this run violates.
+fn story_of(scenario: &Scenario, seed: u64, name: &str) -> Vec<String> {
+    let mut runner = Runner::new(scenario).unwrap();
+    runner.run(seed, Choices::seeded(seed));
+    let findings = checkers::check(&runner.journal().history(), true).into_iter();
+    let mut witnesses = findings.filter_map(|it| match it.verdict {
+        Verdict::Violated(witness) if it.name == name => Some(witness),
+        _ => None,
+    });
+    let story = witnesses.next().expect("it is violated").story;
+    story.into_iter().map(|it| format!("{} {}", it.client, it.text)).collect()
+}
+
+/// Whether these are lines of the story, in this order.
+fn tells(story: &[String], lines: &[&str]) -> bool {
+    let mut told = story.iter();
+    lines.iter().all(|line| told.any(|it| it.contains(line)))
+}
+
+#[test]
+fn what_becomes_of_a_key_is_told_as_it_was() {
+    for (scenario, lock, seed, name, lines, not) in [
+        (
+            "keys-flushed",
+            "exists-then-set",
+            359,
+            "mutual-exclusion",
+            &["1 has the lock: its key may be overwritten already"][..],
+            "expired already",
+        ),
+        // ROWS
+    ] {
+        let story = story_of(&Pair::scenario(scenario, lock).unwrap(), seed, name);
+        let is_so = tells(&story, lines) && story.iter().all(|it| !it.contains(not));
+        assert!(is_so, "{scenario} {lock} {seed}: {story:#?}");
     }
 }

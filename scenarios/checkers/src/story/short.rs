@@ -150,10 +150,25 @@ pub(super) enum KeyEnd {
     Expires,
     /// Unless a deletion without an answer was carried out.
     ExpiresAtTheLatest,
-    /// Nobody concerned was told what ended it.
+    /// A fault took it, or no answer says what did.
     Gone,
-    /// Another step says so, or it has not ended.
-    Told,
+    Deleted(KeyEnding),
+    Overwritten(KeyEnding),
+    /// It has not ended.
+    Stays,
+}
+
+/// The command that ended a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyEnding {
+    /// Whose it was.
+    pub(super) client: u32,
+    /// When it was answered; `u64::MAX` if it was not.
+    pub(super) answered_ns: u64,
+    /// Whether answers say that it was carried out behind the command that made the key.
+    pub(super) is_behind: bool,
+    /// Whether another step says so.
+    pub(super) is_told: bool,
 }
 
 /// A command without an answer.
@@ -225,8 +240,8 @@ pub(super) fn shorten(
         let here = (*acquisition, it.server);
         match *part {
             StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => {
-                let told = KeyLife { made_ns: step.at_ns, until_ns: u64::MAX, end: KeyEnd::Told };
-                let life = it.key.unwrap_or(told);
+                let stays = KeyLife { made_ns: step.at_ns, until_ns: u64::MAX, end: KeyEnd::Stays };
+                let life = it.key.unwrap_or(stays);
                 let (line, extended) = (lines.len(), None);
                 keys.insert(here, OwnKey { ttl_ns, life, line, extended });
             }
@@ -291,7 +306,8 @@ fn ends(stamped: bool, steps: &[StoryStep]) -> Vec<WitnessStep> {
         }
         let whose = if stamped { "its stamp" } else { "its key" };
         let how = match life.end {
-            KeyEnd::Told if stamped => {
+            KeyEnd::Deleted(by) if !by.is_told => "is gone",
+            KeyEnd::Deleted(_) | KeyEnd::Overwritten(_) | KeyEnd::Stays if stamped => {
                 let over_ns = life.made_ns.saturating_add(it.part.ttl_ns()?);
                 let is_over = over_ns > life.made_ns && over_ns <= next_life.made_ns;
                 return is_over.then(|| WitnessStep {
@@ -300,7 +316,7 @@ fn ends(stamped: bool, steps: &[StoryStep]) -> Vec<WitnessStep> {
                     text: format!("{whose}{} is over", at(it.server)),
                 });
             }
-            KeyEnd::Told => return None,
+            KeyEnd::Deleted(_) | KeyEnd::Overwritten(_) | KeyEnd::Stays => return None,
             KeyEnd::Expires => "expires",
             KeyEnd::ExpiresAtTheLatest => "expires, if it was not deleted before",
             KeyEnd::Gone => "is gone",
@@ -367,24 +383,37 @@ fn cause(level: Level, witness: &Witness, steps: &[StoryStep]) -> Option<usize> 
     theirs(StepKind::Death).next().or(before).or_else(|| theirs(StepKind::Fault).next())
 }
 
-/// How long the key lives, behind who has it at this time.
+/// How long the key lives, behind who has it at this time, or that it has ended already.
 fn lives(stamped: bool, key: &OwnKey, at_ns: u64) -> String {
     let OwnKey { ttl_ns, life, extended, .. } = key;
     let before_ns = at_ns.saturating_sub(life.made_ns);
-    match *ttl_ns {
-        Some(0) if stamped => ": its key is stamped as over".to_owned(),
-        Some(ttl_ns) if stamped => format!(": its stamp is valid {}", rounded(ttl_ns)),
-        _ if life.until_ns <= at_ns && life.end == KeyEnd::Gone => {
-            ": its key is gone already".to_owned()
-        }
-        _ if life.until_ns <= at_ns => ": its key has expired already".to_owned(),
+    let ended = (life.until_ns <= at_ns).then(|| ended(life.end, at_ns)).flatten();
+    match (*ttl_ns, ended) {
+        (Some(0), _) if stamped => ": its key is stamped as over".to_owned(),
+        (_, Some((how, true))) => format!(": its key {how} already"),
+        (Some(ttl_ns), _) if stamped => format!(": its stamp is valid {}", rounded(ttl_ns)),
+        (_, Some((how, false))) => format!(": its key may {how} already"),
         // Its answer was late.
-        Some(ttl_ns) if extended.is_none() && before_ns > ttl_ns / LATE => {
+        (Some(ttl_ns), None) if extended.is_none() && before_ns > ttl_ns / LATE => {
             format!(": its key lives {} more", rounded(ttl_ns.saturating_sub(before_ns)))
         }
-        Some(ttl_ns) => format!(": its key lives {}", rounded(ttl_ns)),
-        None => ": its key never expires".to_owned(),
+        (Some(ttl_ns), None) => format!(": its key lives {}", rounded(ttl_ns)),
+        (None, None) => ": its key never expires".to_owned(),
     }
+}
+
+/// What has happened by this time to a key that ended, and whether that is certain.
+fn ended(end: KeyEnd, at_ns: u64) -> Option<(&'static str, bool)> {
+    let is_certain = |by: KeyEnding| by.is_behind && by.answered_ns <= at_ns;
+    Some(match end {
+        KeyEnd::Expires | KeyEnd::ExpiresAtTheLatest => ("has expired", true),
+        KeyEnd::Gone => ("is gone", true),
+        KeyEnd::Deleted(by) if is_certain(by) => ("is deleted", true),
+        KeyEnd::Deleted(_) => ("be deleted", false),
+        KeyEnd::Overwritten(by) if is_certain(by) => ("is overwritten", true),
+        KeyEnd::Overwritten(_) => ("be overwritten", false),
+        KeyEnd::Stays => return None,
+    })
 }
 
 /// At which of several servers.

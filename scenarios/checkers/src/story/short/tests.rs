@@ -9,7 +9,7 @@ fn step(at_ns: u64, acquisition: u32, part: StepKind, text: &str) -> StoryStep {
     let lives = |ttl_ns: Option<u64>| KeyLife {
         made_ns: at_ns,
         until_ns: ttl_ns.map_or(u64::MAX, |ttl_ns| at_ns + ttl_ns),
-        end: ttl_ns.map_or(KeyEnd::Told, |_| KeyEnd::Expires),
+        end: ttl_ns.map_or(KeyEnd::Stays, |_| KeyEnd::Expires),
     };
     let key = match part {
         StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => Some(lives(ttl_ns)),
@@ -24,6 +24,11 @@ fn ended(until_ns: u64, end: KeyEnd, steps: [StoryStep; 3]) -> [StoryStep; 3] {
         let key = it.key.map(|key| KeyLife { until_ns, end, ..key });
         StoryStep { key, ..it }
     })
+}
+
+/// A command of this client that ended a key, and was answered at once.
+fn by(client: u32) -> KeyEnding {
+    KeyEnding { client, answered_ns: 0, is_behind: true, is_told: true }
 }
 
 /// Two acquisitions, each of the client of its number.
@@ -112,7 +117,7 @@ fn a_renewal_that_is_refused_stands_in_a_story_of_belief() {
 #[test]
 fn a_key_that_is_deleted_or_lives_longer_does_not_expire() {
     let deleted = [step(150, 1, StepKind::Deleted, "DEL")];
-    let first = ended(150, KeyEnd::Told, takes(100, 1, Some(200)));
+    let first = ended(150, KeyEnd::Deleted(by(1)), takes(100, 1, Some(200)));
     let steps = [&first[..], &deleted, &takes(400, 2, Some(200))].concat();
     assert!(story(Level::Key, &steps).iter().all(|it| !it.contains("expires")));
     let longer = [step(250, 1, StepKind::Extended(200), "PEXPIRE")];
@@ -300,7 +305,19 @@ fn whoever_is_told_late_may_have_a_key_that_is_gone() {
         "231 1 has the lock: its key has expired already",
     ];
     assert_eq!(late(6, 206, KeyEnd::Expires), told);
-    assert_eq!(late(6, 100, KeyEnd::Gone)[2], "231 1 has the lock: its key is gone already");
+    let said = |end| late(6, 100, end).pop().unwrap();
+    assert_eq!(said(KeyEnd::Gone), "231 1 has the lock: its key is gone already");
+    let (deleted, overwritten) = (KeyEnd::Deleted, KeyEnd::Overwritten);
+    for (client, end) in [(2, deleted as fn(KeyEnding) -> KeyEnd), (3, overwritten)] {
+        let how = if client == 2 { "deleted" } else { "overwritten" };
+        let certain = format!("231 1 has the lock: its key is {how} already");
+        let answered_ns = 231;
+        assert_eq!(said(end(KeyEnding { answered_ns, ..by(client) })), certain);
+        let perhaps = format!("231 1 has the lock: its key may be {how} already");
+        let answered_ns = 232;
+        assert_eq!(said(end(KeyEnding { answered_ns, ..by(client) })), perhaps);
+        assert_eq!(said(end(KeyEnding { is_behind: false, ..by(client) })), perhaps);
+    }
     let steps = takes(230, 1, Some(200)).map(|it| {
         let made = |key: KeyLife| KeyLife { made_ns: 130, until_ns: 330, ..key };
         StoryStep { key: it.key.map(made), ..it }
@@ -334,7 +351,7 @@ fn a_command_without_an_answer_does_its_harm_when_it_arrives() {
 #[test]
 fn a_stamp_is_over_and_no_key_expires() {
     let told = |ttl_ns: Option<u64>| {
-        let first = ended(310, KeyEnd::Told, takes(100, 1, ttl_ns));
+        let first = ended(310, KeyEnd::Overwritten(by(2)), takes(100, 1, ttl_ns));
         let second = takes(310, 2, Some(200));
         let witness = Witness::default();
         let lines = shorten(true, Level::Key, &witness, &[&first[..], &second].concat());
