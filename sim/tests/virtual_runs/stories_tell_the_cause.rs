@@ -203,6 +203,14 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
             &["1 has the lock: its key may be overwritten already"][..],
             "expired already",
         ),
+        (
+            "key-evicted",
+            "evalsha-only",
+            2949,
+            "mutual-exclusion",
+            &["1 has the lock: its key lives", "0 evicts the lock's key", "1 its key is gone"],
+            "gone already",
+        ),
         // ROWS
     ] {
         let story = story_of(&Pair::scenario(scenario, lock).unwrap(), seed, name);

@@ -226,6 +226,8 @@ pub(super) fn shorten(
     let cause = cause(level, witness, steps);
     // Of holds that nothing has been refused yet: then it is what keeps the lock.
     let mut kept: FxHashSet<u32> = FxHashSet::default();
+    // When a fault last struck a server.
+    let mut struck_ns = None;
     for (place, it) in steps.iter().enumerate() {
         let StoryStep { step, part, acquisition, .. } = it;
         let accused = it.is_accused(witness);
@@ -248,10 +250,16 @@ pub(super) fn shorten(
             StepKind::Has => {
                 kept.insert(*acquisition);
                 let own = || keys.iter().filter(|(of, _)| of.0 == *acquisition);
-                let stands = own().find(|(_, key)| key.life.until_ns > step.at_ns);
+                // What a fault took at this very moment is gone only if the fault stands before.
+                let is_over = |key: &OwnKey| {
+                    let KeyLife { until_ns, end, .. } = key.life;
+                    let is_before = end != KeyEnd::Gone || struck_ns == Some(step.at_ns);
+                    until_ns < step.at_ns || until_ns == step.at_ns && is_before
+                };
+                let stands = own().find(|(_, key)| !is_over(key));
                 if let Some(((_, server), key)) = stands.or_else(|| own().next()) {
                     line.step.text += &on(*server);
-                    line.step.text += &lives(stamped, key, step.at_ns);
+                    line.step.text += &lives(stamped, key, step.at_ns, is_over(key));
                 }
                 // That it was made, and for how long, need not be said apart from this.
                 for said in own().flat_map(|(_, key)| [Some(key.line), key.extended]).flatten() {
@@ -270,6 +278,7 @@ pub(super) fn shorten(
             StepKind::Release => {
                 kept.remove(acquisition);
             }
+            StepKind::Fault if step.client == 0 => struck_ns = Some(step.at_ns),
             _ => {}
         }
         if let (true, Level::Key, [victim, ..], [_]) =
@@ -384,10 +393,10 @@ fn cause(level: Level, witness: &Witness, steps: &[StoryStep]) -> Option<usize> 
 }
 
 /// How long the key lives, behind who has it at this time, or that it has ended already.
-fn lives(stamped: bool, key: &OwnKey, at_ns: u64) -> String {
+fn lives(stamped: bool, key: &OwnKey, at_ns: u64, is_over: bool) -> String {
     let OwnKey { ttl_ns, life, extended, .. } = key;
     let before_ns = at_ns.saturating_sub(life.made_ns);
-    let ended = (life.until_ns <= at_ns).then(|| ended(life.end, at_ns)).flatten();
+    let ended = is_over.then(|| ended(life.end, at_ns)).flatten();
     match (*ttl_ns, ended) {
         (Some(0), _) if stamped => ": its key is stamped as over".to_owned(),
         (_, Some((how, true))) => format!(": its key {how} already"),

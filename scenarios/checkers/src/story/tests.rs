@@ -223,3 +223,24 @@ fn faults_of_those_concerned_and_of_servers_stand_in_the_story() {
     assert!(told("cuts the server's power for 10 ns"));
     assert!(!witness.steps.iter().any(|step| step.text.contains("primary")), "after the end");
 }
+
+fn told_of(tape: &Tape, name: &str) -> Vec<String> {
+    let story = tape.witness(name).story;
+    story.iter().map(|it| format!("{} {} {}", it.at_ns, it.client, it.text)).collect()
+}
+
+#[test]
+fn a_fault_behind_an_answer_takes_the_key_behind_it() {
+    let holds = |tape: Tape| tape.did(1, 10..15, CREATE).hold(1, 1, 15..60);
+    let strikes = |tape: Tape| tape.server_lost(Fault::Evict, 0, 15..15);
+    let next = |tape: Tape| tape.did(2, 20..25, CREATE).hold(2, 2, 25..50);
+    let told = told_of(&next(strikes(holds(Tape::new()))), "mutual-exclusion");
+    let expected = [
+        "15 1 has the lock: its key lives 1 µs",
+        "15 0 evicts the lock's key",
+        "15 1 its key is gone",
+    ];
+    assert_eq!(told[..3], expected);
+    let told = told_of(&next(holds(strikes(Tape::new()))), "mutual-exclusion");
+    assert_eq!(told[..2], [expected[1], "15 1 has the lock: its key is gone already"]);
+}
