@@ -211,6 +211,14 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
             &["1 has the lock: its key lives", "0 evicts the lock's key", "1 its key is gone"],
             "gone already",
         ),
+        (
+            "older-server",
+            "getset-timestamp",
+            1734,
+            "mutual-exclusion",
+            &["1 has the lock: its stamp is valid", "3 deletes the key of client 1"],
+            "its key is gone",
+        ),
         // ROWS
     ] {
         let story = story_of(&Pair::scenario(scenario, lock).unwrap(), seed, name);

@@ -315,7 +315,15 @@ fn ends(stamped: bool, steps: &[StoryStep]) -> Vec<WitnessStep> {
         }
         let whose = if stamped { "its stamp" } else { "its key" };
         let how = match life.end {
-            KeyEnd::Deleted(by) if !by.is_told => "is gone",
+            KeyEnd::Deleted(by) if !by.is_told && by.answered_ns <= next.step.at_ns => {
+                let text = format!("deletes the key of client {}{}", it.step.client, at(it.server));
+                return Some(WitnessStep { at_ns: by.answered_ns, client: by.client, text });
+            }
+            KeyEnd::Deleted(by) if !by.is_told => {
+                let text =
+                    format!("is deleting the key of client {}{}", it.step.client, at(it.server));
+                return Some(WitnessStep { at_ns: life.until_ns, client: by.client, text });
+            }
             KeyEnd::Deleted(_) | KeyEnd::Overwritten(_) | KeyEnd::Stays if stamped => {
                 let over_ns = life.made_ns.saturating_add(it.part.ttl_ns()?);
                 let is_over = over_ns > life.made_ns && over_ns <= next_life.made_ns;

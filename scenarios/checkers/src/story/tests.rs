@@ -244,3 +244,20 @@ fn a_fault_behind_an_answer_takes_the_key_behind_it() {
     let told = told_of(&next(holds(strikes(Tape::new()))), "mutual-exclusion");
     assert_eq!(told[..2], [expected[1], "15 1 has the lock: its key is gone already"]);
 }
+
+#[test]
+fn the_deletion_of_another_is_told_when_it_is_answered_as_where_it_is_to_blame() {
+    let plain = Intent { touch: Touch::Delete, compares: false };
+    let story = |name, until_ns| {
+        let tape = Tape::new().did(1, 10..15, CREATE).hold(1, 1, 15..90);
+        let tape = tape.did(3, 20..until_ns, plain);
+        told_of(&tape.did(2, 40..50, CREATE).hold(2, 2, 50..80), name)
+    };
+    let line = "30 3 deletes the key of client 1".to_owned();
+    assert!(story("ownership", 30).contains(&line));
+    let told = story("mutual-exclusion", 30);
+    assert_eq!(told[1], line, "{told:?}");
+    // Whoever was told of the next key before is not said to have had it before the deletion.
+    let told = story("mutual-exclusion", 60);
+    assert!(told[1].ends_with(" 3 is deleting the key of client 1"), "{told:?}");
+}
