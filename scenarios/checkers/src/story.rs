@@ -390,7 +390,17 @@ fn answered(head: &Head, texts: &Texts, event: &Event, invoked: What) -> Option<
                     format!("the key is its own for {}", rounded(ttl_ns))
                 }
                 Touch::Create(None) => "the key is its own for ever".to_owned(),
-                Touch::Overwrite(_) => "the key is set".to_owned(),
+                Touch::Overwrite(Some(0)) if head.stamped => {
+                    "the key is set, and stamped as over".to_owned()
+                }
+                Touch::Overwrite(Some(ttl_ns)) if head.stamped => {
+                    format!("the key is set, with a stamp valid {}", rounded(ttl_ns))
+                }
+                Touch::Overwrite(Some(ttl_ns)) => {
+                    format!("the key is set, to live {}", rounded(ttl_ns))
+                }
+                Touch::Overwrite(None) if head.stamped => "the key is set".to_owned(),
+                Touch::Overwrite(None) => "the key is set, to live for ever".to_owned(),
                 Touch::Delete => "the key is deleted".to_owned(),
                 Touch::Extend(u64::MAX) => "the key lives for ever".to_owned(),
                 Touch::Extend(ttl_ns) => format!("the key lives {} from now", rounded(ttl_ns)),

@@ -219,6 +219,14 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
             &["1 has the lock: its stamp is valid", "3 deletes the key of client 1"],
             "its key is gone",
         ),
+        (
+            "growing-ttl",
+            "get-set-watchdog",
+            4149,
+            "availability",
+            &["3 SET on the lock is answered: the key is set, to live 3 s", "3 its key is left"],
+            "the key is set, to live for ever",
+        ),
         // ROWS
     ] {
         let story = story_of(&Pair::scenario(scenario, lock).unwrap(), seed, name);

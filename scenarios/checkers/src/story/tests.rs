@@ -78,7 +78,8 @@ fn what_came_of_a_command_is_told_with_what_it_was_sent_to() {
     for (touch, did) in [
         (Touch::Create(Some(2_000)), "the key is its own for 2 µs"),
         (Touch::Create(None), "the key is its own for ever"),
-        (Touch::Overwrite(None), "the key is set"),
+        (Touch::Overwrite(Some(1_000)), "the key is set, to live 1 µs"),
+        (Touch::Overwrite(None), "the key is set, to live for ever"),
         (Touch::Delete, "the key is deleted"),
         (Touch::Extend(3_000), "the key lives 3 µs from now"),
     ] {

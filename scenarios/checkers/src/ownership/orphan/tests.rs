@@ -51,7 +51,7 @@ fn a_stall_names_who_wrote_the_key_anew_after_its_release() {
     let told = told(&witness);
     for line in [
         "58 1 waits: one of its messages is late",
-        "90 1 CMD on the lock is answered: the key is set",
+        "90 1 CMD on the lock is answered: the key is set, to live 1 µs",
         "100 1 its key is left, and nobody else can have the lock",
         "1090 1 its key expires",
     ] {
