@@ -227,6 +227,14 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
             &["3 SET on the lock is answered: the key is set, to live 3 s", "3 its key is left"],
             "the key is set, to live for ever",
         ),
+        (
+            "refused-release",
+            "setnx-expire",
+            584,
+            "availability",
+            &["1 SETNX on the lock is answered", "1 its key is left"],
+            "expires",
+        ),
         // ROWS
     ] {
         let story = story_of(&Pair::scenario(scenario, lock).unwrap(), seed, name);

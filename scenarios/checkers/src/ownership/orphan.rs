@@ -46,7 +46,8 @@ impl Ownership {
         };
         let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
         let last = witness.steps.len() - 1;
-        witness.steps.insert(last, step(from_ns, text));
+        let left_ns = orphan.from_ns.clamp(from_ns, until_ns);
+        witness.steps.insert(last, step(left_ns, text));
         // Nobody knows when a command without an answer was carried out.
         let expires = !orphan.by.is_open() && orphan.until_ns <= orphan.ended_ns;
         if expires && (from_ns..=until_ns).contains(&orphan.until_ns) {

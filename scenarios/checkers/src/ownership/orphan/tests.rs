@@ -60,6 +60,16 @@ fn a_stall_names_who_wrote_the_key_anew_after_its_release() {
 }
 
 #[test]
+fn a_key_that_was_made_within_the_stall_is_left_from_then_on() {
+    let witness = stalled(Tape::new().did(1, 110..120, CREATE), 1_150).witness("availability");
+    let told = told(&witness);
+    let place = |line: &str| told.iter().position(|it| it == line);
+    let made = place("120 1 CMD on the lock is answered: the key is its own for 1 µs");
+    let left = place("120 1 its key is left, and nobody else can have the lock");
+    assert!(made.is_some() && made < left, "{told:?}");
+}
+
+#[test]
 fn a_stall_beside_no_key_names_nobody() {
     let released = || Tape::new().did(1, 10..15, CREATE).did(1, 61..65, DELETE);
     let alone = stalled(released(), 900).witness("availability");
