@@ -235,6 +235,14 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
             &["1 SETNX on the lock is answered", "1 its key is left"],
             "expires",
         ),
+        (
+            "split-brain",
+            "no-ttl",
+            3049,
+            "deadlock-freedom",
+            &["2 has the lock", "0 has a replica take its place", "2 its key is left"],
+            "has the lock on the old primary",
+        ),
         // ROWS
     ] {
         let story = story_of(&Pair::scenario(scenario, lock).unwrap(), seed, name);

@@ -21,6 +21,16 @@ struct Stood<'a> {
     ended_ns: u64,
 }
 
+/// Where a command went while two servers stood for one: whoever had made the key before stayed with the old one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// There was one, or it was the new one, whose keys stay.
+    Only,
+    /// It was the old one: what it did ended with it.
+    Old,
+    Unknown,
+}
+
 impl Stood<'_> {
     fn within(&self, from_ns: u64, until_ns: u64) -> u64 {
         let ended_ns = self.ended_ns.min(self.until_ns).min(until_ns.saturating_add(1));
@@ -85,10 +95,28 @@ impl Ownership {
         longest.or_else(|| stood.iter().find(late).copied())
     }
 
-    /// Whether two servers stood for this one then.
-    fn is_split(&self, node: u16, at_ns: u64) -> bool {
+    /// The time in which two servers stood for this one, if it was then.
+    fn split(&self, node: u16, at_ns: u64) -> Option<&Loss> {
         let lasts = |it: &&Loss| it.node == node && it.from_ns < it.until_ns;
-        self.losses.iter().filter(lasts).any(|it| (it.from_ns..=it.until_ns).contains(&at_ns))
+        let mut splits = self.losses.iter().filter(lasts);
+        splits.find(|it| (it.from_ns..=it.until_ns).contains(&at_ns))
+    }
+
+    /// To which of two servers that stand for one this command was sent.
+    fn side(&self, op: &Op) -> Side {
+        let Some(split) = self.split(op.node, op.done_ns) else { return Side::Only };
+        if op.sent_ns < split.from_ns || split.until_ns == u64::MAX {
+            return Side::Unknown;
+        }
+        let makes = |it: &&Op| {
+            let makes = matches!(it.touch, Touch::Create(_) | Touch::Overwrite(_));
+            makes && it.node == op.node && it.done_ns <= split.from_ns
+        };
+        match self.ops.iter().filter(makes).max_by_key(|it| it.done_ns) {
+            Some(holder) if holder.client == op.client => Side::Old,
+            Some(_) => Side::Only,
+            None => Side::Unknown,
+        }
     }
 
     /// Every key that stood, or may have.
@@ -109,7 +137,9 @@ impl Ownership {
                 until_ns: lives(ttl_ns),
                 ended_ns: u64::MAX,
             };
+            let side = self.side(op);
             match op.touch {
+                _ if side == Side::Old => {}
                 Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) if op.is_open() => {
                     open.push(made(ttl_ns));
                 }
@@ -128,8 +158,8 @@ impl Ownership {
                         (it.by, it.until_ns) = (op, lives(Some(ttl_ns)));
                     }
                 }
-                // Where two servers stand for one, it may be the other's key that is gone.
-                Touch::Delete | Touch::Unknown if self.is_split(op.node, now_ns) => {}
+                // It may be the other's key that is gone.
+                Touch::Delete | Touch::Unknown if side == Side::Unknown => {}
                 Touch::Delete | Touch::Unknown => {
                     let before = standing.remove(&op.node);
                     over.extend(before.map(|it| Stood { ended_ns: now_ns, ..it }));

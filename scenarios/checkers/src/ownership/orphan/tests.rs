@@ -111,6 +111,19 @@ fn a_key_that_stays_is_its_makers_who_died() {
 }
 
 #[test]
+fn what_an_old_primary_deletes_stays_on_the_new_one() {
+    let left = |next: u32, exact| {
+        let tape = Tape::new().with(|it| it.exact = exact).did(1, 10..15, FOR_EVER);
+        let tape = tape.server_lost(Fault::SplitBrain, 0, 20..200).did(1, 61..65, DELETE);
+        let tape = tape.did(next, 70..75, FOR_EVER).did(next, 81..85, DELETE);
+        tape.probe(500, -1).witness("deadlock-freedom").accused
+    };
+    assert_eq!(left(1, true), [1], "the holder is alone with the old primary");
+    assert_eq!(left(2, true), [0; 0], "another shows that the key is gone on the new one");
+    assert_eq!(left(1, false), [3], "nobody can say when the old primary stepped down");
+}
+
+#[test]
 fn who_freed_the_lock_stands_beside_who_slept_on() {
     use picklock::env::Phase;
     let tape = Tape::new().hold(1, 1, 20..60).did(1, 10..15, CREATE).did(1, 61..65, DELETE);
