@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use crate::fault::Fault;
 use crate::{Answer, Event, Head, Intent, Text, Texts, Touch, What};
 
-pub(crate) use long::{place_accused, settle_long};
+pub(crate) use long::{KeyLoss, place_accused, settle_long};
 pub(crate) use settle::{release_held_up, settle_deletions, settle_overwrites};
 pub(crate) use split::new_primary;
 pub use split::{server, server_name, split_primaries};

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use crate::exchange::{
-    Exchange, new_primary, place_accused, release_held_up, server, settle_deletions, settle_long,
-    settle_overwrites,
+    Exchange, KeyLoss, new_primary, place_accused, release_held_up, server, settle_deletions,
+    settle_long, settle_overwrites,
 };
 use crate::fault::Fault;
 use crate::verdict::{Level, Witness};
@@ -130,7 +130,7 @@ pub fn tenures(
     let is_on_lock = |it: &Exchange| it.is_of_lock(head, texts);
     let is_of_lock = |it: &Exchange| is_on_lock(it) && it.touch() != Touch::None;
     settle_deletions(exchanges, |it| is_of_lock(it) && !accused.contains_key(&it.op));
-    settle_long(exchanges, is_on_lock);
+    settle_long(exchanges, events, is_on_lock);
     settle_overwrites(exchanges, is_of_lock);
     release_held_up(exchanges, is_of_lock);
     for (op, victim) in accused {
@@ -147,7 +147,7 @@ pub fn tenures(
     let mut all: Vec<(u64, KeyEvent<'_>)> = on_lock.filter_map(command).collect();
     for event in events {
         let What::Fault { fault, node, for_ns, .. } = event.what else { continue };
-        if fault.loses_keys() || fault == Fault::ClockStep && event.client == 0 {
+        if fault.loses_keys() {
             all.push((event.at_ns, KeyEvent::Fault(fault, node)));
         }
         if let (Fault::SplitBrain, Some(node)) = (fault, node) {
@@ -155,7 +155,10 @@ pub fn tenures(
         }
     }
     all.sort_by_key(|(at_ns, _)| *at_ns);
-    let mut keys = Keys { stamped: head.stamped, ..Keys::default() };
+    let is_jump = |it: &Event| matches!(it.what, What::Fault { fault: Fault::ClockStep, .. });
+    // A stamp does not depend on the server's clock.
+    let jumps = events.iter().filter(|it| !head.stamped && is_jump(it)).filter_map(KeyLoss::of);
+    let mut keys = Keys { stamped: head.stamped, jumps: jumps.collect(), ..Keys::default() };
     for (at_ns, event) in all {
         match event {
             KeyEvent::Command(it) => keys.command(it, at_ns, accused),
@@ -174,8 +177,8 @@ struct Keys {
     over: Vec<KeyTenure>,
     /// Keys do not expire; their values say until when they count.
     stamped: bool,
-    /// The servers whose clocks have jumped.
-    jumped: Vec<Option<u16>>,
+    /// When servers' clocks jumped, ahead or back.
+    jumps: Vec<KeyLoss>,
     /// What may have ended keys, by the commands that made them.
     doubts: Vec<(u32, TenureEnd)>,
 }
@@ -242,10 +245,17 @@ impl Keys {
                 self.ends(KeyTenure { doubted_ns: None, ..standing }, deleted_ns, end);
             }
             _ => {
-                let node = server(standing.node);
-                let has_jumped = self.jumped.iter().any(|it| it.is_none_or(|it| it == node));
-                let jump = TenureEnd::Lost(Fault::ClockStep);
-                self.ends(standing, at_ns, if has_jumped { jump } else { TenureEnd::Gone });
+                let meets = |jump: &&KeyLoss| {
+                    let is_within = (standing.from_ns..=at_ns).contains(&jump.at_ns);
+                    is_within && jump.strikes(standing.node)
+                };
+                // Of several the last: up to then others may have been refused.
+                match self.jumps.iter().rfind(meets).map(|jump| jump.at_ns) {
+                    Some(jumped_ns) => {
+                        self.ends(standing, jumped_ns, TenureEnd::Lost(Fault::ClockStep));
+                    }
+                    None => self.ends(standing, at_ns, TenureEnd::Gone),
+                }
             }
         }
     }
@@ -259,13 +269,10 @@ impl Keys {
     }
 
     fn fault(&mut self, fault: Fault, node: Option<u16>, at_ns: u64) {
-        if fault == Fault::ClockStep {
-            self.jumped.push(node);
-        }
         let (struck, others): (Vec<KeyTenure>, _) =
-            std::mem::take(&mut self.open).into_iter().partition(|it| {
-                fault.loses_keys() && node == Some(server(it.node)) && it.until_ns > at_ns
-            });
+            std::mem::take(&mut self.open)
+                .into_iter()
+                .partition(|it| node == Some(server(it.node)) && it.until_ns > at_ns);
         self.open = others;
         for it in struck {
             match new_primary(it.node).filter(|_| fault == Fault::SplitBrain) {

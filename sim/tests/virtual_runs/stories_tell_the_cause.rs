@@ -243,6 +243,19 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
             &["2 has the lock", "0 has a replica take its place", "2 its key is left"],
             "has the lock on the old primary",
         ),
+        (
+            "clock-step",
+            "notify",
+            2320,
+            "mutual-exclusion",
+            &[
+                "4 has the lock: its key lives",
+                "0 lets the server's clock jump",
+                "4 its key is gone",
+                "5 has the lock: its key lives",
+            ],
+            "5 its key is gone",
+        ),
         // ROWS
     ] {
         let story = story_of(&Pair::scenario(scenario, lock).unwrap(), seed, name);

@@ -4,7 +4,7 @@ use history::verdict::Level;
 use history::{History, Intent, Update};
 
 use super::*;
-use crate::testing::{CREATE, LOCK, Tape};
+use crate::testing::{CREATE, DELETE, LOCK, Tape};
 
 #[test]
 fn lists_are_told_as_people_do() {
@@ -261,4 +261,26 @@ fn the_deletion_of_another_is_told_when_it_is_answered_as_where_it_is_to_blame()
     // Whoever was told of the next key before is not said to have had it before the deletion.
     let told = story("mutual-exclusion", 60);
     assert!(told[1].ends_with(" 3 is deleting the key of client 1"), "{told:?}");
+}
+
+#[test]
+fn who_could_take_the_lock_only_after_a_jump_of_the_servers_clock_did_so_behind_it() {
+    // The reply took as long as usual, and its request did not.
+    let tape = Tape::new().did(1, 95..400, CREATE).hold(1, 1, 400..800).did(1, 800..810, DELETE);
+    let tape = tape.did(2, 100..110, CREATE).hold(2, 2, 110..900);
+    let tape = tape.command(2, 900..910, DELETE, Some(Touch::None));
+    let jumped = tape.clone().struck_for(Fault::ClockStep, 0, 200..10_200);
+    assert_eq!(
+        told_of(&jumped, "mutual-exclusion")[..4],
+        [
+            "110 2 has the lock: its key lives 1 µs",
+            "200 0 lets the server's clock jump by 10 µs",
+            "200 2 its key is gone",
+            "400 1 has the lock: its key lives 1 µs",
+        ]
+    );
+    // One that came before has no part in it.
+    let before = tape.struck_for(Fault::ClockStep, 0, 50..10_050);
+    let told = told_of(&before, "mutual-exclusion");
+    assert!(told.contains(&"400 1 has the lock: its key is gone already".to_owned()), "{told:?}");
 }

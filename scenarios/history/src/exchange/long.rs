@@ -2,10 +2,11 @@
 //! told of the key meanwhile.
 //!
 //! Invariant: an answered command stays between its sending and its answer; of several moments the one is taken that the
-//! fewest answers contradict.
+//! fewest answers contradict. A fault by which a server may have lost a key explains that another could be made.
 
-use super::{Delivery, Exchange, ExchangeEnd};
-use crate::Touch;
+use super::{Delivery, Exchange, ExchangeEnd, server};
+use crate::fault::Fault;
+use crate::{Event, Touch, What};
 
 /// An answer that took so many times as long as usual says little of when its command was carried out.
 const LONG: u64 = 4;
@@ -27,11 +28,34 @@ impl Exchange {
     }
 }
 
+/// When keys may have ended before their time, and on which server, or perhaps on any.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyLoss {
+    node: Option<u16>,
+    pub(crate) at_ns: u64,
+}
+
+impl KeyLoss {
+    /// The fault of this event, if it is one that may have ended keys; a clock may have jumped ahead or back.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        let What::Fault { fault, node, .. } = event.what else { return None };
+        let has_jumped = fault == Fault::ClockStep && event.client == 0;
+        (fault.loses_keys() || has_jumped).then_some(Self { node, at_ns: event.at_ns })
+    }
+
+    /// Whether it struck this server.
+    pub(crate) fn strikes(&self, node: u16) -> bool {
+        self.node.is_none_or(|it| it == server(node))
+    }
+}
+
 /// Settles when creations were carried out whose answers took long: a delay may have struck the reply.
 pub(crate) fn settle_long(
     exchanges: &mut [Exchange],
+    events: &[Event],
     is_of_lock: impl Fn(&Exchange) -> bool + Copy,
 ) {
+    let losses: Vec<KeyLoss> = events.iter().filter_map(KeyLoss::of).collect();
     for place in 0..exchanges.len() {
         let it = exchanges[place];
         let Some(answered_ns) = it.answered_ns().filter(|_| it.is_creation() && is_of_lock(&it))
@@ -41,7 +65,7 @@ pub(crate) fn settle_long(
         if answered_ns - it.sent_ns <= LONG * it.usual_ns.saturating_mul(2) {
             continue;
         }
-        let done_ns = likeliest(exchanges, &it, answered_ns, is_of_lock);
+        let done_ns = likeliest(exchanges, &losses, &it, answered_ns, is_of_lock);
         let it = &mut exchanges[place];
         if it.done_ns > done_ns && it.request == Delivery::Late {
             (it.request, it.reply) = (Delivery::Usual, Delivery::Late);
@@ -53,6 +77,7 @@ pub(crate) fn settle_long(
 /// The moment of this creation that the fewest answers contradict; the estimate so far, where others are no better.
 fn likeliest(
     exchanges: &[Exchange],
+    losses: &[KeyLoss],
     it: &Exchange,
     answered_ns: u64,
     is_of_lock: impl Fn(&Exchange) -> bool,
@@ -77,12 +102,23 @@ fn likeliest(
     let before = lives.iter().map(|life| life.0.saturating_sub(life_ns));
     let between = behind.chain(before).filter(|at_ns| (early_ns..answered_ns).contains(at_ns));
     let all = [it.done_ns, early_ns, late_ns].into_iter().chain(between);
-    let contradictions = |at_ns: &u64| contradictions(&around, &lives, it, *at_ns);
+    let lost_ns: Vec<u64> =
+        losses.iter().filter(|loss| loss.strikes(it.node)).map(|loss| loss.at_ns).collect();
+    let contradictions = |at_ns: &u64| contradictions(&around, &lives, &lost_ns, it, *at_ns);
     all.min_by_key(contradictions).unwrap_or(it.done_ns)
 }
 
 /// How many answers cannot be so, or are not explained, if it was carried out then.
-fn contradictions(around: &[&Exchange], lives: &[Life], it: &Exchange, at_ns: u64) -> u32 {
+fn contradictions(
+    around: &[&Exchange],
+    lives: &[Life],
+    lost_ns: &[u64],
+    it: &Exchange,
+    at_ns: u64,
+) -> u32 {
+    let may_be_lost = |from_ns: u64, until_ns: u64| {
+        lost_ns.iter().any(|lost_ns| (from_ns..=until_ns).contains(lost_ns))
+    };
     let deletions = around.iter().filter(|other| {
         let is_own = other.acquisition == it.acquisition || !other.intent.compares;
         is_own && other.touch() == Touch::Delete && other.is_certain() && other.done_ns > at_ns
@@ -97,14 +133,16 @@ fn contradictions(around: &[&Exchange], lives: &[Life], it: &Exchange, at_ns: u6
             _ => until_ns,
         });
     let ends_ns = deletions.map(|other| other.done_ns).fold(expires_ns, u64::min);
-    let met = lives.iter().filter(|life| life.0 < at_ns && at_ns < life.1).count();
+    let meets = |life: &&Life| life.0 < at_ns && at_ns < life.1 && !may_be_lost(life.0, at_ns);
+    let met = lives.iter().filter(meets).count();
     let mut count = IMPOSSIBLE * u32::try_from(met).unwrap_or(u32::MAX);
     for other in around {
         let within = |from_ns: u64, until_ns: u64| {
             from_ns <= other.sent_ns && other.answered_ns().is_some_and(|at_ns| at_ns <= until_ns)
         };
         let is_own = other.acquisition == it.acquisition;
-        if other.is_creation() && within(at_ns, ends_ns) {
+        let is_met = other.is_creation() && within(at_ns, ends_ns);
+        if is_met && !may_be_lost(at_ns, other.latest_ns()) {
             count += IMPOSSIBLE;
         }
         if other.is_refused_try() && other.sent_ns >= it.sent_ns {
