@@ -9,7 +9,7 @@ use durations::span::rounded;
 use history::exchange::{Exchange, exchanges, server, split_primaries};
 use history::fault::Fault;
 use history::tenure::{Accused, KeyTenure, TenureEnd, accused, tenures};
-use history::verdict::{Finding, Verdict, Witness, WitnessStep};
+use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 use history::{Answer, Event, Head, Texts, Touch, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -118,6 +118,9 @@ impl<'a> StoryWriter<'a> {
         if let What::Fault { fault, for_ns, node: server, .. } = event.what {
             if let Some(text) = fault.story(event.client, for_ns) {
                 let part = if fault == Fault::Crash { StepKind::Death } else { StepKind::Fault };
+                // A client whose clock has jumped goes on by that.
+                let stays = fault == Fault::ClockStep && event.client > 0;
+                let for_ns = if stays { u64::MAX } else { for_ns };
                 let until_ns = event.at_ns.saturating_add(for_ns);
                 let step = StoryStep { server, ..step(event, text, part) };
                 self.faults.push(((event.at_ns, self.seen), until_ns, step));
@@ -219,7 +222,12 @@ impl<'a> StoryWriter<'a> {
                 (is_within && (client == 0 || witness.clients.contains(&client))) || still_lasts
             };
             let concern = self.faults.iter().filter(concerns);
-            steps.extend(concern.map(|(at, _, step)| (*at, step.clone())));
+            let begun = keys.begun(finding.level, &steps);
+            steps.extend(concern.map(|(at, until_ns, step)| {
+                let is_over = begun.get(&step.step.client).is_some_and(|it| until_ns < it);
+                let part = if is_over { StepKind::PastFault } else { step.part };
+                (*at, StoryStep { part, ..step.clone() })
+            }));
             steps.sort_by_key(|(at, _)| *at);
             let told = |(_, mut step): (Moment, StoryStep)| {
                 keys.tell(&self.texts, &witness.acquisitions, &mut step);
@@ -236,6 +244,25 @@ impl<'a> StoryWriter<'a> {
 }
 
 impl KeyHistory {
+    /// When each client first sent for a key that it was then told to have, and, as client 0, the first of them. What struck
+    /// one before and was over by then has no part in what it did with the lock, but may be why nobody got it.
+    fn begun(&self, level: Level, steps: &[(Moment, StoryStep)]) -> FxHashMap<u32, u64> {
+        let mut begun = FxHashMap::default();
+        let made = steps.iter().filter(|(_, it)| {
+            let makes = matches!(it.part, StepKind::Made(_) | StepKind::Overwritten(_));
+            makes && level != Level::Progress
+        });
+        for (_, it) in made {
+            let place = self.exchanges.binary_search_by_key(&it.op, |it| it.op);
+            let sent_ns = place.map_or(it.step.at_ns, |place| self.exchanges[place].sent_ns);
+            for client in [it.step.client, 0] {
+                let first_ns = begun.entry(client).or_insert(sent_ns);
+                *first_ns = sent_ns.min(*first_ns);
+            }
+        }
+        begun
+    }
+
     /// Adds to a step what is known of the key beside it.
     fn tell(&self, texts: &Texts, concerned: &[u32], step: &mut StoryStep) {
         let find = |op: u32| self.exchanges.binary_search_by_key(&op, |it| it.op).ok();
