@@ -15,15 +15,16 @@ pub(crate) fn moment(at_ns: u64, fine: bool) -> String {
     if fine { format!("{ms}.{rest_ns:06} ms") } else { format!("{ms}.{:03} ms", rest_ns / 1000) }
 }
 
-/// When each step of a witness was, whose it is, and what happened. Two different times never look the same.
+/// When each step of a witness was, whose it is, if anybody's, and what happened. Two different times never look the same.
 pub(crate) fn told(steps: &[WitnessStep]) -> impl Iterator<Item = (String, String, &str)> {
     let looks_same = |[one, other]: [u64; 2]| one != other && one / 1000 == other / 1000;
     let fine = steps.windows(2).any(|pair| looks_same([pair[0].at_ns, pair[1].at_ns]));
-    let actor = |client| match client {
+    let actor = |step: &WitnessStep| match step.client {
+        _ if step.is_gap() => String::new(),
         0 => "the run".to_owned(),
         client => format!("client {client}"),
     };
-    steps.iter().map(move |it| (moment(it.at_ns, fine), actor(it.client), it.text.as_str()))
+    steps.iter().map(move |it| (moment(it.at_ns, fine), actor(it), it.text.as_str()))
 }
 
 /// A count of things: `1 client`, `2 clients`.
@@ -49,6 +50,15 @@ pub fn plain(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_does_what_is_left_out() {
+        let evicts = WitnessStep { at_ns: 1, client: 0, text: "evicts".to_owned() };
+        let steps = [evicts, WitnessStep::gap(2, 3)];
+        let told: Vec<_> = told(&steps).map(|(_, who, what)| (who, what)).collect();
+        let expected = [("the run", "evicts"), ("", "3 steps left out")];
+        assert_eq!(told, expected.map(|(who, what)| (who.to_owned(), what)));
+    }
 
     #[test]
     fn moments_are_told_apart() {

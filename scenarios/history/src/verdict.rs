@@ -208,6 +208,22 @@ pub struct WitnessStep {
     pub text: String,
 }
 
+/// How a line ends that stands for others.
+const LEFT_OUT: &str = " left out";
+
+impl WitnessStep {
+    /// A line that stands for so many steps, the first of which was then.
+    pub fn gap(at_ns: u64, left_out: usize) -> Self {
+        let steps = if left_out == 1 { "step" } else { "steps" };
+        Self { at_ns, client: 0, text: format!("{left_out} {steps}{LEFT_OUT}") }
+    }
+
+    /// Whether it stands for steps that are left out, so that nobody did it.
+    pub fn is_gap(&self) -> bool {
+        self.client == 0 && self.text.ends_with(LEFT_OUT)
+    }
+}
+
 /// One invariant and what was found of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

@@ -475,10 +475,7 @@ fn cut(lines: &[StoryLine], ends: usize) -> Vec<WitnessStep> {
     while place < lines.len() {
         let left_out = (place..lines.len()).take_while(|place| !stands(*place)).count();
         if left_out > 0 {
-            let at_ns = lines[place].step.at_ns;
-            let steps = if left_out == 1 { "step" } else { "steps" };
-            let text = format!("{left_out} {steps} left out");
-            kept.push(WitnessStep { at_ns, client: 0, text });
+            kept.push(WitnessStep::gap(lines[place].step.at_ns, left_out));
             place += left_out;
         } else {
             kept.push(lines[place].step.clone());
