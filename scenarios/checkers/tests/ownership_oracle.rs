@@ -1,7 +1,8 @@
 //! The ownership checker against an oracle that tries every order.
 //!
 //! Small histories are made by carrying random commands out on a key, with answers that come late or
-//! never, some of which show whose value was there. The oracle then forgets what happened: it tries
+//! never, some of which show whose value was there. In some of them keys never expire, and holds are over by their own
+//! stamps. The oracle then forgets what happened: it tries
 //! every order of the commands that real time allows, each unanswered one carried out or not, each
 //! expiry taken or not, at the earliest moments, and says *violated* where every order that explains the
 //! answers has somebody harmed. It shares no code with the checker.
@@ -59,7 +60,7 @@ fn any_of<T: Copy>(random: &mut Pcg64Mcg, all: &[T]) -> T {
 }
 
 /// Commands carried out one after the other on a key that nobody else touches.
-fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
+fn carry_out(random: &mut Pcg64Mcg, stamped: bool) -> Vec<Seen> {
     use Kind::{CompareDelete, CompareExtend, Create, Delete, Extend, GetSet, HandOver, Overwrite};
     let kinds = [
         Create,
@@ -87,9 +88,12 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
     let mut all = Vec::new();
     for (nth, number) in (0..count).zip(1..) {
         now_ns += 1 + below(random, pace_ns);
-        key = key.filter(|(_, until_ns, _)| now_ns < *until_ns);
+        key = key.filter(|(_, until_ns, _)| stamped || now_ns < *until_ns);
         let by = any_of(random, &[1, 2, 3]);
-        let kind = if nth == 0 { Create } else { any_of(random, &kinds) };
+        let kind = match if nth == 0 { Create } else { any_of(random, &kinds) } {
+            CompareExtend | Extend | HandOver if stamped => Overwrite,
+            kind => kind,
+        };
         let ttls_ns = [TTL_NS, TTL_NS, TTL_NS / 4, 4 * TTL_NS, 1, 0];
         let ttls_ns = match kind {
             CompareExtend | Extend => &ttls_ns[..],
@@ -127,13 +131,14 @@ fn carry_out(random: &mut Pcg64Mcg) -> Vec<Seen> {
     all
 }
 
-fn history(seen: &[Seen]) -> History {
+fn history(seen: &[Seen], stamped: bool) -> History {
     let mut history = History::new(Head {
         format: FORMAT.to_owned(),
         locks: true,
         clients: 3,
         lock_key: LOCK.to_owned(),
         ttl_ns: TTL_NS,
+        stamped,
         ..Head::default()
     });
     let (key, name) = (history.texts.intern(LOCK), history.texts.intern("CMD"));
@@ -175,20 +180,23 @@ enum Key {
     Unknown,
     /// Of an acquisition, until then, with the value that this command wrote.
     Of(u32, u64, u32),
+    /// It was of that acquisition, with the value that this command wrote, and its time has passed.
+    Left(u32, u32),
 }
 
 /// What the orders that explain the answers have in common.
 #[derive(Debug, Default)]
 struct Oracle {
+    stamped: bool,
     explained: bool,
     harmless: bool,
 }
 
 impl Oracle {
-    fn judge(seen: &[Seen]) -> Self {
+    fn judge(seen: &[Seen], stamped: bool) -> Self {
         let changes = |it: &&Seen| it.done_ns == NEVER || it.did;
         let changes: Vec<Seen> = seen.iter().filter(changes).copied().collect();
-        let mut oracle = Self::default();
+        let mut oracle = Self { stamped, ..Self::default() };
         oracle.go_on(&changes, &mut vec![false; changes.len()], Key::Unknown, 0, false);
         oracle
     }
@@ -219,8 +227,9 @@ impl Oracle {
             self.next(all, gone, key, at_ns, harmed, it);
             match key {
                 // Or the key has expired first.
-                Key::Of(_, until_ns, _) if at_ns.max(until_ns) <= latest_ns => {
-                    self.next(all, gone, Key::None, at_ns.max(until_ns), harmed, it);
+                Key::Of(owner, until_ns, writer) if at_ns.max(until_ns) <= latest_ns => {
+                    let over = if self.stamped { Key::Left(owner, writer) } else { Key::None };
+                    self.next(all, gone, over, at_ns.max(until_ns), harmed, it);
                 }
                 // Or there was none.
                 Key::Unknown => self.next(all, gone, Key::None, at_ns, harmed, it),
@@ -240,17 +249,19 @@ impl Oracle {
         harmed: bool,
         it: Seen,
     ) {
-        let mine = Key::Of(it.by, at_ns + it.ttl_ns, it.number);
+        let from_ns = if self.stamped { it.sent_ns } else { at_ns };
+        let mine = Key::Of(it.by, from_ns + it.ttl_ns, it.number);
         let anothers = matches!(key, Key::Of(owner, ..) if owner != it.by);
         // Of what nobody knows, nobody is accused.
         let harms = anothers && it.kind != Kind::HandOver;
         let compares = matches!(it.kind, Kind::CompareDelete | Kind::CompareExtend);
         // An unanswered comparison does nothing to another's key.
-        let idle = it.done_ns == NEVER && compares && anothers;
+        let left = matches!(key, Key::Left(owner, _) if owner != it.by);
+        let idle = it.done_ns == NEVER && compares && (anothers || left);
         // What an answer shows was there was there, written by a command of before, so that it was not there from the
         // beginning; and where it shows nothing, there was nothing.
         let shows_another = match key {
-            Key::Of(.., writer) => it.found != writer,
+            Key::Of(.., writer) | Key::Left(_, writer) => it.found != writer,
             Key::None => it.found != 0,
             Key::Unknown => true,
         };
@@ -264,7 +275,7 @@ impl Oracle {
             (Kind::CompareExtend | Kind::Extend, Key::Of(owner, _, writer)) => {
                 Key::Of(owner, at_ns + it.ttl_ns, writer)
             }
-            (Kind::CompareExtend | Kind::Extend, Key::Unknown) => Key::Unknown,
+            (Kind::CompareExtend | Kind::Extend, Key::Unknown | Key::Left(..)) => key,
         };
         self.go_on(all, gone, after, at_ns, harmed || harms);
     }
@@ -277,9 +288,10 @@ fn the_checker_agrees_with_an_oracle_that_tries_every_order() {
     let [mut violating, mut contradictory, mut inconclusive, mut unknown] = [0_u64; 4];
     let (mut misses, mut alarms) = (Vec::new(), Vec::new());
     for seed in 0..wanted {
-        let seen = carry_out(&mut Pcg64Mcg::seed_from_u64(seed));
-        let oracle = Oracle::judge(&seen);
-        let findings = checkers::judge(&history(&seen), true);
+        let stamped = seed % 3 == 2;
+        let seen = carry_out(&mut Pcg64Mcg::seed_from_u64(seed), stamped);
+        let oracle = Oracle::judge(&seen, stamped);
+        let findings = checkers::judge(&history(&seen, stamped), true);
         let verdict = &findings.iter().find(|it| it.name == "ownership").unwrap().verdict;
         // Nobody acquires anything in these histories, so what is held is called vacuous.
         let undecided = matches!(verdict, Verdict::Inconclusive(_));

@@ -43,6 +43,8 @@ pub(super) fn search(known: &KeyLog, until_ns: u64) -> Result<Option<Harm>, TooM
 /// What is looked up while readings are followed.
 struct Search<'a> {
     known: &'a KeyLog,
+    /// No key expires: each has a stamp, and none is given a life.
+    stays: bool,
     /// Commands that had written what others found, by number. It matters of no other what it wrote.
     writers: FxHashMap<u32, ValueWriter>,
     /// Commands that are under way and will be answered, or are just being answered.
@@ -69,8 +71,10 @@ impl<'a> Search<'a> {
         let writes = |op: &Op| matches!(op.touch, Touch::Create(_) | Touch::Overwrite(_));
         let writers = (0..).zip(&known.ops).filter(|(_, op)| found.contains(&op.number));
         let writers = writers.filter(|(_, op)| writes(op));
+        let expires = |op: &Op| matches!(op.touch, Touch::Extend(_));
         Self {
             known,
+            stays: known.stamped && !known.ops.iter().any(expires),
             writers: writers.map(|(place, op)| (op.number, ValueWriter::Command(place))).collect(),
             in_flight: Vec::new(),
             open: FxHashMap::default(),

@@ -403,9 +403,9 @@ fn a_value_that_is_still_there_has_not_expired() {
 #[test]
 fn whose_value_was_found_had_the_key() {
     let taken = |found| {
-        // By its own word that is over at once.
+        // It expires at once.
         let over = Intent { touch: Touch::Overwrite(Some(0)), ..TAKE_OVER };
-        let tape = Tape::new().stamped().did(1, 100..200, CREATE).did(2, 150..180, over);
+        let tape = Tape::new().did(1, 100..200, CREATE).did(2, 150..180, over);
         violated(&tape.found(2, found))
     };
     assert!(taken(1));
@@ -512,4 +512,31 @@ fn who_meets_a_key_that_is_there_when_the_last_has_surely_expired_has_harmed_nob
     let for_ever = Intent { touch: Touch::Create(None), compares: false };
     let tape = Tape::new().did(1, 100..110, for_ever).did(2, 50..60, EXTEND);
     assert!(violated(&tape.did(2, 9_000..9_010, PLAIN_DELETE)));
+}
+
+/// A stamped key that is there is in the way of who creates one, however long its time has passed.
+#[test]
+fn a_key_is_created_in_place_of_a_stamped_one_only_when_somebody_has_deleted_that() {
+    // Either 2 came first, and then there was no room for 1; or 1 did, and 2 overwrote its key.
+    let both = |stamped: bool| {
+        let tape = if stamped { Tape::new().stamped() } else { Tape::new() };
+        tape.did(2, 10..900, TAKE_OVER).did(1, 300..1_200, CREATE)
+    };
+    assert!(!violated(&both(false)), "it had expired");
+    assert!(violated(&both(true)));
+    let deleted =
+        |by, sent, delete| violated(&both(true).command(by, sent..sent + 1, delete, None));
+    assert!(!deleted(2, 400, DELETE), "its own");
+    assert!(!deleted(3, 1_100, PLAIN_DELETE), "its time had passed");
+    assert!(violated(&both(true).command(3, 1_201..1_202, PLAIN_DELETE, None)), "too late");
+    assert!(deleted(3, 400, DELETE), "it was not its own");
+    // One that deletes what is left may be one that nobody has heard of again, and its time may be to come.
+    let end = 100 + TTL_NS;
+    let next = |delete_ns, create_ns: u64| {
+        let tape = created().stamped().command(3, delete_ns..delete_ns + 1, PLAIN_DELETE, None);
+        violated(&tape.did(2, create_ns..create_ns + 10, CREATE))
+    };
+    assert!(!next(200, end + 50));
+    assert!(!next(200, end - 10));
+    assert!(next(200, end - 11), "whoever deleted it, did so before its time had passed");
 }

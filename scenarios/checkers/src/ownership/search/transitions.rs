@@ -105,6 +105,7 @@ impl Search<'_> {
                         if self.found(op).is_none() {
                             // Another may have deleted it before, or this one have overwritten it before.
                             before = self.vacated(reading.clone(), now_ns);
+                            before.extend(self.left(&reading, now_ns));
                             let overwrote = self.open_of(op.acquisition, &reading);
                             let overwrote = overwrote
                                 .filter(|&it| matches!(self.op(it).touch, Touch::Overwrite(_)));
@@ -156,23 +157,67 @@ impl Search<'_> {
     /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
     /// has not expired; but where it says itself when the hold is over, that time may have passed.
     fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> ReadingList {
-        let ReadingKey::Held { since_ns, life: Life { may_end_ns, .. }, .. } = reading.state else {
+        let ReadingKey::Held { since_ns, .. } = reading.state else {
             return ReadingList::new();
         };
         if self.found(op).is_none() {
-            return self.gone(reading.clone(), now_ns);
+            let mut over = self.gone(reading.clone(), now_ns);
+            over.extend(self.left(reading, now_ns));
+            return over;
         }
-        let nobodys = || reading.clone().is(ReadingKey::Nobodys);
         if self.is_lost(since_ns, now_ns) {
-            return smallvec![nobodys()];
+            return smallvec![reading.clone().is(ReadingKey::Nobodys)];
         }
-        let passed = self.known.stamped && now_ns >= may_end_ns;
-        passed.then(|| nobodys().not_before(may_end_ns)).into_iter().collect()
+        self.passed(reading, now_ns).into_iter().collect()
+    }
+
+    /// The same, a key that stays having been left behind when its stamp, or another that its owner has put there, had
+    /// passed.
+    fn left(&self, reading: &Reading, now_ns: u64) -> impl Iterator<Item = Reading> {
+        let left =
+            self.stays.then(|| [self.passed(reading, now_ns), self.shortened(reading, now_ns)]);
+        left.into_iter().flatten().flatten().map(|it| it.is(ReadingKey::Nobodys))
+    }
+
+    /// The same, what was left behind having been deleted, or overwritten by one who has deleted its own.
+    fn removed(&self, reading: &Reading) -> ReadingList {
+        let unused = |it: &u32| !reading.has_used(*it);
+        let deletes = self.deletes.iter().copied().filter(unused);
+        let mut removed: ReadingList = deletes.map(|it| self.using(reading, it)).collect();
+        let overwrites = |it: &u32| matches!(self.op(*it).touch, Touch::Overwrite(_));
+        for it in self.creates.iter().copied().filter(unused).filter(overwrites) {
+            let overwritten = self.using(reading, it);
+            let own = self.open_of(self.op(it).acquisition, reading);
+            let deletes = own.filter(|&own| self.op(own).touch == Touch::Delete);
+            removed.extend(deletes.map(|own| self.using(&overwritten, own)));
+        }
+        removed
+    }
+
+    /// The same, its owner having cut the life of the key short, which is over.
+    fn shortened(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
+        let ReadingKey::Held { owner, life, .. } = reading.state else { return None };
+        self.open_of(owner.0, reading).find_map(|it| {
+            let end_ns = self.short_life(it, life.from_ns)?;
+            (end_ns <= now_ns).then(|| self.using(reading, it).not_before(end_ns))
+        })
+    }
+
+    /// The same, the time of a stamp having passed, which leaves the key behind.
+    fn passed(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
+        let ReadingKey::Held { life: Life { may_end_ns, .. }, .. } = reading.state else {
+            return None;
+        };
+        let passed = || reading.clone().is(ReadingKey::Nobodys).not_before(may_end_ns);
+        (self.known.stamped && may_end_ns <= now_ns).then(passed)
     }
 
     /// When the life is over that this command sets to a key that is there since then, if it sets one.
     fn short_life(&self, place: u32, since_ns: u64) -> Option<u64> {
         match self.op(place).touch {
+            Touch::Overwrite(Some(ttl_ns)) if self.known.stamped => {
+                Some(self.lives(self.op(place).sent_ns, ttl_ns))
+            }
             Touch::Extend(ttl_ns) | Touch::Overwrite(Some(ttl_ns)) => {
                 Some(self.lives(since_ns.max(self.op(place).sent_ns), ttl_ns))
             }
@@ -221,29 +266,26 @@ impl Search<'_> {
         let ReadingKey::Held { owner, since_ns, life, .. } = reading.state else {
             return smallvec![reading.is(ReadingKey::Free)];
         };
-        let Life { from_ns, may_end_ns, .. } = life;
+        let Life { may_end_ns, .. } = life;
         if self.is_lost(since_ns, now_ns) || self.has_jumped(since_ns, now_ns) {
             return smallvec![reading.is(ReadingKey::Free)];
         }
-        let has_expired = now_ns >= may_end_ns;
+        let has_expired = !self.stays && now_ns >= may_end_ns;
         if has_expired && may_end_ns <= reading.at_ns {
             return smallvec![reading.is(ReadingKey::Free)];
         }
-        let own = || self.open_of(owner.0, &reading);
-        let delete = own().find(|&it| self.op(it).touch == Touch::Delete);
+        let delete = self.open_of(owner.0, &reading).find(|&it| self.op(it).touch == Touch::Delete);
         // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
         let ends = [delete, self.unknown_of(owner.0, &reading)];
         let mut ways = ReadingList::new();
         ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
+        ways.extend(self.left(&reading, now_ns).flat_map(|it| self.removed(&it)));
         ways.extend(ends.into_iter().flatten().map(|it| self.using(&reading, it)));
         if ends == [None, None] {
             // A shorter life, too, ends it.
-            let shortened = |it: u32| {
-                let end_ns = self.short_life(it, from_ns)?;
-                (end_ns <= now_ns).then(|| self.using(&reading, it).not_before(end_ns))
-            };
+            let shortened = self.shortened(&reading, now_ns).filter(|_| !self.stays);
             let unknown = || self.unknown_one(&reading).map(|it| self.using(&reading, it));
-            ways.extend(own().find_map(shortened).or_else(unknown));
+            ways.extend(shortened.or_else(unknown));
         }
         ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
         ways
@@ -377,8 +419,19 @@ impl Search<'_> {
                     return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
                 let mut over = self.over(&reading, op, now_ns);
-                if self.known.stamped && !over.is_empty() {
-                    // A hold that is over by its own word leaves its key behind, which is nobody's.
+                // A hold that is over by its own word leaves its key behind, which is nobody's.
+                let mut left = ReadingList::new();
+                if self.stays {
+                    over.retain(|it| it.state != ReadingKey::Nobodys);
+                    left.extend(self.left(&reading, now_ns));
+                    let takes_nothing =
+                        |it: &&Reading| it.at_ns == reading.at_ns && it.used == reading.used;
+                    if let Some(it) = left.iter().find(takes_nothing) {
+                        return smallvec![it.clone()];
+                    }
+                    // Or that one was gone, and it is another's that was left behind.
+                    left.extend(over.iter().flat_map(|it| self.anothers(it, place, now_ns)));
+                } else if self.known.stamped && !over.is_empty() {
                     over.iter_mut().for_each(|it| it.state = ReadingKey::Nobodys);
                     return over;
                 }
@@ -402,7 +455,7 @@ impl Search<'_> {
                 if !op.compares && !reading.is_harmful() {
                     overwrote.for_each(|it| harmed.may_be(self.harm(owner, since_ns, it)));
                 }
-                its_own.chain(handed_over).chain([harmed]).collect()
+                left.into_iter().chain(its_own).chain(handed_over).chain([harmed]).collect()
             }
             ReadingKey::Free => {
                 let mut own = own(&reading);
