@@ -88,6 +88,11 @@ impl Op {
     fn is_open(&self) -> bool {
         self.done_ns == u64::MAX
     }
+
+    /// The run sent it, to set up or to clear away: that may end a hold and is nobody's harm.
+    fn is_of_run(&self) -> bool {
+        self.client == 0 && self.acquisition == 0
+    }
 }
 
 impl Harm {

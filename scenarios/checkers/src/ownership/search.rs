@@ -146,6 +146,8 @@ impl<'a> Search<'a> {
         }
         self.open.entry(op.acquisition).or_default().push(place);
         match op.touch {
+            // It takes no part in what others may have done, and excuses whatever it may have ended.
+            _ if op.is_of_run() => self.unknown.push(place),
             Touch::Delete if !op.compares => self.deletes.push(place),
             Touch::Create(_) | Touch::Overwrite(_) => self.creates.push(place),
             Touch::Extend(_) if !op.compares => self.extends.push(place),

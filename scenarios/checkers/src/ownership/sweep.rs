@@ -96,7 +96,7 @@ impl<'a> HoldSweep<'a> {
             }
             let inside = op.sent_ns > hold.from_ns && op.done_ns < hold.until_ns;
             let harms = matches!(op.touch, Touch::Delete | Touch::Overwrite(_) | Touch::Extend(_));
-            if inside && harms {
+            if inside && harms && !op.is_of_run() {
                 if culprit.is_none_or(|known| op.done_ns < known.done_ns) {
                     culprit = Some(op);
                 }

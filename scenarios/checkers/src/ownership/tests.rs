@@ -540,3 +540,20 @@ fn a_key_is_created_in_place_of_a_stamped_one_only_when_somebody_has_deleted_tha
     assert!(!next(200, end - 10));
     assert!(next(200, end - 11), "whoever deleted it, did so before its time had passed");
 }
+
+#[test]
+fn a_client_without_an_acquisition_can_do_harm_and_the_run_cannot() {
+    // Answered within the hold, which the sweep sees, or perhaps after it, which only the search does.
+    for done_ns in [210, 100 + TTL_NS] {
+        let harms = |client| {
+            let tape = created().did(0, 200..done_ns, PLAIN_DELETE);
+            let mut checker = Ownership::new(&tape.history().head);
+            tape.show_to(&mut checker);
+            let mut known = checker.by_server().remove(0);
+            known.ops[1].client = client;
+            judged(&known).unwrap().is_some()
+        };
+        assert!(harms(7));
+        assert!(!harms(0));
+    }
+}

@@ -295,7 +295,16 @@ fn what_no_acquisition_made_is_nobodys() {
         assert!(!violated(&Tape::new().did(0, 100..110, OVERWRITE).did(2, 200..210, harm)));
         let free = created().did(1, 120..130, DELETE);
         assert!(!violated(&free.command(0, 140..150, CREATE, None).did(2, 200..210, harm)));
-        assert!(violated(&created().did(0, 200..210, harm)), "but it can do harm");
+        // The run sets up and clears away, which ends a hold and harms nobody.
+        for end in [PLAIN_DELETE, OVERWRITE, plain(Touch::Extend(TTL_NS))] {
+            let ended = || created().did(0, 200..210, end);
+            assert!(!violated(&ended()));
+            assert!(!violated(&ended().did(2, 300..310, harm)), "it had ended");
+            assert!(violated(&ended().did(2, 150..199, harm)), "it had not");
+            let open = || created().command(0, 200..210, end, None);
+            assert!(!violated(&open().did(2, 300..310, OVERWRITE)), "it may have ended");
+            assert!(violated(&open().did(2, 150..199, harm)), "it had not");
+        }
     }
 }
 

@@ -16,6 +16,13 @@ impl Search<'_> {
     pub(super) fn carry_out(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
         let reading = reading.not_before(op.sent_ns);
+        if op.is_of_run() {
+            let left = match op.touch {
+                Touch::Delete => ReadingKey::Free,
+                _ => ReadingKey::Nobodys,
+            };
+            return smallvec![reading.is(left)];
+        }
         let Some(writer) = self.found(op) else {
             return self.carry_out_on(reading, place, now_ns);
         };
@@ -64,7 +71,8 @@ impl Search<'_> {
 
     /// Whether a key can be nobody's that this command has made.
     fn may_be_left(&self, writer: u32, now_ns: u64) -> bool {
-        let unknown = |op: &Op| op.sent_ns <= now_ns && op.touch == Touch::Unknown;
+        let unknown =
+            |op: &Op| op.sent_ns <= now_ns && (op.touch == Touch::Unknown || op.is_of_run());
         self.is_lost(self.op(writer).sent_ns, now_ns) || self.known.ops.iter().any(unknown)
     }
 
@@ -144,6 +152,7 @@ impl Search<'_> {
     fn by(&self, op: &Op) -> ValueWriter {
         match op.touch {
             Touch::Unknown => ValueWriter::Unknown,
+            _ if op.is_of_run() => ValueWriter::Unknown,
             _ => self.writers.get(&op.number).copied().unwrap_or(ValueWriter::Another),
         }
     }
