@@ -9,8 +9,7 @@
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{Event, Head, What};
-use rustc_hash::FxHashMap;
+use history::{Event, Head, Recent, What};
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
@@ -51,7 +50,7 @@ struct MutualExclusion {
     believers: Vec<Belief>,
     /// How many of them, the last ones, began at this moment.
     fresh: usize,
-    asking: FxHashMap<u32, Asking>,
+    asking: Recent<Asking>,
     now_ns: u64,
     violations: u64,
     first: Option<Overlap>,
@@ -71,7 +70,7 @@ impl Checker for MutualExclusion {
             What::Acquired => {
                 self.go_on_to(at_ns);
                 let Asking { promised, ended, .. } =
-                    self.asking.remove(&acquisition).unwrap_or_default();
+                    self.asking.remove(acquisition).unwrap_or_default();
                 let until_ns = match promised {
                     _ if ended => at_ns,
                     // A recipe that keeps a validity and never said it relies on nothing.
@@ -83,7 +82,7 @@ impl Checker for MutualExclusion {
                 self.fresh += 1;
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.asking.remove(&acquisition);
+                self.asking.remove(acquisition);
             }
             What::ValidUntil(until_ns) => {
                 self.go_on_to(at_ns);
@@ -92,16 +91,15 @@ impl Checker for MutualExclusion {
             What::Lost | What::Release => {
                 self.go_on_to(at_ns);
                 self.ends(at_ns, |it| it.acquisition == acquisition);
-                if let Some(it) = self.asking.get_mut(&acquisition) {
+                if let Some(it) = self.asking.get_mut(acquisition) {
                     it.ended = true;
                 }
             }
             What::Fault { fault: Fault::Crash, .. } => {
                 self.go_on_to(at_ns);
                 self.ends(at_ns, |it| it.client == client);
-                for it in self.asking.values_mut().filter(|it| it.client == client) {
-                    it.ended = true;
-                }
+                let theirs = self.asking.iter_mut().filter(|(_, it)| it.client == client);
+                theirs.for_each(|(_, it)| it.ended = true);
             }
             _ => {}
         }
@@ -119,7 +117,7 @@ impl MutualExclusion {
             Some(it) if it.ended || (known_ns > it.from_ns && known_ns >= it.until_ns) => {}
             Some(it) => it.until_ns = it.until_ns.max(until_ns),
             None => {
-                let promised = &mut self.asking.entry(acquisition).or_default().promised;
+                let promised = &mut self.asking.entry(acquisition).promised;
                 *promised = (*promised).max(Some(until_ns));
             }
         }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use history::verdict::{Finding, Level, Verdict, Witness};
 use history::{Event, Head, Update, What};
-use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::late_write;
@@ -39,7 +38,7 @@ struct RegisterChecker {
     writes: BTreeMap<i64, RegisterWrite>,
     done: i64,
     /// Updates under way: the greatest value that had surely been written when each began, and by whom.
-    begun: FxHashMap<u32, Option<(i64, RegisterWrite)>>,
+    begun: BTreeMap<u32, Option<(i64, RegisterWrite)>>,
     greatest: Option<(i64, RegisterWrite)>,
     /// Updates that ended without an answer, and what they read.
     unknown: Vec<(i64, RegisterWrite)>,

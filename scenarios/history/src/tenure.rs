@@ -269,10 +269,9 @@ impl Keys {
     }
 
     fn fault(&mut self, fault: Fault, node: Option<u16>, at_ns: u64) {
-        let (struck, others): (Vec<KeyTenure>, _) =
-            std::mem::take(&mut self.open)
-                .into_iter()
-                .partition(|it| node == Some(server(it.node)) && it.until_ns > at_ns);
+        let (struck, others): (Vec<KeyTenure>, _) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|it| node == Some(server(it.node)) && it.until_ns > at_ns);
         self.open = others;
         for it in struck {
             match new_primary(it.node).filter(|_| fault == Fault::SplitBrain) {
