@@ -5,6 +5,8 @@
 
 mod short;
 
+use std::ops::Range;
+
 use durations::span::rounded;
 use history::exchange::{Exchange, exchanges, server, split_primaries};
 use history::fault::Fault;
@@ -222,10 +224,11 @@ impl<'a> StoryWriter<'a> {
                 (is_within && (client == 0 || witness.clients.contains(&client))) || still_lasts
             };
             let concern = self.faults.iter().filter(concerns);
-            let begun = keys.begun(finding.level, &steps);
+            let concerned = keys.concerned(finding.level, &steps);
             steps.extend(concern.map(|(at, until_ns, step)| {
-                let is_over = begun.get(&step.step.client).is_some_and(|it| until_ns < it);
-                let part = if is_over { StepKind::PastFault } else { step.part };
+                let span = concerned.get(&step.step.client);
+                let is_aside = span.is_some_and(|it| *until_ns < it.start || it.end < at.0);
+                let part = if is_aside { StepKind::OtherFault } else { step.part };
                 (*at, StoryStep { part, ..step.clone() })
             }));
             steps.sort_by_key(|(at, _)| *at);
@@ -244,23 +247,31 @@ impl<'a> StoryWriter<'a> {
 }
 
 impl KeyHistory {
-    /// When each client first sent for a key that it was then told to have, and, as client 0, the first of them. What struck
-    /// one before and was over by then has no part in what it did with the lock, but may be why nobody got it.
-    fn begun(&self, level: Level, steps: &[(Moment, StoryStep)]) -> FxHashMap<u32, u64> {
-        let mut begun = FxHashMap::default();
-        let made = steps.iter().filter(|(_, it)| {
-            let makes = matches!(it.part, StepKind::Made(_) | StepKind::Overwritten(_));
-            makes && level != Level::Progress
-        });
-        for (_, it) in made {
-            let place = self.exchanges.binary_search_by_key(&it.op, |it| it.op);
-            let sent_ns = place.map_or(it.step.at_ns, |place| self.exchanges[place].sent_ns);
-            for client in [it.step.client, 0] {
-                let first_ns = begun.entry(client).or_insert(sent_ns);
-                *first_ns = sent_ns.min(*first_ns);
+    /// From when to when a fault concerns each client, and, as client 0, servers: one that was over before its client sent for
+    /// a key that it then had, or struck behind what is at issue at this level, has no part in it. Any may be why nobody got on.
+    fn concerned(&self, level: Level, steps: &[(Moment, StoryStep)]) -> FxHashMap<u32, Range<u64>> {
+        let mut concerned = FxHashMap::default();
+        if level == Level::Progress {
+            return concerned;
+        }
+        for it in steps.iter().map(|(_, it)| it) {
+            if matches!(it.part, StepKind::Made(_) | StepKind::Overwritten(_)) {
+                let place = self.exchanges.binary_search_by_key(&it.op, |it| it.op);
+                let sent_ns = place.map_or(it.step.at_ns, |place| self.exchanges[place].sent_ns);
+                for client in [it.step.client, 0] {
+                    let span = concerned.entry(client).or_insert(sent_ns..u64::MAX);
+                    span.start = span.start.min(sent_ns);
+                }
+            }
+            let is_last = matches!(
+                (level, it.part),
+                (Level::Belief, StepKind::Release) | (Level::Effect, StepKind::Work)
+            );
+            if let Some(span) = concerned.get_mut(&it.step.client).filter(|_| is_last) {
+                span.end = it.step.at_ns;
             }
         }
-        begun
+        concerned
     }
 
     /// Adds to a step what is known of the key beside it.

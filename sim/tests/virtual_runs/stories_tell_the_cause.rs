@@ -240,8 +240,8 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
             "no-ttl",
             3049,
             "deadlock-freedom",
-            &["2 has the lock", "0 has a replica take its place", "2 its key is left"],
-            "has the lock on the old primary",
+            &["2 has the lock", "0 has a replica take the place", "2 its key is left"],
+            "2 writes 3 to the register",
         ),
         (
             "clock-step",
@@ -262,4 +262,20 @@ fn what_becomes_of_a_key_is_told_as_it_was() {
         let is_so = tells(&story, lines) && story.iter().all(|it| !it.contains(not));
         assert!(is_so, "{scenario} {lock} {seed}: {story:#?}");
     }
+}
+
+#[test]
+fn pauses_before_and_behind_a_lost_update_do_not_hide_it() {
+    let scenario = Pair::searched("stale-write", "watch-multi").unwrap();
+    let story = story_of(&scenario, 2_043, "no-lost-update");
+    let lines = [
+        "7 has the lock",
+        "7 stands still",
+        "7 its key expires",
+        "8 has the lock",
+        "8 writes 11 to the register",
+        "7 writes 11 to the register",
+    ];
+    assert!(tells(&story, &lines), "{story:#?}");
+    assert_eq!(story.iter().filter(|it| it.contains("is answered: 10")).count(), 2, "{story:#?}");
 }

@@ -45,8 +45,8 @@ pub(super) enum StepKind {
     Answer,
     /// A fault strikes.
     Fault,
-    /// One that was over before those whom it struck sent for the lock.
-    PastFault,
+    /// One that was over before those whom it struck sent for the lock, or came behind what is at issue.
+    OtherFault,
     /// A client dies.
     Death,
     /// What a client does that waits: its first try in vain, and that it listens.

@@ -265,10 +265,10 @@ fn the_deletion_of_another_is_told_when_it_is_answered_as_where_it_is_to_blame()
 
 #[test]
 fn who_could_take_the_lock_only_after_a_jump_of_the_servers_clock_did_so_behind_it() {
-    // The reply took as long as usual, and its request did not.
-    let tape = Tape::new().did(1, 95..400, CREATE).hold(1, 1, 400..800).did(1, 800..810, DELETE);
-    let tape = tape.did(2, 100..110, CREATE).hold(2, 2, 110..900);
-    let tape = tape.command(2, 900..910, DELETE, Some(Touch::None));
+    // The request of client 1 was on its way for long, and the reply came as fast as others.
+    let tape = Tape::new().did(1, 95..400, CREATE).did(2, 96..110, CREATE);
+    let tape = tape.did(1, 800..810, DELETE).command(2, 900..910, DELETE, Some(Touch::None));
+    let tape = tape.hold(1, 1, 400..800).hold(2, 2, 110..900);
     let jumped = tape.clone().struck_for(Fault::ClockStep, 0, 200..10_200);
     assert_eq!(
         told_of(&jumped, "mutual-exclusion")[..4],
@@ -283,4 +283,26 @@ fn who_could_take_the_lock_only_after_a_jump_of_the_servers_clock_did_so_behind_
     let before = tape.struck_for(Fault::ClockStep, 0, 50..10_050);
     let told = told_of(&before, "mutual-exclusion");
     assert!(told.contains(&"400 1 has the lock: its key is gone already".to_owned()), "{told:?}");
+}
+
+#[test]
+fn faults_beside_what_is_at_issue_give_way_to_what_was_done() {
+    let pauses = |tape: Tape, client, from: u64, count: u64| {
+        let at = |nth| from + 10 * nth..from + 10 * nth + 5;
+        (0..count).fold(tape, |tape, nth| tape.struck_for(Fault::Pause, client, at(nth)))
+    };
+    let told = |before, behind| {
+        let tape = Tape::new().acquires(1, 90).acquires(2, 90);
+        let tape = pauses(pauses(tape, 1, 100, before), 2, 100, before);
+        let tape = tape.did(1, 600..610, CREATE).did(2, 620..630, CREATE);
+        let tape = tape.hold(1, 1, 610..800).hold(2, 2, 630..700);
+        let tape = pauses(tape, 1, 650, 2);
+        told_of(&pauses(pauses(tape, 1, 801, behind), 2, 701, behind), "mutual-exclusion")
+    };
+    let pauses = |told: &[String]| told.iter().filter(|it| it.contains("stands still")).count();
+    assert_eq!(pauses(&told(1, 0)), 4, "there is room: {:?}", told(1, 0));
+    for told in [told(9, 0), told(0, 9)] {
+        assert_eq!(pauses(&told), 2, "{told:?}");
+        assert!(told.iter().any(|it| it.starts_with("630 2 has the lock")), "{told:?}");
+    }
 }

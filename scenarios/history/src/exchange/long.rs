@@ -137,12 +137,10 @@ fn contradictions(
     let met = lives.iter().filter(meets).count();
     let mut count = IMPOSSIBLE * u32::try_from(met).unwrap_or(u32::MAX);
     for other in around {
-        let within = |from_ns: u64, until_ns: u64| {
-            from_ns <= other.sent_ns && other.answered_ns().is_some_and(|at_ns| at_ns <= until_ns)
-        };
         let is_own = other.acquisition == it.acquisition;
-        let is_met = other.is_creation() && within(at_ns, ends_ns);
-        if is_met && !may_be_lost(at_ns, other.latest_ns()) {
+        // Where the two overlap, its key would have been met had it been first.
+        let is_within = at_ns <= other.done_ns && other.latest_ns() <= ends_ns;
+        if other.is_creation() && is_within && !may_be_lost(at_ns, other.latest_ns()) {
             count += IMPOSSIBLE;
         }
         if other.is_refused_try() && other.sent_ns >= it.sent_ns {
