@@ -80,10 +80,10 @@ pub(crate) struct OutputOptions {
     /// How to show progress on stderr
     #[arg(long, value_enum, default_value_t, global = true, env = "PICKLOCK_PROGRESS")]
     pub(crate) progress: ProgressMode,
-    /// Print only what was run, what did not hold, and the verdict
+    /// Print less: of a run only what was run, what did not hold, and the verdict
     #[arg(short, long, global = true, env = "PICKLOCK_QUIET", value_parser = BoolishValueParser::new())]
     pub(crate) quiet: bool,
-    /// Print the reasons of every verdict
+    /// Print more: of a run the reasons of every verdict, all that the clients did, and all figures
     #[arg(short, long, global = true, env = "PICKLOCK_VERBOSE", value_parser = BoolishValueParser::new())]
     pub(crate) verbose: bool,
 }
