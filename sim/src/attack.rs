@@ -90,16 +90,16 @@ async fn act(
     };
     let mut plans = learnt.plans(&args.only, &args.faults);
     let faultless = args.only.iter().any(|only| only == NO_FAULT);
-    if plans.is_empty() && !faultless {
-        let (only, faults) = (args.only.join(" or "), args.faults.join(" or "));
-        return Err(Failure::usage_text(
-            match (&*only, &*faults) {
-                (only, "") => format!("no plan is called {only}"),
-                ("", faults) => format!("no plan has the fault {faults}"),
-                (only, faults) => format!("no plan called {only} has the fault {faults}"),
-            },
-            "`picklock attack --list -- COMMAND` lists the plans for your worker",
-        ));
+    let (only, faults) = (args.only.join(" or "), args.faults.join(" or "));
+    let none = match &learnt.unknown(&args.only)[..] {
+        [] if !plans.is_empty() || faultless => None,
+        [] if only.is_empty() => Some(format!("no plan has the fault {faults}")),
+        [] => Some(format!("no plan called {only} has the fault {faults}")),
+        unknown => Some(format!("no plan is called {}", unknown.join(" or "))),
+    };
+    if let Some(none) = none {
+        let help = "`picklock attack --list -- COMMAND` lists the plans for your worker";
+        return Err(Failure::usage_text(none, help));
     }
     if args.list {
         let lines = plans.iter().map(|plan| format!("{plan}: {}\n", plan.fault.does()));

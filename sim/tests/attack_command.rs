@@ -223,6 +223,8 @@ fn plans_are_listed_and_named() {
     assert_eq!(names, ["release.del.stop", "release.del.kill", "hold.stop", "hold.kill"]);
     for (options, says) in [
         ("--only release.get", "no plan is called release.get"),
+        ("--only no-fault,nosuch", "no plan is called nosuch"),
+        ("--only release,nosuch,other", "no plan is called nosuch or other"),
         ("--faults noscript", "no plan has the fault noscript"),
         ("--only release --faults oom", "no plan called release has the fault oom"),
     ] {

@@ -21,7 +21,7 @@ use crate::known::{Known, LIFE_MOST};
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
-use crate::report::{ATTACK_SCHEMA, AttackReport, PlanOutcome, PlanReport};
+use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport};
 use crate::stage::{self};
 use crate::transcript::{self};
 
@@ -55,20 +55,22 @@ pub struct Learnt {
 }
 
 impl Learnt {
-    /// The plans for this worker whose name is one of these, begins with it, or ends with it, and whose fault is one of
-    /// those; without names all.
+    /// The plans for this worker that are [meant](AttackPlan::is_meant_by) by one of these names, and whose fault is one
+    /// of those; without names all.
     pub fn plans(&self, only: &[String], faults: &[String]) -> Vec<AttackPlan> {
         let is_meant = |plan: &&AttackPlan| {
-            let name = plan.to_string();
-            let fits = |only: &String| {
-                let (begins, ends) = (format!("{only}."), format!(".{only}"));
-                name == *only || name.starts_with(&begins) || name.ends_with(&ends)
-            };
             let is_fault = |it: &String| it == plan.fault.name();
-            (only.is_empty() || only.iter().any(fits))
+            (only.is_empty() || only.iter().any(|it| plan.is_meant_by(it)))
                 && (faults.is_empty() || faults.iter().any(is_fault))
         };
         self.plans.iter().filter(is_meant).cloned().collect()
+    }
+
+    /// Which of these names mean no plan, whatever its fault.
+    pub fn unknown<'a>(&self, only: &'a [String]) -> Vec<&'a str> {
+        let is_known =
+            |it: &String| it == NO_FAULT || self.plans.iter().any(|plan| plan.is_meant_by(it));
+        only.iter().filter(|it| !is_known(it)).map(String::as_str).collect()
     }
 
     /// Runs the plans.

@@ -207,6 +207,13 @@ impl AttackPlan {
         let place = self.boundary.as_ref().map_or(String::from("hold"), Boundary::to_string);
         if self.servers > 1 { place + ".most" } else { place }
     }
+
+    /// Whether this is its name, or the beginning or the end of that.
+    pub(crate) fn is_meant_by(&self, only: &str) -> bool {
+        let name = self.to_string();
+        let (begins, ends) = (format!("{only}."), format!(".{only}"));
+        name == only || name.starts_with(&begins) || name.ends_with(&ends)
+    }
 }
 
 impl fmt::Display for AttackPlan {
