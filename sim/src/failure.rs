@@ -118,7 +118,7 @@ pub(super) fn failed(error: RunError) -> Failure {
         RunError::Impossible { why, help } => Failure::usage_text(why, help),
         RunError::Bug(why) => Failure::internal(why),
         RunError::Unavailable(error) => Failure::unavailable(&*error),
-        RunError::NotOurs(_) | RunError::Interrupted => Failure::unavailable(error),
+        RunError::Interrupted => Failure::unavailable(error),
     }
 }
 

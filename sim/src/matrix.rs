@@ -410,11 +410,8 @@ fn one(
     scenario: &Arc<Scenario>,
     is_told: bool,
 ) -> Result<(Pair, Shown), Failure> {
-    let not_run = |why: String| Pair::not_run(scenario, Some(why));
-    let stopped = || not_run(INTERRUPTED.to_owned());
+    let stopped = || Pair::not_run(scenario, Some(INTERRUPTED.to_owned()));
     let run = match world.run(&RunRequest::new(Arc::clone(scenario), SEED)) {
-        // What would strike others is not staged, and no reason to leave out all the rest.
-        Err(RunError::NotOurs(why)) => return Ok((not_run(why), Shown::default())),
         Err(RunError::Interrupted) => return Ok((stopped(), Shown::default())),
         run => run.map_err(failed)?,
     };

@@ -209,12 +209,18 @@ fn named_by_variable(server: &ServerArgs) -> Option<&Path> {
 
 /// The server behind a URL of the user's.
 pub(super) fn parse_url(url: &str, server: &ServerArgs) -> Result<RedisUrl, Failure> {
-    RedisUrl::parse(url, server.tls.trust()).map_err(|error| {
+    let trust = server.tls.trust();
+    let url = RedisUrl::parse(url, trust.clone()).map_err(|error| {
         Failure::usage_text(
             format!("--redis: {error}"),
             "write it as redis://[user:password@]host[:port][/database], or rediss:// for TLS",
         )
-    })
+    })?;
+    trust.check().map_err(|error| {
+        let help = "name a PEM file with the certificate of the server's CA";
+        Failure::usage_text(format!("--tls-ca: {error}"), help)
+    })?;
+    Ok(url)
 }
 
 fn of_url(asked: World, url: &str, server: &ServerArgs) -> Result<Chosen, Failure> {

@@ -44,9 +44,7 @@ pub fn compare(
     run: Result<Run, RunError>,
 ) -> Result<Reproduction, RunError> {
     let run = match run {
-        Err(RunError::Impossible { why, .. } | RunError::NotOurs(why)) => {
-            return Ok(Reproduction::NotStageable(why));
-        }
+        Err(RunError::Impossible { why, .. }) => return Ok(Reproduction::NotStageable(why)),
         run => run?,
     };
     if run.cut_short == Some(CutShort::Interrupted) {

@@ -53,6 +53,19 @@ pub enum Trust {
     Anyone,
 }
 
+impl Trust {
+    /// Whether its file can be read, before anything is connected to.
+    ///
+    /// # Errors
+    /// [`TlsError`] where the CA file is no good.
+    pub fn check(&self) -> Result<(), TlsError> {
+        match self {
+            Self::SystemAnd(path) => roots(Some(path)).map(drop),
+            Self::System | Self::Anyone => Ok(()),
+        }
+    }
+}
+
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {

@@ -195,9 +195,6 @@ pub enum RunError {
         /// What to do about it.
         help: &'static str,
     },
-    /// A fault would strike others than the run's own clients, or there is not what the scenario needs.
-    #[error("{0}")]
-    NotOurs(String),
     /// Somebody interrupted it before there was anything to report.
     #[error("interrupted before the run began")]
     Interrupted,

@@ -10,8 +10,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::capability;
-use super::deployment::{Deployment, DeploymentError};
-use super::endpoint::{Choice, KeySpace, Settings};
+use super::deployment::Deployment;
+use super::endpoint::{Choice, KeySpace, RedisUrl, Settings};
 use super::env::LiveEnv;
 use super::run;
 
@@ -54,10 +54,7 @@ impl LiveWorld {
         tokio::select! {
             biased;
             Ok(_) = interrupted.wait_for(|interrupted| *interrupted) => Err(RunError::Interrupted),
-            deployment = opening => deployment.map_err(|error| match error {
-                only @ DeploymentError::OnlyOne { .. } => RunError::NotOurs(only.to_string()),
-                error => RunError::Unavailable(error.into()),
-            }),
+            deployment = opening => deployment.map_err(|error| RunError::Unavailable(error.into())),
         }
     }
 
@@ -69,6 +66,24 @@ impl LiveWorld {
         let run = run::run(deployment, request, self.name(), self.interrupted.clone()).await?;
         let logs = if request.reported { deployment.logs().await } else { Vec::new() };
         Ok(Run { server, logs, is_private: deployment.first().is_private(), ..run })
+    }
+}
+
+/// Refuses what cannot be done with one server, or not to one that others use.
+fn refuse_theirs(url: &RedisUrl, scenario: &Scenario) -> Result<(), RunError> {
+    let topology = scenario.topology();
+    if topology.servers() > 1 {
+        let why = format!("{url} is one server, but the scenario needs {topology}");
+        let help = "leave out --redis, and picklock starts them";
+        return Err(RunError::Impossible { why, help });
+    }
+    match scenario.faults.iter().find(|it| it.whom().is_server()) {
+        Some(fault) => {
+            let why = format!("{} would affect everyone who uses this server", fault.kind.name());
+            let help = "leave out --redis, and picklock starts a server of its own";
+            Err(RunError::Impossible { why, help })
+        }
+        None => Ok(()),
     }
 }
 
@@ -91,6 +106,9 @@ impl World for LiveWorld {
             let why = format!("the scenario {name} {what}; the embedded world cannot");
             let help = "install a redis-server and use --world redis, or add --world virtual";
             return Err(RunError::Impossible { why, help });
+        }
+        if let Choice::Url(url) = &self.choice {
+            refuse_theirs(url, scenario)?;
         }
         let naming = Naming { world: self.name(), seed: 0, prefix: "", exact: false };
         Trial::<LiveEnv>::new(scenario, naming, Journal::new)?;

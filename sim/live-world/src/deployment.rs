@@ -82,11 +82,6 @@ pub(crate) enum DeploymentError {
     Endpoint(#[from] EndpointError),
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// A scenario has several servers, and one was named, here without its password.
-    #[error(
-        "{place} is one server, but the scenario needs {topology}; leave out --redis, and picklock starts them"
-    )]
-    OnlyOne { place: String, topology: Topology },
     #[error("server {server} cannot {what}: {source}")]
     Refuses { server: usize, what: &'static str, source: CallError },
     /// They had so long to do something together.
@@ -119,9 +114,7 @@ impl Deployment {
                 });
                 start(with, &keys, scenario).await?
             }
-            Choice::Url(url) if servers > 1 => {
-                return Err(DeploymentError::OnlyOne { place: url.to_string(), topology });
-            }
+            // One that others use is one server: the world has refused scenarios of several.
             Choice::Url(_) => vec![Endpoint::open(choice, keys, settings).await?],
             Choice::Embedded => {
                 // One for all of them, for clients log in to all alike.

@@ -80,13 +80,6 @@ pub(super) async fn run(
     interrupted: watch::Receiver<bool>,
 ) -> Result<Run, RunError> {
     let scenario = &*request.scenario;
-    let of_server = scenario.faults.iter().find(|it| it.whom().is_server());
-    if let Some(fault) = of_server.filter(|_| !deployment.first().is_private()) {
-        return Err(RunError::NotOurs(format!(
-            "{} would affect everyone who uses this server; leave out --redis, and picklock starts a server of its own",
-            fault.kind.name()
-        )));
-    }
     let naming = Naming {
         world,
         seed: request.seed,

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 80] = [
+const WRONG: [(&[&str], &str); 83] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -106,6 +106,15 @@ const WRONG: [(&[&str], &str); 80] = [
     (&["check", "x", "--commands-within", "-1"], "use a number from 0"),
     (&["serve", "--listen", "-1"], "`-1` is not an address to listen on"),
     (&["explore", "--lock", "single", "--budget", "-1s"], "cannot be negative"),
+    (&["--scenario", "power-loss", "--redis", "redis://127.0.0.1:1"], "a server of its own"),
+    (
+        &["--scenario", "gc-pause", "--lock", "redlock", "--redis", "redis://127.0.0.1:1"],
+        "leave out --redis, and picklock starts them",
+    ),
+    (
+        &["--scenario", "gc-pause", "--redis", "rediss://127.0.0.1:1", "--tls-ca", "/nope"],
+        "cannot read certificates from /nope",
+    ),
     (&["list", "--format", "xml"], "use human or json"),
     (
         &["proxy", "--listen", "0", "--upstream", "127.0.0.1:1", "--fault", "bandwidth=5XB/s"],

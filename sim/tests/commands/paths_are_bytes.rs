@@ -95,6 +95,7 @@ fn what_is_not_there_is_named() {
     let toml = odd(".toml");
     for (line, path, code) in [
         ("proxy --listen 0 --upstream rediss://127.0.0.1:1 --tls-ca", &missing, 2),
+        ("--redis rediss://127.0.0.1:1 --scenario gc-pause --tls-ca", &missing, 2),
         ("doctor --server-bin", &missing, 69),
         ("--scenario gc-pause --server-bin", &missing, 69),
         ("tune --from", &missing, 2),
@@ -108,10 +109,6 @@ fn what_is_not_there_is_named() {
         let said = run(&room, &args).ended(code);
         assert!(said.message().contains("o\u{fffd}\u{fffd}d"), "{line}: {}", said.stderr);
     }
-    // Nobody listens there, and that is found out first.
-    let mut args = words("--redis rediss://127.0.0.1:1 --scenario gc-pause --tls-ca");
-    args.push(&missing);
-    run(&room, &args).ended(69);
     let log = joined("no/such/", &missing);
     let mut args = words("proxy --listen 0 --upstream 127.0.0.1:1 --log");
     args.push(&log);
