@@ -8,6 +8,7 @@ use explore::{Counterexample, Reproduction, compare};
 use harness::world::{Run, RunError, RunRequest, World as _};
 use history::verdict::{Finding, Level, Verdict};
 use live_world::LiveWorld;
+use live_world::endpoint::{Choice, Endpoint, EndpointError, KeySpace, Settings};
 use live_world::server::DiscoverError;
 use scenarios::result::ServerFacts;
 use scenarios::scenario::{Overrides, Scenario};
@@ -52,6 +53,30 @@ pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Fail
     Ok(Exit::of_confirmation(&found, level))
 }
 
+/// Whether there will be a server to confirm on, asked before anything is searched for: one of somebody else's has to answer.
+pub(super) fn check(no_confirm: bool, server: &ServerArgs) -> Result<(), Failure> {
+    if no_confirm || is_without(server) {
+        return Ok(());
+    }
+    let Chosen { choice: choice @ Choice::Url(_), .. } = choose(World::Redis, server)? else {
+        return Ok(());
+    };
+    let keys = KeySpace::of_run(&format!("confirm-{:016x}", run::draw()?));
+    let runtime = runtime()?;
+    let tried = runtime.block_on(async {
+        let endpoint = Endpoint::open(choice, keys, &Settings::default()).await?;
+        endpoint.close().await;
+        Ok::<_, EndpointError>(())
+    });
+    runtime.shutdown_background();
+    tried.map_err(Failure::unavailable)
+}
+
+/// Whether none was named, and none is on PATH.
+fn is_without(server: &ServerArgs) -> bool {
+    server.redis.is_none() && matches!(world::find(server), Err(DiscoverError::NotFound))
+}
+
 /// Whether a server shows what was found, one after the other; nothing where there is none. Where one could not be tried,
 /// those before it are not lost.
 pub(super) fn each(
@@ -76,7 +101,7 @@ fn again(
     server: &ServerArgs,
     says: bool,
 ) -> Result<Option<(String, Reproduction)>, Failure> {
-    if server.redis.is_none() && matches!(world::find(server), Err(DiscoverError::NotFound)) {
+    if is_without(server) {
         print::note(
             "not confirmed: no redis-server was found on PATH; name one with --server-bin PATH",
         );

@@ -44,6 +44,8 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     if args.shard.shards.is_some() {
         return part::main(args, &base, terminal);
     }
+    confirm::check(args.no_confirm, &args.server)?;
+    regressions::check(&args.regressions)?;
     let directory = directory(args, &base)?;
     let kept = regressions::first(&args.regressions.directory, base.lock(), None, terminal)?;
     let began = Instant::now();

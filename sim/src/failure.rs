@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 
 use harness::world::RunError;
 use miette::{
@@ -45,6 +46,16 @@ impl Failure {
     /// The same, as a message and a help text.
     pub(super) fn unavailable_text(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { exit: Exit::Unavailable, ..Self::usage_text(message, help) }
+    }
+
+    /// A place that was named cannot be written; `option` names another.
+    pub(super) fn unwritable(place: &Path, error: &dyn Error, option: &str) -> Self {
+        // A cause says it without the path.
+        let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+        Self::usage_text(
+            format!("cannot write {}: {why}", place.display()),
+            format!("choose another directory with {option}"),
+        )
     }
 
     /// A signal interrupted the command.

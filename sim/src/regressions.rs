@@ -13,9 +13,10 @@ use std::sync::Arc;
 use explore::Counterexample;
 use harness::matrix::shown;
 use history::verdict::{Level, Outcome};
+use reports::file;
 use scenarios::scenario::{Overrides, Scenario};
 
-use super::args::RegressionDirectory;
+use super::args::{RegressionArgs, RegressionDirectory};
 use super::exit::Exit;
 use super::failure::{Failure, failed as not_run};
 use super::load::source;
@@ -135,6 +136,18 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     files.sort();
     Ok(files)
+}
+
+/// Whether what is found can be kept, where that is asked for: looked at before anything is searched for.
+pub(super) fn check(args: &RegressionArgs) -> Result<(), Failure> {
+    if !args.keep {
+        return Ok(());
+    }
+    let path = &args.directory.path;
+    // Directories that are missing are made in the nearest that is there.
+    let there = path.ancestors().find(|it| it.exists()).unwrap_or(Path::new("."));
+    file::check(&there.join("trial.toml"))
+        .map_err(|error| Failure::unwritable(path, &error, "--regressions"))
 }
 
 /// Keeps a counterexample there, beside those of the same name; where it is. One that is there already is not kept twice.

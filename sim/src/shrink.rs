@@ -23,7 +23,7 @@ use super::failure::Failure;
 use super::line::Line;
 use super::run::StoredSchedule;
 use super::terminal::Terminal;
-use super::{budget, confirm, output, print, run, world};
+use super::{budget, confirm, output, print, regressions, run, world};
 
 /// What has come of shrinking.
 struct Shrunk {
@@ -38,6 +38,8 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
     output::refuse_tables("shrink", &args.format)?;
     output::check(&args.format)?;
     world::refuse_several(&args.server)?;
+    confirm::check(args.no_confirm, &args.server)?;
+    regressions::check(&args.regressions)?;
     let stored = StoredSchedule::read(&args.run)?;
     let Some(whole) = failing(args, &stored)? else {
         print::results(&format!("nothing to shrink: {} violates nothing\n", args.run.display()))?;

@@ -39,6 +39,30 @@ fn a_flawed_lock_leaves_a_scenario_that_runs_and_violates_the_same() {
 }
 
 #[test]
+fn a_server_that_cannot_confirm_is_told_of_before_the_search() {
+    let room = Room::new();
+    for (server, says) in [
+        (["--server-bin", "/nonexistent"], "cannot run /nonexistent"),
+        (["--redis", "redis://127.0.0.1:1"], "nothing accepts connections"),
+    ] {
+        let said = room.run(&[&words("explore --lock del-release")[..], &server].concat());
+        let said = said.ended(69);
+        assert!(said.message().contains(says), "{}", said.stderr);
+        assert!(!said.stderr.contains("2 clients"), "nothing was searched: {}", said.stderr);
+        assert_eq!(said.stdout, "");
+    }
+    assert!(!room.path().join("picklock-out").exists());
+}
+
+#[test]
+fn without_a_server_only_commands_with_a_world_are_told_of_another() {
+    let room = Room::new().with("PATH", "/nonexistent");
+    let said = room.run(&["confirm", "gc-pause"]).ended(69).message();
+    let says = "run, matrix and attack need none with --world embedded";
+    assert!(said.contains("no redis-server on PATH") && said.contains(says), "{said}");
+}
+
+#[test]
 fn a_lock_that_only_stalls_ends_with_the_code_of_progress() {
     let room = Room::new();
     let said = explore(&room, "--lock no-ttl --quiet", 5);
