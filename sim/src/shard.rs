@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "shards are saved by the user's clock")]
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
@@ -259,6 +260,7 @@ impl ShardFile {
         // With zeros in front a list of files is in the order of the parts.
         let digits = of.to_string().len();
         let path = directory.join(format!("{scheme}-{nth:0digits$}-of-{of}.json"));
+        let unwritable = |error: &dyn Error| Failure::unwritable(&path, error, "--shards");
         let shard = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Shard {
                 format: FORMAT.to_owned(),
@@ -274,7 +276,8 @@ impl ShardFile {
                     "add --resume to go on with it, or choose another directory with --shards",
                 ));
             }
-            _ => {
+            Err(error) => return Err(unwritable(&error)),
+            Ok(_) => {
                 let shard = Shard::read(&path)?;
                 if let Some(why) = shard.asked.differs(&asked) {
                     return Err(Failure::usage_text(
@@ -285,12 +288,8 @@ impl ShardFile {
                 shard
             }
         };
-        fs::create_dir_all(&directory).map_err(|error| {
-            Failure::usage_text(
-                format!("cannot make the directory {}: {error}", directory.display()),
-                "choose another with --shards",
-            )
-        })?;
+        fs::create_dir_all(&directory).map_err(|error| unwritable(&error))?;
+        file::check(&path).map_err(|error| unwritable(&error))?;
         let mut file = Self {
             path,
             shard,

@@ -3,6 +3,7 @@
 //! Invariant: both are replaced as a whole, and only where they are regular files that a soak has written; a soak of something
 //! else, or of another build, is never gone on with.
 
+use std::error::Error;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -72,12 +73,11 @@ impl SoakFile {
                 (sittings, found)
             }
         };
-        fs::create_dir_all(&directory).map_err(|error| {
-            Failure::usage_text(
-                format!("cannot make the directory {}: {error}", directory.display()),
-                "choose another with --out",
-            )
-        })?;
+        let unwritable = |error: &dyn Error| Failure::unwritable(&directory, error, "--out");
+        fs::create_dir_all(&directory).map_err(|error| unwritable(&error))?;
+        for name in [STATE, PAGE] {
+            file::check(&directory.join(name)).map_err(|error| unwritable(&error))?;
+        }
         let before = found.whole.schedules;
         let asked_ns = args.span.ns();
         let mut file = Self { directory, asked, asked_ns, sittings, found, before, saved: None };
@@ -177,7 +177,7 @@ fn read(args: &SoakArgs, asked: &Question) -> Result<SoakState, Failure> {
 fn there(path: &Path) -> Result<bool, Failure> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(not_ours(path, &error.to_string())),
+        Err(error) => Err(Failure::unwritable(path, &error, "--out")),
         Ok(found) if !found.is_file() => Err(not_ours(path, "it is no regular file")),
         Ok(_) => Ok(true),
     }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 83] = [
+const WRONG: [(&[&str], &str); 86] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -114,6 +114,12 @@ const WRONG: [(&[&str], &str); 83] = [
     (
         &["--scenario", "gc-pause", "--redis", "rediss://127.0.0.1:1", "--tls-ca", "/nope"],
         "cannot read certificates from /nope",
+    ),
+    (&["soak", "--out", "/proc"], "choose another directory with --out"),
+    (&["soak", "--out", "/dev/null"], "choose another directory with --out"),
+    (
+        &["explore", "--lock", "del-release", "--keep", "--regressions", "/proc", "--no-confirm"],
+        "choose another directory with --regressions",
     ),
     (&["list", "--format", "xml"], "use human or json"),
     (

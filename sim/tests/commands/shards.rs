@@ -272,6 +272,21 @@ fn shards_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
+fn a_place_that_takes_no_shard_is_refused() {
+    let room = Room::new();
+    let file = room.file("file", "mine");
+    for place in ["/proc", "/proc/sub", "/dev/null", &file] {
+        for resume in [&[][..], &["--resume".to_owned()]] {
+            let sweep = format!("{SWEEP} --seeds 0..3 --shards {place}");
+            let said = room.run(&asked(&sweep, resume)).ended(2).message();
+            let says = [format!("cannot write {place}/"), "another directory with --shards".into()];
+            assert!(says.iter().all(|it| said.contains(it)), "{place}: {said}");
+        }
+    }
+    assert_eq!(fs::read_to_string(file).unwrap(), "mine");
+}
+
+#[test]
 fn counts_that_cannot_be_are_refused() {
     let room = Room::new();
     let sweep = "run --scenario late-messages --lock del-release --world virtual --seeds 0..40";
