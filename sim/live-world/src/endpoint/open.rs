@@ -72,8 +72,8 @@ pub enum EndpointError {
     Supervise(#[from] SuperviseError),
     /// The server does not start.
     #[error(
-        "cannot start a private redis-server: {0}; \
-         name another one with --server-bin, or use --world embedded, which needs none"
+        "cannot start a private redis-server: {0}; name another one with --server-bin; \
+         run, matrix and attack need none with --world embedded"
     )]
     Start(#[from] PrivateServerError),
     /// The certificates to trust, or the host's name, are invalid.

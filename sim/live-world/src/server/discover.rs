@@ -33,14 +33,14 @@ pub struct ServerBinary {
 pub enum DiscoverError {
     /// Nothing was named, and `PATH` holds none.
     #[error(
-        "no redis-server on PATH: install one, name it with --server-bin or \
-         PICKLOCK_REDIS_SERVER, or use --world embedded, which needs none"
+        "no redis-server on PATH: install one, or name it with --server-bin or PICKLOCK_REDIS_SERVER; \
+         run, matrix and attack need none with --world embedded"
     )]
     NotFound,
     /// The file named is not there or cannot be run.
     #[error(
-        "cannot run {path} (from {found_by}): {why}; name a redis-server that runs, or use \
-         --world embedded, which needs none",
+        "cannot run {path} (from {found_by}): {why}; name a redis-server that runs; \
+         run, matrix and attack need none with --world embedded",
         path = path.display()
     )]
     CannotRun {
@@ -54,7 +54,7 @@ pub enum DiscoverError {
     /// It runs, but is something else.
     #[error(
         "{path} (from {found_by}) is not a Redis server: `--version` printed {printed:?}; name a \
-         redis-server, or use --world embedded, which needs none",
+         redis-server; run, matrix and attack need none with --world embedded",
         path = path.display()
     )]
     NotRedis {
