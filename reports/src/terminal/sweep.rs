@@ -28,8 +28,10 @@ pub struct Swept {
 pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style: Style) -> String {
     let verdict = verdict_line(found.verdict(), |level| found.level(level), style);
     let headline = format!("{}\n", plain(&swept.headline));
+    let digest = found.digest.map(|it| format!("digest of all histories: {it}\n"));
+    let digest = digest.unwrap_or_default();
     if style.verbosity == Verbosity::Quiet {
-        return headline + &failing(found, replay, style) + &verdict;
+        return headline + &digest + &failing(found, replay, style) + &verdict;
     }
     let mut blocks = vec![headline, outcomes(found, style)];
     blocks.push(silent(found));
@@ -37,9 +39,7 @@ pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style
         blocks.push(coverage(found));
     }
     blocks.push(pace(swept, found));
-    if let Some(digest) = found.digest {
-        blocks.push(format!("digest of all histories: {digest}\n"));
-    }
+    blocks.push(digest);
     blocks.push(failing(found, replay, style));
     for remark in &swept.remarks {
         let said = style.wrap(&plain(remark), 6);
@@ -207,6 +207,7 @@ mod tests {
             lines,
             [
                 "pool: seeds 0..2000",
+                "digest of all histories: 00000000000000010000000000000002",
                 "2 of 2,000 schedules violated something; the lowest seeds:",
                 "  seed 17: mutual-exclusion",
                 "    run --seed 17",

@@ -109,7 +109,9 @@ fn tell(
         .map_err(Failure::unavailable)?;
     let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
     let one = |seed: u64| replay(&format!("--seed {seed}"));
-    let again = |seed: Option<u64>| seed.map_or_else(|| replay(&format!("--seeds {seeds}")), one);
+    let all =
+        if args.digest { format!("--seeds {seeds} --digest") } else { format!("--seeds {seeds}") };
+    let again = |seed: Option<u64>| seed.map_or_else(|| replay(&all), one);
     let Swept { headline, remarks, .. } = swept;
     let mut world = world::simulated(args.lua);
     let worst = worst(&mut world, scenario, sweep, one)?;

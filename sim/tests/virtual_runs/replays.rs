@@ -46,6 +46,18 @@ fn a_thousand_seeds_give_the_same_bytes_in_another_process_directory_and_time_zo
 }
 
 #[test]
+fn a_digest_is_printed_quietly_too_and_asked_for_again() {
+    let dir = tempfile::tempdir().unwrap();
+    for quiet in [&[][..], &["-q"]] {
+        let sweep = ["--clients", "5", "--seeds", "0..3", "--digest"];
+        let output = picklock(dir.path(), &[&RUN[..], &sweep, quiet].concat(), "UTC");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("\ndigest of all histories: "), "{text}");
+        assert!(text.trim_end().ends_with("--seeds 0..3 --digest"), "{text}");
+    }
+}
+
+#[test]
 fn a_run_in_lua_is_written_and_replayed_as_any_other() {
     let written = |lua: &[&str]| {
         let dir = tempfile::tempdir().unwrap();
