@@ -8,7 +8,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
@@ -24,7 +24,7 @@ const MOST_COLLISIONS: u32 = 1000;
 pub enum Latest {
     /// This link leads to the run now.
     Set(PathBuf),
-    /// Something that is no link has this name. It is somebody's file, and was left alone.
+    /// Something that is no link to a run beside it has this name. It is somebody's, and was left alone.
     Taken(PathBuf),
 }
 
@@ -143,7 +143,7 @@ impl RunDirectory {
         let in_parent = "a run's directory was made in another";
         let (parent, name) = self.path.parent().zip(self.path.file_name()).expect(in_parent);
         let link = parent.join("latest");
-        if link.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
+        if link.symlink_metadata().is_ok() && !is_latest(&link) {
             return Ok(Latest::Taken(link));
         }
         // Renamed over the old link, which leads to a run until then.
@@ -163,6 +163,15 @@ impl Drop for RunDirectory {
             remove_if_empty(dir);
         }
     }
+}
+
+/// Whether it is a link as [`RunDirectory::finish`] makes it: to a name beside it, of a directory that may be gone.
+fn is_latest(link: &Path) -> bool {
+    let is_beside = |target: PathBuf| {
+        let mut names = target.components();
+        matches!((names.next(), names.next()), (Some(Component::Normal(_)), None))
+    };
+    fs::read_link(link).is_ok_and(is_beside) && link.metadata().map_or(true, |it| it.is_dir())
 }
 
 fn remove_if_empty(dir: &Path) {

@@ -140,6 +140,19 @@ fn a_dangling_link_is_replaced() {
 }
 
 #[test]
+fn somebodys_link_is_left_alone() {
+    for target in ["/etc/passwd", "../elsewhere", "../pool/20261121T061500Z-1", ".", "notes.txt"] {
+        let out = tempfile::tempdir().unwrap();
+        let run = filled(out.path(), 1);
+        fs::write(out.path().join("pool/notes.txt"), b"mine").unwrap();
+        let link = out.path().join("pool/latest");
+        symlink(target, &link).unwrap();
+        assert_eq!(run.finish().unwrap(), Latest::Taken(link.clone()), "{target}");
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new(target));
+    }
+}
+
+#[test]
 fn somebodys_file_or_directory_is_left_alone() {
     for is_dir in [false, true] {
         let out = tempfile::tempdir().unwrap();
