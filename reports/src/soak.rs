@@ -1,5 +1,6 @@
 //! A soak as it is told: on its page, and at the end of a sitting.
 
+use history::verdict::Outcome;
 use scenarios::soak::{Sitting, Soak};
 
 /// A soak, and how it was run.
@@ -21,6 +22,20 @@ impl SoakTold<'_> {
     /// How long all sittings have lasted, in nanoseconds.
     pub fn lasted_ns(&self) -> u64 {
         self.sittings.iter().map(|it| it.lasted_ns).sum()
+    }
+
+    /// Whether it was ended before its time, and not by a violation.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        let is_early = self.lasted_ns() < self.asked_ns;
+        !self.is_running && is_early && self.found.conviction.is_none()
+    }
+
+    /// What it shows. As of a sweep, nothing counts as held of one that was interrupted.
+    pub(crate) fn verdict(&self) -> Outcome {
+        match self.found.verdict() {
+            Outcome::Held if self.is_interrupted() => Outcome::Inconclusive,
+            verdict => verdict,
+        }
     }
 
     /// Schedules a second.

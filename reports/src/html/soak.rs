@@ -16,11 +16,11 @@ use crate::soak::{SoakTold, megabytes};
 
 /// The page.
 pub fn soak_page(told: &SoakTold<'_>) -> String {
-    let (found, verdict) = (told.found, told.found.verdict());
+    let (found, verdict) = (told.found, told.verdict());
     let state = match (&found.conviction, told.is_running) {
         (Some(_), _) => "ended by a violation",
         (None, true) => "goes on",
-        (None, false) if told.lasted_ns() < told.asked_ns => "interrupted",
+        (None, false) if told.is_interrupted() => "interrupted",
         (None, false) => "done",
     };
     let title =
@@ -267,6 +267,13 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part:?} in\n{page}");
         }
+    }
+
+    #[test]
+    fn an_interrupted_soak_is_inconclusive_though_every_pair_has_been_run() {
+        let text = page(&found(None), false);
+        assert!(text.contains("interrupted: 3 pairs") && text.contains("3 of 3 have been run"));
+        assert!(text.contains("Soak <span class=\"badge inconclusive\">"), "{text}");
     }
 
     #[test]

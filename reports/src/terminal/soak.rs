@@ -13,7 +13,11 @@ pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
     let found = told.found;
     let convicted = found.conviction.as_ref().map(|it| it.level);
     let level = |level| if convicted == Some(level) { Outcome::Violated } else { Outcome::Held };
-    let verdict = verdict_line(found.verdict(), level, style);
+    let verdict = verdict_line(told.verdict(), level, style);
+    let verdict = match told.is_interrupted() {
+        true => format!("interrupted: the rest would have run other schedules\n{verdict}"),
+        false => verdict,
+    };
     if style.verbosity == Verbosity::Quiet {
         return verdict;
     }

@@ -106,6 +106,9 @@ fn a_soak_that_was_ended_is_gone_on_with() {
         playing.signal(signal);
         let said = playing.said().ended(130);
         assert!(said.stdout.contains("go on: "), "{}", said.stdout);
+        let verdict =
+            "\ninterrupted: the rest would have run other schedules\nverdict: inconclusive\n";
+        assert!(said.stdout.contains(verdict), "{}", said.stdout);
         assert!(said.stdout.contains(" --resume\n"), "{}", said.stdout);
         let state = state(&room);
         assert_eq!(state["sittings"].as_array().unwrap().len(), nth + 1);
