@@ -27,7 +27,7 @@ use crate::topology::{AppendOnly, ServerPart, Software, Topology, TopologyKind, 
 pub use error::ScenarioError;
 pub use limits::RecipeLimits;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
-pub use parse::{COMMANDS_MOST, Overrides, ScenarioFile};
+pub use parse::{COMMANDS_MOST, Overrides, ScenarioFile, check_span_of_ttl};
 pub use search::SearchPart;
 pub use variant::Variant;
 

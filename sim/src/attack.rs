@@ -11,6 +11,7 @@ use std::time::Duration;
 use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
+use scenarios::scenario::check_span_of_ttl;
 use tokio::sync::watch;
 
 use self::part::AttackPart;
@@ -45,6 +46,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
             "omit --nodes, or write a worker: see docs/attack.md",
         ));
     }
+    refuse_nothing(args)?;
     refuse_several(&args.server)?;
     let Chosen { choice, why, .. } = choose(args.world, &args.server)?;
     if !terminal.options.quiet {
@@ -71,6 +73,27 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         supervisor.shutdown().await;
         outcome
     })
+}
+
+/// Refuses names that are empty, and times that are none.
+fn refuse_nothing(args: &AttackArgs) -> Result<(), Failure> {
+    check_span_of_ttl(args.ttl)
+        .map_err(|why| Failure::usage_text(why, "give whole milliseconds, such as --ttl 600ms"))?;
+    let times = [("--start-within", args.start_within), ("--end-within", args.end_within)];
+    if let Some((option, _)) = times.into_iter().find(|(_, span)| span.0.is_zero()) {
+        let help = format!("give a duration, such as {option} 30s");
+        return Err(Failure::usage_text(format!("{option} is zero"), help));
+    }
+    let names = [
+        ("--key", Some(&args.key), "name the lock, such as --key picklock-attack"),
+        ("--lock-key", args.lock_key.as_ref(), "name a key on the server, or omit it"),
+        ("--oracle", args.oracle.as_ref(), "give a shell command, or omit it"),
+    ];
+    let is_empty = |name: Option<&String>| name.is_some_and(|it| it.trim().is_empty());
+    match names.into_iter().find(|(_, name, _)| is_empty(*name)) {
+        Some((option, _, help)) => Err(Failure::usage_text(format!("{option} is empty"), help)),
+        None => Ok(()),
+    }
 }
 
 async fn act(

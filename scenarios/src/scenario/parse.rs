@@ -266,13 +266,8 @@ impl Scenario {
     pub(super) fn check_ttl(&self) -> Result<(), KeyError> {
         let wrong = |why: String| Err(("lock.ttl".to_owned(), ScenarioError::new(why)));
         let ttl = self.lock.ttl;
-        if ttl.0.is_zero() {
-            let why =
-                "the TTL is 0: a lock that expires at once protects nothing; 1ms is the least";
-            return wrong(why.to_owned());
-        }
-        if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
-            return wrong(format!("the TTL is {ttl}: Redis counts whole milliseconds"));
+        if let Err(why) = check_span_of_ttl(ttl) {
+            return wrong(why);
         }
         // An answer that always comes when the lock is over grants nothing to anybody.
         let trip_ns = 2 * self.network.latency.sampler().at(0);
@@ -289,6 +284,21 @@ impl Scenario {
         super::faults::check(self)?;
         self.network.check(self.clients, self.topology().servers())
     }
+}
+
+/// Whether Redis can let a key live so long.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check_span_of_ttl(ttl: Span) -> Result<(), String> {
+    if ttl.0.is_zero() {
+        let why = "the TTL is 0: a lock that expires at once protects nothing; 1ms is the least";
+        return Err(why.to_owned());
+    }
+    if !ttl.0.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err(format!("the TTL is {ttl}: Redis counts whole milliseconds"));
+    }
+    Ok(())
 }
 
 /// Whether there is a recipe of this name, which stands at this dotted key.

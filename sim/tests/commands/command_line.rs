@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 86] = [
+const WRONG: [(&[&str], &str); 92] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -101,6 +101,12 @@ const WRONG: [(&[&str], &str); 86] = [
     (&["--scenario", "gc-pause", "--world", "virtual", "--tls-insecure"], "has none"),
     (&["--scenario", "gc-pause", "--seeds", "-1..5"], "use A..B"),
     (&["--scenario", "gc-pause", "--seeds", "0..5", "--threads", "-1"], "-1 is not in 1..="),
+    (&["attack", "--ttl", "0s", "--", "w"], "1ms is the least"),
+    (&["attack", "--ttl", "1ns", "--", "w"], "Redis counts whole milliseconds"),
+    (&["attack", "--start-within", "0s", "--", "w"], "such as --start-within 30s"),
+    (&["attack", "--key", "", "--", "w"], "--key is empty"),
+    (&["attack", "--lock-key", "", "--", "w"], "--lock-key is empty"),
+    (&["attack", "--oracle", "", "--", "w"], "--oracle is empty"),
     (&["check", "x", "--available-within", "-1s"], "cannot be negative"),
     (&["check", "x", "--fair-within", "-1"], "-1 is not in 0..="),
     (&["check", "x", "--commands-within", "-1"], "use a number from 0"),
