@@ -29,6 +29,7 @@ pub use limits::RecipeLimits;
 pub use network::{Clients, ClientsError, LinkPart, NetworkPart};
 pub use parse::{COMMANDS_MOST, Overrides, ScenarioFile, check_span_of_ttl};
 pub use search::SearchPart;
+pub use size::TASKS_MOST;
 pub use variant::Variant;
 
 /// A scenario, checked.

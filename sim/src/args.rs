@@ -1,11 +1,12 @@
 //! The command line: subcommands, and the options of each.
 //!
-//! Invariant: every option of `run` can also be given as a `PICKLOCK_*` variable, and the command line wins. Nothing here
+//! Invariant: every option of `run` can also be given as a `PICKLOCK_*` variable, and the command line wins (see `variables`). Nothing here
 //! imports a command; defaults of a scenario are in its file.
 
 mod attack;
 mod check;
 mod explore;
+mod number;
 mod output;
 mod proxy;
 mod run;

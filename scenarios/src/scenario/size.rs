@@ -11,7 +11,7 @@ use super::error::{KeyError, wrong};
 use super::{RegisterPart, Scenario, WorkloadPart};
 
 /// Clients, and the tasks of all clients together.
-const TASKS_MOST: u32 = 100_000;
+pub const TASKS_MOST: u32 = 100_000;
 /// Rounds of a task, and steps of its work.
 const TURNS_MOST: u32 = 100_000;
 /// Updates of all tasks together: a history of so many takes about a gigabyte.

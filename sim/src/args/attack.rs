@@ -8,6 +8,7 @@ use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use scenarios::span::Span;
 
+use super::number::whole;
 use super::output::{Output, outputs};
 use super::run::{ServerArgs, World};
 use super::shard::ShardArgs;
@@ -30,7 +31,9 @@ fn live_worlds() -> impl TypedValueParser<Value = World> {
 
 /// Options of `attack`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = PROTOCOL)]
+// An attack needs a server of its own.
+#[command(after_help = PROTOCOL, mut_arg("redis", |it| it.hide(true)))]
+#[command(mut_arg("tls_ca", |it| it.hide(true)), mut_arg("tls_insecure", |it| it.hide(true)))]
 pub(crate) struct AttackArgs {
     /// TTL that your worker is told to lock with
     #[arg(
@@ -48,10 +51,10 @@ pub(crate) struct AttackArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
     /// Servers that the lock is kept on: your worker finds them in `REDIS_URLS`
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=7), env = "PICKLOCK_NODES", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u16>(1..=7), env = "PICKLOCK_NODES", allow_negative_numbers = true)]
     pub(crate) nodes: u16,
     /// Workers that contend for the lock
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=16), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(2..=16), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
     pub(crate) clients: u32,
     /// Name of the lock that your worker is told
     #[arg(long, value_name = "NAME", default_value = "picklock-attack", env = "PICKLOCK_KEY")]
@@ -66,10 +69,10 @@ pub(crate) struct AttackArgs {
     #[arg(long, value_name = "FAULT", value_delimiter = ',', value_parser = PossibleValuesParser::new(AttackFault::names()), env = "PICKLOCK_FAULTS")]
     pub(crate) faults: Vec<String>,
     /// Run each plan that shows something so often, and say how often it does
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_AGAIN", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1..=u32::MAX.into()), env = "PICKLOCK_AGAIN", allow_negative_numbers = true)]
     pub(crate) again: u32,
     /// Plans to run at a time; default: four for each core
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64), env = "PICKLOCK_JOBS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=64), env = "PICKLOCK_JOBS", allow_negative_numbers = true)]
     pub(crate) jobs: Option<u16>,
     /// Parts of an attack for several machines.
     #[command(flatten)]

@@ -11,6 +11,7 @@ use picklock::time::span_ns;
 use scenarios::scenario::{COMMANDS_MOST, commands_milli};
 use scenarios::span::Span;
 
+use super::number::whole;
 use super::output::{Output, outputs};
 
 /// Options of `check`.
@@ -41,7 +42,7 @@ pub(crate) struct Thresholds {
     #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     pub(crate) woken_within: Option<Span>,
     /// How many later clients may overtake a waiting one; 0: first come, first served
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(0..=u32::MAX.into()), allow_negative_numbers = true)]
     pub(crate) fair_within: Option<u32>,
     /// The most commands per acquisition, such as 6.5
     #[arg(long, value_name = "N", value_parser = commands, allow_negative_numbers = true)]

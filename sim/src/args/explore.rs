@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use scenarios::span::Span;
 
+use super::number::whole;
 use super::output::{Output, outputs};
 use super::run::{RegressionDirectory, ServerArgs};
 use super::shard::ShardArgs;
@@ -30,20 +31,20 @@ pub(crate) struct ExploreArgs {
     )]
     pub(crate) budget: Span,
     /// Clients at most
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=5), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(2..=5), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
     pub(crate) clients: u32,
     /// Acquisitions of each client at most
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5), env = "PICKLOCK_ROUNDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u32>(1..=5), env = "PICKLOCK_ROUNDS", allow_negative_numbers = true)]
     pub(crate) rounds: u32,
     /// Faults in one schedule at most
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=3), env = "PICKLOCK_FAULTS_MOST", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u8>(0..=3), env = "PICKLOCK_FAULTS_MOST", allow_negative_numbers = true)]
     pub(crate) faults: u8,
     /// Also stage what every lock that expires assumes away: servers that forget, and servers whose clocks jump (flawed
     /// recipes only)
     #[arg(long, env = "PICKLOCK_BEYOND", value_parser = BoolishValueParser::new())]
     pub(crate) beyond: bool,
     /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) threads: Option<u16>,
     /// Parts of a search for several machines.
     #[command(flatten)]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::BoolishValueParser;
 
-use super::run::{TlsArgs, seed};
+use super::number::seed;
+use super::run::TlsArgs;
 
 /// Options of `proxy`.
 #[derive(Clone, Debug, Args)]

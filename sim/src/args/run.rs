@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use fault_proxy::Trust;
 use scenarios::span::Span;
 
+use super::number::{clients, seed, whole};
 use super::output::{Output, outputs};
 use super::shard::ShardArgs;
 
@@ -71,7 +72,7 @@ pub(crate) struct RunArgs {
     )]
     pub(crate) seeds: Option<Seeds>,
     /// Threads for --seeds; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) threads: Option<u16>,
     /// Print a digest of all histories of --seeds, to compare builds and machines; takes twice as long
     #[arg(long, env = "PICKLOCK_DIGEST", value_parser = BoolishValueParser::new(), requires = "seeds")]
@@ -141,7 +142,7 @@ pub(crate) struct MatrixArgs {
     #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS", allow_hyphen_values = true)]
     pub(crate) seeds: Option<Seeds>,
     /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) threads: Option<u16>,
     /// Which part of the pairs.
     #[command(flatten)]
@@ -201,14 +202,6 @@ pub(crate) enum World {
     Embedded,
     /// A real Redis: started for this run, or the one of --redis
     Redis,
-}
-
-fn clients(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "use a whole number of clients, such as 100".to_owned())
-}
-
-pub(crate) fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("a seed is a whole number from 0 to {}", u64::MAX))
 }
 
 /// Seeds from the first up to, but excluding, the last.

@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use scenarios::span::Span;
 
-use super::run::seed;
+use super::number::{seed, whole};
 
 /// Options of `soak`.
 #[derive(Clone, Debug, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct SoakArgs {
     #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
     pub(crate) lock: Vec<String>,
     /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) threads: Option<u16>,
     /// How long to shrink a violation
     #[arg(

@@ -10,6 +10,7 @@ use scenarios::span::Span;
 use ttl_model::Rate;
 use ttl_model::tuning::{IfTaken, Protection};
 
+use super::number::{seed, whole};
 use super::run::ServerArgs;
 
 /// Fewer holds per setting say nothing.
@@ -105,12 +106,13 @@ pub(crate) struct TuneArgs {
         long,
         value_name = "PPM",
         default_value_t = 100,
+        value_parser = whole::<u32>(0..=u32::MAX.into()),
         env = "PICKLOCK_TUNE_DRIFT",
         allow_negative_numbers = true
     )]
     pub(crate) drift: u32,
     /// Number of clients
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_TUNE_CLIENTS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = whole::<u32>(1..=u32::MAX.into()), env = "PICKLOCK_TUNE_CLIENTS", allow_negative_numbers = true)]
     pub(crate) clients: u32,
     /// Interval between two acquisitions of a client
     #[arg(
@@ -122,7 +124,7 @@ pub(crate) struct TuneArgs {
     )]
     pub(crate) every: Span,
     /// Number of locks the clients share
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..), env = "PICKLOCK_TUNE_LOCKS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = whole::<u32>(1..=u32::MAX.into()), env = "PICKLOCK_TUNE_LOCKS", allow_negative_numbers = true)]
     pub(crate) locks: u32,
     /// Pause of a waiting client between two tries
     #[arg(
@@ -197,12 +199,13 @@ pub(crate) struct TuneArgs {
         long,
         value_name = "N",
         default_value_t = 1,
+        value_parser = seed,
         env = "PICKLOCK_TUNE_SEED",
         allow_negative_numbers = true
     )]
     pub(crate) seed: u64,
     /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub(crate) threads: Option<u16>,
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]

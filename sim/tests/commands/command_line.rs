@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 92] = [
+const WRONG: [(&[&str], &str); 97] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -100,7 +100,14 @@ const WRONG: [(&[&str], &str); 92] = [
     (&["--scenario", "gc-pause", "--world", "virtual", "--tls-ca", "/nope"], "--tls-ca is about"),
     (&["--scenario", "gc-pause", "--world", "virtual", "--tls-insecure"], "has none"),
     (&["--scenario", "gc-pause", "--seeds", "-1..5"], "use A..B"),
-    (&["--scenario", "gc-pause", "--seeds", "0..5", "--threads", "-1"], "-1 is not in 1..="),
+    (
+        &["--scenario", "gc-pause", "--seeds", "0..5", "--threads", "-1"],
+        "use a whole number from 1 to 65535",
+    ),
+    (&["--scenario", "gc-pause", "--seeds", "0..5", "--threads", ""], "from 1 to 65535"),
+    (&["--scenario", "gc-pause", "--clients", "99999999999999999999"], "100000 is the most"),
+    (&["tune", "--seed", "x"], "a seed is a whole number from 0 to"),
+    (&["attack", "--nodes", "8", "--", "w"], "use a whole number from 1 to 7"),
     (&["attack", "--ttl", "0s", "--", "w"], "1ms is the least"),
     (&["attack", "--ttl", "1ns", "--", "w"], "Redis counts whole milliseconds"),
     (&["attack", "--start-within", "0s", "--", "w"], "such as --start-within 30s"),
@@ -108,7 +115,8 @@ const WRONG: [(&[&str], &str); 92] = [
     (&["attack", "--lock-key", "", "--", "w"], "--lock-key is empty"),
     (&["attack", "--oracle", "", "--", "w"], "--oracle is empty"),
     (&["check", "x", "--available-within", "-1s"], "cannot be negative"),
-    (&["check", "x", "--fair-within", "-1"], "-1 is not in 0..="),
+    (&["check", "x", "--fair-within", "-1"], "use a whole number from 0 to 4294967295"),
+    (&["check", "x", "--fair-within", "x"], "use a whole number from 0 to 4294967295"),
     (&["check", "x", "--commands-within", "-1"], "use a number from 0"),
     (&["serve", "--listen", "-1"], "`-1` is not an address to listen on"),
     (&["explore", "--lock", "single", "--budget", "-1s"], "cannot be negative"),
