@@ -83,7 +83,9 @@ fn meant_scenario(error: &clap::Error) -> Option<&str> {
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    let matches = variables::without_blank(Cli::command()).try_get_matches()?;
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let command = variables::without_contradicted(variables::without_blank(Cli::command()), &words);
+    let matches = command.try_get_matches()?;
     let mut cli = Cli::from_arg_matches(&matches)?;
     let spoken = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     if let Some((command, _)) = matches.subcommand() {

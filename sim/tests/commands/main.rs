@@ -21,4 +21,5 @@ mod soak;
 mod terminals;
 mod threads;
 mod tune;
+mod variables;
 mod written_files;
