@@ -171,10 +171,47 @@ impl Login {
     /// What a server said, without the password in case it sent that back.
     pub(super) fn redact(&self, said: &str) -> String {
         match self.password.as_deref() {
-            Some(password) if !password.is_empty() => said.replace(password, "***"),
+            Some(password) if !password.is_empty() => {
+                // What each server says is passed on: a word that is missing in it would be the password.
+                let parts = said.split(WRONG_PASSWORD).map(|part| masked(part, password));
+                parts.collect::<Vec<_>>().join(WRONG_PASSWORD)
+            }
             _ => said.to_owned(),
         }
     }
+}
+
+/// What Redis answers to any wrong password.
+const WRONG_PASSWORD: &str = "invalid username-password pair or user is disabled.";
+/// Shorter passwords may occur within words that have nothing to do with them.
+const WITHIN_WORDS_CHARS: usize = 8;
+
+/// The text without the password: a short one where it stands by itself, as what a server sends back does.
+fn masked(said: &str, password: &str) -> String {
+    let is_long = password.chars().count() >= WITHIN_WORDS_CHARS;
+    let continues = |inner: Option<char>, outer: Option<char>| {
+        let is_of_word = |it: Option<char>| it.is_some_and(char::is_alphanumeric);
+        is_of_word(inner) && is_of_word(outer)
+    };
+    let (mut text, mut rest, mut before) = (String::new(), said, None);
+    while let Some(at) = rest.find(password) {
+        let (ahead, found) = rest.split_at(at);
+        let behind = &found[password.len()..];
+        let is_within = continues(password.chars().next(), ahead.chars().next_back().or(before))
+            || continues(password.chars().next_back(), behind.chars().next());
+        // Of one within a word the first character is passed over, as another may begin in it.
+        let first = password.chars().next().map_or(0, char::len_utf8);
+        let (kept, next) = if is_within && !is_long {
+            (&found[..first], &found[first..])
+        } else {
+            ("***", behind)
+        };
+        text += ahead;
+        text += kept;
+        before = Some(kept).and_then(|it| it.chars().next_back());
+        rest = next;
+    }
+    text + rest
 }
 
 #[cfg(test)]
@@ -258,6 +295,34 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_masked_where_it_stands_by_itself() {
+        let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
+        for (password, said, shown) in [
+            ("e", wrong, wrong),
+            ("password", wrong, wrong),
+            ("user", wrong, wrong),
+            (
+                "e",
+                "unknown command 'AUTH', with args: 'e' 'me'",
+                "unknown command 'AUTH', with args: '***' 'me'",
+            ),
+            ("e", "AUTH e", "AUTH ***"),
+            ("aa", "aaa aa, aa", "aaa ***, ***"),
+            ("@e", "x@e @e", "x*** ***"),
+            ("ää", "äää ää", "äää ***"),
+            ("hunter2hunter2", "xhunter2hunter2x", "x***x"),
+            (
+                "pair",
+                "WRONGPASS invalid username-password pair or user is disabled. pair",
+                &format!("{wrong} ***"),
+            ),
+        ] {
+            let login = Login { password: Some(password.to_owned()), ..Login::default() };
+            assert_eq!(login.redact(said), shown, "{password}");
         }
     }
 
