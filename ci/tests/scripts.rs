@@ -223,6 +223,26 @@ fn the_action_ends_as_picklock_did_whatever_its_reports_are() {
 }
 
 #[test]
+fn the_action_removes_the_reports_of_its_own_earlier_runs_and_nobody_elses() {
+    let tree = Tree::new("action");
+    tree.program("bin/picklock", "#!/bin/sh\nexit 2\n");
+    let here = [("INPUT_REPORTS", ".")];
+    fs::write(tree.path("summary.md"), "mine").unwrap();
+    let (status, said) = tree.run("action", &["run"], &here);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("./summary.md is there"), "{said}");
+    assert_eq!(fs::read_to_string(tree.path("summary.md")).unwrap(), "mine");
+
+    tree.program("bin/picklock", &reporter("<testsuites/>", 0));
+    assert_eq!(tree.run("action", &["run"], &[]).0, 0);
+    let summary = tree.path("picklock-report/summary.md");
+    assert!(summary.exists());
+    tree.program("bin/picklock", "#!/bin/sh\nexit 2\n");
+    assert_eq!(tree.run("action", &["run"], &[]).0, 2);
+    assert!(!summary.exists(), "of the earlier run");
+}
+
+#[test]
 fn the_arguments_of_the_action_are_words_and_nothing_is_expanded() {
     let tree = Tree::new("action");
     tree.program("bin/picklock", "#!/usr/bin/env bash\nprintf '<%s>' \"${@: -4}\"\n");
