@@ -208,7 +208,7 @@ fn masked(said: &str, password: &str) -> String {
         };
         text += ahead;
         text += kept;
-        before = Some(kept).and_then(|it| it.chars().next_back());
+        before = kept.chars().next_back();
         rest = next;
     }
     text + rest
