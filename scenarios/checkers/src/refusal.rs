@@ -16,7 +16,7 @@ const NOT_SENT: &str = "not sent";
 
 /// What became of the last request for the lock that an acquisition has sent to a server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum LastRequest {
     Open,
     /// It was sent at this time, was answered, and had no effect.
     InVain(u64),
@@ -29,7 +29,7 @@ enum Asked {
 struct PendingAttempt {
     began_ns: u64,
     /// What became of its last request to each server.
-    asked: SmallVec<[(u16, Asked); 1]>,
+    asked: SmallVec<[(u16, LastRequest); 1]>,
     /// When it sent the first.
     sent_ns: Option<u64>,
     made: bool,
@@ -68,7 +68,7 @@ pub(super) struct Refusals {
 }
 
 impl PendingAttempt {
-    fn ask(&mut self, node: u16, asked: Asked) {
+    fn ask(&mut self, node: u16, asked: LastRequest) {
         match self.asked.iter_mut().find(|it| it.0 == node) {
             Some(it) => it.1 = asked,
             None => self.asked.push((node, asked)),
@@ -77,15 +77,16 @@ impl PendingAttempt {
 
     /// Whether its last requests were all sent after this, and answered and without effect.
     fn asked_in_vain(&self, after_ns: Option<u64>) -> bool {
-        let in_vain = |asked| matches!(asked, Asked::InVain(at_ns) if Some(at_ns) > after_ns);
+        let in_vain = |asked| matches!(asked, LastRequest::InVain(at_ns) if Some(at_ns) > after_ns);
         !self.asked.is_empty() && self.asked.iter().all(|(_, asked)| in_vain(*asked))
     }
 
     /// Whether it was errors that kept it from a quorum.
     fn could_not_ask(&self, head: &Head) -> bool {
         let all = servers(head).map_or(self.asked.len(), usize::from);
-        let answered = self.asked.iter().filter(|(_, it)| matches!(it, Asked::InVain(_))).count();
-        let refused = self.asked.iter().any(|(_, it)| *it == Asked::Refused);
+        let answered =
+            self.asked.iter().filter(|(_, it)| matches!(it, LastRequest::InVain(_))).count();
+        let refused = self.asked.iter().any(|(_, it)| *it == LastRequest::Refused);
         refused && 2 * all.saturating_sub(answered) > all
     }
 }
@@ -117,7 +118,7 @@ impl Refusals {
                 if let Some((whose, node, _)) = self.sent.remove(op)
                     && let Some(it) = self.asking.get_mut(whose)
                 {
-                    it.ask(node, Asked::Refused);
+                    it.ask(node, LastRequest::Refused);
                 }
             }
             What::Acquired => {
@@ -161,7 +162,7 @@ impl Refusals {
         if let Some(it) = self.asking.get_mut(acquisition) {
             it.sent_ns.get_or_insert(at_ns);
             if asks {
-                it.ask(node, Asked::Open);
+                it.ask(node, LastRequest::Open);
             }
         }
     }
@@ -187,7 +188,7 @@ impl Refusals {
             Touch::Unknown => self.lose_track(sent_ns),
             Touch::None => {
                 if let Some(it) = self.asking.get_mut(whose) {
-                    it.ask(node, Asked::InVain(sent_ns));
+                    it.ask(node, LastRequest::InVain(sent_ns));
                 }
             }
             Touch::Delete | Touch::Extend(_) => {}
