@@ -17,7 +17,7 @@ use super::interface::{
     Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, passing, verdict,
 };
 use super::story;
-use super::struck::Struck;
+use super::struck::LastStruck;
 
 pub(super) const NAME: &str = "deletion-tries";
 
@@ -66,7 +66,7 @@ struct DeletionTries {
     /// By acquisition.
     last_attempts: Recent<LastAttempt>,
     /// Who was kept from sending, and until when.
-    kept_silent: Struck,
+    kept_silent: LastStruck,
     /// When the first key is gone whose clean-up was refused last.
     due_ns: Option<u64>,
     tested: bool,

@@ -14,7 +14,7 @@ use history::{CommandOp, Event, Head, Recent, Touch, What};
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
 use super::story;
-use super::struck::Struck;
+use super::struck::LastStruck;
 
 pub(super) const NAME: &str = "given-back";
 
@@ -46,8 +46,8 @@ struct GivenBack {
     /// What they have sent that may give the key back: the acquisition, the server, the operation.
     freed: Vec<(u32, u16, u32)>,
     /// Who stood still, and when; and who was kept from sending, and until when.
-    stood_still: Struck,
-    kept_silent: Struck,
+    stood_still: LastStruck,
+    kept_silent: LastStruck,
     /// When the first of those that have ended is to have given its key back.
     due_ns: Option<u64>,
     tested: bool,

@@ -12,6 +12,7 @@
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
 mod others;
+mod release;
 
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
@@ -23,6 +24,7 @@ use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
 use history::words;
 use others::Others;
+use release::{NodeSet, ReleaseTries};
 
 pub(super) const NAME: &str = "honesty";
 
@@ -84,52 +86,6 @@ struct Statements {
     refused: Option<u32>,
     /// What it has handed on since.
     handed_on: u32,
-}
-
-/// The commands of a release.
-#[derive(Clone, Copy, Debug, Default)]
-struct ReleaseTries {
-    /// When it began, and when the first was sent.
-    begun_ns: Option<u64>,
-    first_ns: Option<u64>,
-    /// Those that were not refused.
-    sent: u32,
-    answered: u32,
-    /// The servers that answered one.
-    nodes: NodeSet,
-    /// One that is no script: it may not tell another's key from none.
-    by_command: bool,
-    /// Something was given back before, and may be anew: who sends what cannot be told.
-    mixed: bool,
-    /// Those commands that were sent before to give something back and have not been carried out: they may be sent anew.
-    earlier: u32,
-}
-
-/// Servers, as bits: of the first 64, which is more than any recipe asks.
-#[derive(Clone, Copy, Debug, Default)]
-struct NodeSet(u64);
-
-impl NodeSet {
-    fn insert(&mut self, node: u16) {
-        self.0 |= 1 << (node % 64);
-    }
-
-    fn is_within(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
-    }
-}
-
-impl ReleaseTries {
-    /// Whether what was sent then is surely one of them: what was sent in the instant of its begin may have been sent just
-    /// before it.
-    fn surely_sent(self, at_ns: u64) -> bool {
-        self.begun_ns.is_some_and(|begun_ns| begun_ns < at_ns || !self.mixed && begun_ns == at_ns)
-    }
-
-    /// Whether it was surely sent, and every command of it answered.
-    fn all_answered(self) -> bool {
-        !self.mixed && self.sent > 0 && self.sent == self.answered
-    }
 }
 
 /// What acquisitions say.

@@ -4,9 +4,9 @@ use rustc_hash::FxHashMap;
 
 /// Until when each client was last struck; 0 is all of them.
 #[derive(Default)]
-pub(super) struct Struck(FxHashMap<u32, u64>);
+pub(super) struct LastStruck(FxHashMap<u32, u64>);
 
-impl Struck {
+impl LastStruck {
     /// A client, or with 0 all of them, is struck until then.
     pub(super) fn strike(&mut self, client: u32, until_ns: u64) {
         let last_ns = self.0.entry(client).or_default();

@@ -23,7 +23,7 @@ struct Stood<'a> {
 
 /// Where a command went while two servers stood for one: whoever had made the key before stayed with the old one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum PrimarySide {
     /// There was one, or it was the new one, whose keys stay.
     Only,
     /// It was the old one: what it did ended with it.
@@ -103,19 +103,19 @@ impl Ownership {
     }
 
     /// To which of two servers that stand for one this command was sent.
-    fn side(&self, op: &Op) -> Side {
-        let Some(split) = self.split(op.node, op.done_ns) else { return Side::Only };
+    fn side(&self, op: &Op) -> PrimarySide {
+        let Some(split) = self.split(op.node, op.done_ns) else { return PrimarySide::Only };
         if op.sent_ns < split.from_ns || split.until_ns == u64::MAX {
-            return Side::Unknown;
+            return PrimarySide::Unknown;
         }
         let makes = |it: &&Op| {
             let makes = matches!(it.touch, Touch::Create(_) | Touch::Overwrite(_));
             makes && it.node == op.node && it.done_ns <= split.from_ns
         };
         match self.ops.iter().filter(makes).max_by_key(|it| it.done_ns) {
-            Some(holder) if holder.client == op.client => Side::Old,
-            Some(_) => Side::Only,
-            None => Side::Unknown,
+            Some(holder) if holder.client == op.client => PrimarySide::Old,
+            Some(_) => PrimarySide::Only,
+            None => PrimarySide::Unknown,
         }
     }
 
@@ -139,7 +139,7 @@ impl Ownership {
             };
             let side = self.side(op);
             match op.touch {
-                _ if side == Side::Old => {}
+                _ if side == PrimarySide::Old => {}
                 Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) if op.is_open() => {
                     open.push(made(ttl_ns));
                 }
@@ -159,7 +159,7 @@ impl Ownership {
                     }
                 }
                 // It may be the other's key that is gone.
-                Touch::Delete | Touch::Unknown if side == Side::Unknown => {}
+                Touch::Delete | Touch::Unknown if side == PrimarySide::Unknown => {}
                 Touch::Delete | Touch::Unknown => {
                     let before = standing.remove(&op.node);
                     over.extend(before.map(|it| Stood { ended_ns: now_ns, ..it }));

@@ -11,6 +11,7 @@
 //! absent: answers that say that nothing was done; they would rule readings out, which are kept. An answer
 //! that shows what was there before does rule out: whoever had written that was carried out last.
 
+mod ends;
 mod reading;
 mod transitions;
 

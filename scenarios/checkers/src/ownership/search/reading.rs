@@ -19,7 +19,7 @@ pub(super) enum ValueWriter {
 
 /// How long a key lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Life {
+pub(super) struct HoldLife {
     /// The earliest moment at which it was set last.
     pub(super) from_ns: u64,
     /// From when on it may be over.
@@ -42,7 +42,7 @@ pub(super) enum ReadingKey {
         by: ValueWriter,
         /// When what made it was sent.
         since_ns: u64,
-        life: Life,
+        life: HoldLife,
     },
     /// Nobody holds it rightfully, if it is there: it was there before, or came back with a server.
     Nobodys,
@@ -50,7 +50,7 @@ pub(super) enum ReadingKey {
 
 impl ReadingKey {
     /// Held by this acquisition; what belongs to none is nobody's.
-    pub(super) fn of(owner: (u32, u32), by: ValueWriter, since_ns: u64, life: Life) -> Self {
+    pub(super) fn of(owner: (u32, u32), by: ValueWriter, since_ns: u64, life: HoldLife) -> Self {
         if owner.0 == 0 {
             return Self::Nobodys;
         }
@@ -200,7 +200,7 @@ impl Reading {
     }
 
     /// The same, the key living so, whoever holds it.
-    pub(super) fn lives(mut self, anew: Life) -> Self {
+    pub(super) fn lives(mut self, anew: HoldLife) -> Self {
         if let ReadingKey::Held { life, .. } = &mut self.state {
             *life = anew;
         }

@@ -7,7 +7,7 @@ use history::Touch;
 use smallvec::{SmallVec, smallvec};
 
 use super::Search;
-use super::reading::{HARMS_MOST, Harmed, Life, Reading, ReadingKey, ReadingList, ValueWriter};
+use super::reading::{HARMS_MOST, Harmed, HoldLife, Reading, ReadingKey, ReadingList, ValueWriter};
 use crate::interface::makes;
 use crate::ownership::Op;
 
@@ -31,7 +31,7 @@ impl Search<'_> {
     }
 
     /// Which command had written what this one found, where that is known.
-    fn found(&self, op: &Op) -> Option<u32> {
+    pub(super) fn found(&self, op: &Op) -> Option<u32> {
         match self.writers.get(&op.found) {
             Some(ValueWriter::Command(writer)) => Some(*writer),
             _ => None,
@@ -92,7 +92,7 @@ impl Search<'_> {
                 let may_end_ns =
                     ttl_ns.map_or(u64::MAX, |ttl_ns| self.lives(lives_from_ns, ttl_ns));
                 let must_end_ns = ttl_ns.map_or(u64::MAX, |ttl_ns| self.lasts(now_ns, ttl_ns));
-                let life = Life { from_ns: it.at_ns, may_end_ns, must_end_ns };
+                let life = HoldLife { from_ns: it.at_ns, may_end_ns, must_end_ns };
                 it.state = ReadingKey::of(owner, self.by(op), op.sent_ns, life);
             }
             before
@@ -138,7 +138,7 @@ impl Search<'_> {
                     let from_ns = it.at_ns;
                     let may_end_ns = self.lives(from_ns, ttl_ns);
                     let must_end_ns = self.lasts(now_ns, ttl_ns);
-                    it.lives(Life { from_ns, may_end_ns, must_end_ns })
+                    it.lives(HoldLife { from_ns, may_end_ns, must_end_ns })
                 };
                 self.found_key(reading, place, now_ns).into_iter().map(extended).collect()
             }
@@ -161,143 +161,6 @@ impl Search<'_> {
     fn harm(&self, victim: (u32, u32), since_ns: u64, culprit: u32) -> Harmed {
         let at_ns = self.op(culprit).sent_ns.max(since_ns);
         Harmed { doubtful: false, at_ns, victim, culprit }
-    }
-
-    /// The same, the hold that this command meets being over with nobody harmed. A value that is still there
-    /// has not expired; but where it says itself when the hold is over, that time may have passed.
-    fn over(&self, reading: &Reading, op: &Op, now_ns: u64) -> ReadingList {
-        let ReadingKey::Held { since_ns, .. } = reading.state else {
-            return ReadingList::new();
-        };
-        if self.found(op).is_none() {
-            let mut over = self.gone(reading.clone(), now_ns);
-            over.extend(self.left(reading, now_ns));
-            return over;
-        }
-        if self.is_lost(since_ns, now_ns) {
-            return smallvec![reading.clone().is(ReadingKey::Nobodys)];
-        }
-        self.passed(reading, now_ns).into_iter().collect()
-    }
-
-    /// The same, a key that stays having been left behind when its stamp, or another that its owner has put there, had
-    /// passed.
-    fn left(&self, reading: &Reading, now_ns: u64) -> impl Iterator<Item = Reading> {
-        let left =
-            self.stays.then(|| [self.passed(reading, now_ns), self.shortened(reading, now_ns)]);
-        left.into_iter().flatten().flatten().map(|it| it.is(ReadingKey::Nobodys))
-    }
-
-    /// The same, what was left behind having been deleted, or overwritten by one who has deleted its own.
-    fn removed(&self, reading: &Reading) -> ReadingList {
-        let unused = |it: &u32| !reading.has_used(*it);
-        let deletes = self.deletes.iter().copied().filter(unused);
-        let mut removed: ReadingList = deletes.map(|it| self.using(reading, it)).collect();
-        let overwrites = |it: &u32| matches!(self.op(*it).touch, Touch::Overwrite(_));
-        for it in self.creates.iter().copied().filter(unused).filter(overwrites) {
-            let overwritten = self.using(reading, it);
-            let own = self.open_of(self.op(it).acquisition, reading);
-            let deletes = own.filter(|&own| self.op(own).touch == Touch::Delete);
-            removed.extend(deletes.map(|own| self.using(&overwritten, own)));
-        }
-        removed
-    }
-
-    /// The same, its owner having cut the life of the key short, which is over.
-    fn shortened(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
-        let ReadingKey::Held { owner, life, .. } = reading.state else { return None };
-        self.open_of(owner.0, reading).find_map(|it| {
-            let end_ns = self.short_life(it, life.from_ns)?;
-            (end_ns <= now_ns).then(|| self.using(reading, it).not_before(end_ns))
-        })
-    }
-
-    /// The same, the time of a stamp having passed, which leaves the key behind.
-    fn passed(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
-        let ReadingKey::Held { life: Life { may_end_ns, .. }, .. } = reading.state else {
-            return None;
-        };
-        let passed = || reading.clone().is(ReadingKey::Nobodys).not_before(may_end_ns);
-        (self.known.stamped && may_end_ns <= now_ns).then(passed)
-    }
-
-    /// When the life is over that this command sets to a key that is there since then, if it sets one.
-    fn short_life(&self, place: u32, since_ns: u64) -> Option<u64> {
-        match self.op(place).touch {
-            Touch::Overwrite(Some(ttl_ns)) if self.known.stamped => {
-                Some(self.lives(self.op(place).sent_ns, ttl_ns))
-            }
-            Touch::Extend(ttl_ns) | Touch::Overwrite(Some(ttl_ns)) => {
-                Some(self.lives(since_ns.max(self.op(place).sent_ns), ttl_ns))
-            }
-            _ => None,
-        }
-    }
-
-    fn lives(&self, from_ns: u64, ttl_ns: u64) -> u64 {
-        from_ns.saturating_add(ttl_ns).saturating_sub(self.known.margin_ns)
-    }
-
-    /// Until when a key lasts that was given this life by then.
-    fn lasts(&self, by_ns: u64, ttl_ns: u64) -> u64 {
-        if self.known.stamped {
-            return u64::MAX;
-        }
-        by_ns.saturating_add(ttl_ns).saturating_add(self.known.margin_ns)
-    }
-
-    /// Whether the hold has surely ended by itself before this command was carried out. A jump of the server's clock
-    /// may have prolonged it, and so may each extension without an answer, one after the other.
-    fn is_over(&self, reading: &Reading, op: &Op, now_ns: u64) -> bool {
-        let ReadingKey::Held { owner, since_ns, life, .. } = reading.state else { return false };
-        let mut end_ns = life.must_end_ns;
-        let later = reading.at_ns > end_ns && self.found(op).is_none();
-        if !later || self.has_jumped(since_ns, now_ns) {
-            return false;
-        }
-        let own = self.open_of(owner.0, reading).filter(|&it| self.op(it).compares);
-        let others = self.extends.iter().copied().filter(|&it| !reading.has_used(it));
-        let mut open: SmallVec<[u32; 4]> = own.chain(others).collect();
-        open.sort_unstable();
-        for it in open {
-            let Op { sent_ns, touch: Touch::Extend(ttl_ns), .. } = *self.op(it) else { continue };
-            if sent_ns > end_ns || end_ns >= reading.at_ns {
-                break;
-            }
-            end_ns = end_ns.max(self.lasts(end_ns, ttl_ns));
-        }
-        reading.at_ns > end_ns
-    }
-
-    /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
-    /// which takes no command and has its time, or have been ended by one, perhaps earlier.
-    fn gone(&self, reading: Reading, now_ns: u64) -> ReadingList {
-        let ReadingKey::Held { owner, since_ns, life, .. } = reading.state else {
-            return smallvec![reading.is(ReadingKey::Free)];
-        };
-        let Life { may_end_ns, .. } = life;
-        if self.is_lost(since_ns, now_ns) || self.has_jumped(since_ns, now_ns) {
-            return smallvec![reading.is(ReadingKey::Free)];
-        }
-        let has_expired = !self.stays && now_ns >= may_end_ns;
-        if has_expired && may_end_ns <= reading.at_ns {
-            return smallvec![reading.is(ReadingKey::Free)];
-        }
-        let delete = self.open_of(owner.0, &reading).find(|&it| self.op(it).touch == Touch::Delete);
-        // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = [delete, self.unknown_of(owner.0, &reading)];
-        let mut ways = ReadingList::new();
-        ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
-        ways.extend(self.left(&reading, now_ns).flat_map(|it| self.removed(&it)));
-        ways.extend(ends.into_iter().flatten().map(|it| self.using(&reading, it)));
-        if ends == [None, None] {
-            // A shorter life, too, ends it.
-            let shortened = self.shortened(&reading, now_ns).filter(|_| !self.stays);
-            let unknown = || self.unknown_one(&reading).map(|it| self.using(&reading, it));
-            ways.extend(shortened.or_else(unknown));
-        }
-        ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
-        ways
     }
 
     /// The same, the key being gone, at the cost of its holder if need be.
@@ -396,7 +259,12 @@ impl Search<'_> {
             let held = |&used: &u32| {
                 let owner = (op.acquisition, op.client);
                 let by = self.by(self.op(used));
-                self.using(reading, used).is(ReadingKey::of(owner, by, op.sent_ns, Life::default()))
+                self.using(reading, used).is(ReadingKey::of(
+                    owner,
+                    by,
+                    op.sent_ns,
+                    HoldLife::default(),
+                ))
             };
             own.iter().map(held).collect()
         };
@@ -501,7 +369,7 @@ impl Search<'_> {
                 (it.acquisition, it.client),
                 self.by(it),
                 it.sent_ns,
-                Life::default(),
+                HoldLife::default(),
             );
             let mut harmed = self.using(reading, *creator).harmed(harm(*creator)).is(its);
             if !reading.is_harmful() {
@@ -521,23 +389,13 @@ impl Search<'_> {
         creators().filter_map(passed).chain(self.any_of(creators()).iter().map(harmed)).collect()
     }
 
-    /// Whether the server's clock has jumped since then.
-    fn has_jumped(&self, since_ns: u64, now_ns: u64) -> bool {
-        self.known.jumps.iter().any(|at_ns| (since_ns..=now_ns).contains(at_ns))
-    }
-
-    /// Whether a server has lost what it had at some time since then.
-    fn is_lost(&self, since_ns: u64, now_ns: u64) -> bool {
-        self.known.losses.iter().any(|loss| loss.from_ns <= now_ns && loss.until_ns >= since_ns)
-    }
-
     /// The same, a command without an answer having been carried out.
-    fn using(&self, reading: &Reading, place: u32) -> Reading {
+    pub(super) fn using(&self, reading: &Reading, place: u32) -> Reading {
         reading.clone().uses(place).not_before(self.op(place).sent_ns)
     }
 
     /// Commands of an acquisition that may yet be carried out, in the order of their sending.
-    fn open_of<'b>(
+    pub(super) fn open_of<'b>(
         &'b self,
         acquisition: u32,
         reading: &'b Reading,
@@ -547,12 +405,12 @@ impl Search<'_> {
     }
 
     /// A command of this acquisition of which nobody knows what it does, and that may yet be carried out.
-    fn unknown_of(&self, acquisition: u32, reading: &Reading) -> Option<u32> {
+    pub(super) fn unknown_of(&self, acquisition: u32, reading: &Reading) -> Option<u32> {
         let mut all = self.unknown.iter().copied();
         all.find(|&it| self.op(it).acquisition == acquisition && !reading.has_used(it))
     }
 
-    fn unknown_one(&self, reading: &Reading) -> Option<u32> {
+    pub(super) fn unknown_one(&self, reading: &Reading) -> Option<u32> {
         self.unknown.iter().copied().find(|&it| !reading.has_used(it))
     }
 }

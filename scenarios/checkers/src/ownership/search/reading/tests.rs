@@ -3,7 +3,7 @@
 use super::*;
 
 fn held(owner: u32, since_ns: u64, from_ns: u64, may_end_ns: u64) -> ReadingKey {
-    let life = Life { from_ns, may_end_ns, must_end_ns: 60 };
+    let life = HoldLife { from_ns, may_end_ns, must_end_ns: 60 };
     ReadingKey::of((owner, owner), ValueWriter::Another, since_ns, life)
 }
 
@@ -31,7 +31,7 @@ fn a_hold_that_may_have_ended_earlier_leaves_more() {
         assert!(!later.leaves_more_than(one), "{later:?}");
     }
     assert!(!one.leaves_more_than(held(2, 10, 20, 30)), "another's");
-    let life = Life { from_ns: 20, may_end_ns: 30, must_end_ns: 60 };
+    let life = HoldLife { from_ns: 20, may_end_ns: 30, must_end_ns: 60 };
     let by = |by| ReadingKey::of((1, 1), by, 10, life);
     let command = by(ValueWriter::Command(7));
     assert!(
@@ -114,7 +114,7 @@ fn a_reading_is_followed_step_by_step() {
     assert_eq!(perhaps.harm.as_slice(), [Harmed { doubtful: true, ..first }]);
     assert_eq!(perhaps.clone().perhaps_harmed(harm(3, 4)), perhaps, "the first");
     assert_eq!(perhaps.harmed(harm(3, 4)).harm.as_slice(), [harm(3, 4)], "that is certain");
-    let life = Life { from_ns: 50, may_end_ns: 99, must_end_ns: 60 };
+    let life = HoldLife { from_ns: 50, may_end_ns: 99, must_end_ns: 60 };
     assert_eq!(it().lives(life).state, held(1, 10, 50, 99));
     for state in [ReadingKey::Free, ReadingKey::Nobodys] {
         assert_eq!(reading(state).lives(life), reading(state), "nobody's life");
@@ -125,7 +125,7 @@ fn a_reading_is_followed_step_by_step() {
 #[test]
 fn a_key_lasts_as_long_as_any_reading_that_comes_to_the_same_has_it() {
     let it = |must_end_ns| {
-        let life = Life { from_ns: 20, may_end_ns: 30, must_end_ns };
+        let life = HoldLife { from_ns: 20, may_end_ns: 30, must_end_ns };
         reading(ReadingKey::of((1, 1), ValueWriter::Another, 10, life))
     };
     for (mine, theirs) in [(60, 70), (70, 60)] {
