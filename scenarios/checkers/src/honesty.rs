@@ -54,6 +54,8 @@ struct Statements {
     deleted: bool,
     /// Its key lives at least until then, by a clock that runs as fast as the one of events, unless somebody deletes it.
     lives_until_ns: u64,
+    /// The same of the key that its last request may make, as far as what it has sent since may cut that short.
+    next_until_ns: u64,
     /// Its key has surely gone by then, as far as requests say that were answered; and until when it has said to rely on it.
     gone_ns: u64,
     until_ns: u64,
@@ -194,11 +196,12 @@ impl Honesty {
             if let Touch::Extend(ttl_ns) = command.intent.touch {
                 let until_ns = command.invoke_ns.saturating_add(ttl_ns);
                 it.lives_until_ns = it.lives_until_ns.min(until_ns);
+                it.next_until_ns = it.next_until_ns.min(until_ns);
             }
             if makes(command.intent.touch) {
                 // What is under way may still do something to the key that this one makes.
                 if it.unknown == 0 && it.extending == 0 {
-                    it.lives_until_ns = u64::MAX;
+                    it.next_until_ns = u64::MAX;
                 }
                 it.unknown += 1;
                 it.asked_ns.get_or_insert(at_ns);
@@ -287,7 +290,7 @@ impl Honesty {
         match touch {
             Touch::Create(ttl_ns) => {
                 let until_ns = ttl_ns.map_or(u64::MAX, |it| command.invoke_ns.saturating_add(it));
-                it.lives_until_ns = it.lives_until_ns.min(until_ns);
+                it.lives_until_ns = it.next_until_ns.min(until_ns);
             }
             // It may have met any key.
             Touch::Overwrite(_) => it.lives_until_ns = 0,

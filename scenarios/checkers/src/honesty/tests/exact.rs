@@ -47,6 +47,16 @@ fn already_expired_is_false_where_another_has_it_on_the_same_server() {
 }
 
 #[test]
+fn a_request_in_vain_lets_no_key_live_on() {
+    // Acquisition 3 has had a key that is over by 60, and asks again in vain.
+    let short = Intent { touch: Touch::Create(Some(50)), compares: false };
+    let vain = Tape::new().acquires(3, 5).did(3, 10..20, short);
+    let vain = vain.command(3, 150..160, CREATE, Some(Touch::None));
+    let tape = vain.waited(1, 1, 70..91).did(1, 80..90, short);
+    assert_eq!(by_scripts(found_expired(tape)), Held);
+}
+
+#[test]
 fn who_extends_whosever_key_is_there_may_end_it() {
     let expired = |tape: Tape| {
         let tape = tape.to(0, LOCK).command(1, 210..250, DELETE, Some(Touch::None));
