@@ -36,6 +36,8 @@ struct Deletions {
     /// The same, also of keys that were deleted since.
     asked: u32,
     asked_ns: Option<u64>,
+    /// The request that was sent then.
+    asked_by: u32,
     /// When it last asked.
     last_ns: u64,
     /// When the first deletion was sent, and whether that was one of a release.
@@ -85,7 +87,7 @@ impl Checker for DeletionTries {
         }
         if let Some(command) = seen.command {
             return match what {
-                What::Command { .. } => self.sends(command),
+                What::Command { .. } => self.sends(seen.event.op, command),
                 _ => self.ends(command, seen),
             };
         }
@@ -115,7 +117,7 @@ impl Checker for DeletionTries {
 }
 
 impl DeletionTries {
-    fn sends(&mut self, command: &CommandOp) {
+    fn sends(&mut self, op: u32, command: &CommandOp) {
         let nodes = self.nodes.entry(command.acquisition);
         let place = nodes.iter().position(|(node, _)| *node == command.node);
         let place = place.unwrap_or_else(|| {
@@ -128,7 +130,9 @@ impl DeletionTries {
         if makes(command.intent.touch) {
             it.asks += 1;
             it.asked += 1;
-            it.asked_ns.get_or_insert(command.invoke_ns);
+            if it.asked_ns.is_none() {
+                (it.asked_ns, it.asked_by) = (Some(command.invoke_ns), op);
+            }
             it.last_ns = command.invoke_ns;
         }
         if !frees(command.intent.touch) {
@@ -155,7 +159,7 @@ impl DeletionTries {
         if makes(command.intent.touch) && it.asks > 0 && did_nothing {
             it.asks -= 1;
             it.asked -= 1;
-            if it.asked == 0 {
+            if it.asked == 0 || it.asked_by == seen.event.op {
                 it.asked_ns = None;
             }
         }
@@ -298,6 +302,10 @@ mod tests {
         let unended = Tape::new().with(|it| it.honest = true).sends(1, 100, CREATE);
         let unended = unended.refused(1, 1, 90..150).refused_command(1, 160..170, DELETE);
         assert_eq!(outcome(unended), Violated, "it has no answer yet");
+        let again = refused(200).refused_command(1, 100 + TTL_NS..110 + TTL_NS, DELETE);
+        let again = again.command(1, 130 + TTL_NS..140 + TTL_NS, CREATE, Some(Touch::None));
+        let again = again.refused_command(1, 150 + TTL_NS..160 + TTL_NS, DELETE);
+        assert_eq!(outcome(again), Held, "it asked in vain once more, when the TTL was over");
         let never_asked = Tape::new().with(|it| it.honest = true);
         assert_eq!(outcome(never_asked.refused_command(1, 160..170, DELETE)), Held);
         let late = || refused(200).refused_command(1, 101 + TTL_NS..110 + TTL_NS, DELETE);
