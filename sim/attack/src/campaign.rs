@@ -55,8 +55,8 @@ pub struct Learnt {
 }
 
 impl Learnt {
-    /// The plans for this worker that are [meant](AttackPlan::is_meant_by) by one of these names, and whose fault is one
-    /// of those; without names all.
+    /// The plans for this worker whose name is one of these, begins with it, or ends with it, and whose fault is one of
+    /// those; without names all.
     pub fn plans(&self, only: &[String], faults: &[String]) -> Vec<AttackPlan> {
         let is_meant = |plan: &&AttackPlan| {
             let is_fault = |it: &String| it == plan.fault.name();
