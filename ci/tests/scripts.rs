@@ -240,6 +240,19 @@ fn the_action_removes_the_reports_of_its_own_earlier_runs_and_nobody_elses() {
     tree.program("bin/picklock", "#!/bin/sh\nexit 2\n");
     assert_eq!(tree.run("action", &["run"], &[]).0, 2);
     assert!(!summary.exists(), "of the earlier run");
+
+    // A mark that leads elsewhere is none of ours, and is not written through.
+    let mark = tree.path("picklock-report/.picklock-action");
+    fs::remove_file(&mark).unwrap();
+    fs::write(tree.path("mine"), "mine").unwrap();
+    fs::write(&summary, "mine").unwrap();
+    std::os::unix::fs::symlink(tree.path("mine"), &mark).unwrap();
+    let (status, said) = tree.run("action", &["run"], &[]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains(".picklock-action is no regular file"), "{said}");
+    for file in [tree.path("mine"), summary] {
+        assert_eq!(fs::read_to_string(file).unwrap(), "mine");
+    }
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl Checker for LeaseValidity {
                 self.reads.insert(event.op, (acquisition, node));
             }
             What::Answered { .. } => self.has_read(event.op),
+            What::Refused(_) | What::Unanswered(_) => _ = self.reads.remove(&event.op),
             What::Lost => {
                 self.gave_up(event, seen.head);
                 self.end(acquisition, "it had learnt that the lock was lost");

@@ -26,7 +26,7 @@ use reading::{Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
 const READINGS_MOST: usize = 2_000;
 
 /// Nor is more work than this done where there are several: pairs of readings compared, and for each the commands without
-/// an answer that it may carry out. It takes some seconds.
+/// an answer that it may carry out.
 const WORK_MOST: usize = 1_000_000_000;
 
 /// There are more readings than can be tried.
