@@ -4,7 +4,8 @@
 //! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest
 //! is compared with what the scenario allows; where it allows nothing, nothing is said.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use durations::span::rounded;
 use history::fault::Fault;
@@ -52,6 +53,10 @@ pub(super) struct Availability {
     within_ns: u64,
     tracked: bool,
     wanting: BTreeMap<u32, PendingWant>,
+    /// The same acquisitions, by since when they want it.
+    waiting: BTreeSet<(u64, u32)>,
+    /// How many acquisitions of each client want it.
+    clients: BTreeMap<u32, u32>,
     /// Until when they may rely on their locks that have not been answered yet.
     promised: BTreeMap<u32, u64>,
     holders: Vec<Holder>,
@@ -84,16 +89,17 @@ impl Checker for Availability {
         match what {
             What::Acquire => {
                 self.look(at_ns);
-                let others = self.first_of_many().is_some();
-                let wanting = PendingWant { client, since_ns: at_ns, ended: false };
-                self.wanting.insert(acquisition, wanting);
-                if !others {
+                if self.first_of_many().is_none() {
                     self.wanted_ns = at_ns;
                 }
+                let wanting = PendingWant { client, since_ns: at_ns, ended: false };
+                self.wanting.insert(acquisition, wanting);
+                self.waiting.insert((at_ns, acquisition));
+                *self.clients.entry(client).or_default() += 1;
             }
             What::Acquired => {
                 self.look(at_ns);
-                let ended = self.wanting.remove(&acquisition).is_some_and(|it| it.ended);
+                let ended = self.wants_no_more(acquisition).is_some_and(|it| it.ended);
                 let until_ns = match self.promised.remove(&acquisition) {
                     _ if ended => at_ns,
                     promised if self.tracked => promised.unwrap_or(at_ns).max(at_ns),
@@ -103,7 +109,7 @@ impl Checker for Availability {
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.look(at_ns);
-                self.wanting.remove(&acquisition);
+                self.wants_no_more(acquisition);
                 self.promised.remove(&acquisition);
             }
             What::ValidUntil(until_ns) => {
@@ -141,8 +147,25 @@ impl Availability {
     /// A client is dead: it wants and has nothing any more.
     fn died(&mut self, client: u32, at_ns: u64) {
         self.look(at_ns);
-        self.wanting.retain(|_, it| it.client != client);
+        if self.clients.contains_key(&client) {
+            let theirs = self.wanting.iter().filter(|(_, it)| it.client == client);
+            let theirs: Vec<u32> = theirs.map(|(acquisition, _)| *acquisition).collect();
+            theirs.into_iter().for_each(|it| _ = self.wants_no_more(it));
+        }
         self.ends(at_ns, |it| it.client == client);
+    }
+
+    /// An acquisition has got the lock, or gives up.
+    fn wants_no_more(&mut self, acquisition: u32) -> Option<PendingWant> {
+        let it = self.wanting.remove(&acquisition)?;
+        self.waiting.remove(&(it.since_ns, acquisition));
+        if let Entry::Occupied(mut many) = self.clients.entry(it.client) {
+            *many.get_mut() -= 1;
+            if *many.get() == 0 {
+                many.remove();
+            }
+        }
+        Some(it)
     }
 
     fn promise(&mut self, acquisition: u32, until_ns: u64) {
@@ -175,8 +198,8 @@ impl Availability {
 
     /// Who has wanted it for longest, where two clients or more do.
     fn first_of_many(&self) -> Option<u32> {
-        let first = self.wanting.values().min_by_key(|it| it.since_ns)?.client;
-        self.wanting.values().any(|it| it.client != first).then_some(first)
+        let (_, first) = self.waiting.first().filter(|_| self.clients.len() > 1)?;
+        self.wanting.get(first).map(|it| it.client)
     }
 
     /// Whether there has been a stall up to now.

@@ -92,7 +92,7 @@ impl Checker for Pool {
             effect("prizes-in-order", in_order(self)),
             effect("pool-not-overdrawn", not_overdrawn(self)),
             effect("prizes-accounted-for", accounted_for(self)),
-            Finding::new(ALL_WON, Level::Progress, all_won(self, end.head)),
+            Finding::new(ALL_WON, Level::Progress, all_won(self, end)),
         ]
     }
 }
@@ -203,7 +203,8 @@ fn accounted_for(pool: &Pool) -> Verdict {
 }
 
 /// Every prize was won, as long as there were clients for it that went on asking.
-fn all_won(pool: &Pool, head: &Head) -> Verdict {
+fn all_won(pool: &Pool, end: &HistoryEnd<'_>) -> Verdict {
+    let head = end.head;
     let Some((_, left)) = pool.left else {
         return Verdict::Inconclusive("the pool was not read in the end".to_owned());
     };
@@ -223,7 +224,7 @@ fn all_won(pool: &Pool, head: &Head) -> Verdict {
     }
     let short = format!("only {won} of {} prizes were won and {left} are left", pool.prizes);
     let refusals = &pool.refusals;
-    if let Some((blamed, occurrences)) = refusals.blamed() {
+    if let Some((blamed, occurrences)) = refusals.blamed(end) {
         let summary = format!(
             "{short}: client {} was refused the lock, though nobody had had it for {}",
             blamed.client,

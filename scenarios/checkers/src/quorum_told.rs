@@ -4,9 +4,9 @@
 //! *unknown* are false of a release that has deleted the key on a quorum, the last by times that are exact; *released*,
 //! where so many servers have answered that they had no key of this client, and nothing that it had sent before had
 //! ended it, that the others are no quorum; and that the
-//! lock was surely not taken, where a quorum had granted the last round of it. A release is told too late that a quorum
-//! has carried out before, by times that are exact. Only those keys count of which it is certain which round of the
-//! acquisition has made them.
+//! lock was surely not taken, where a quorum had granted the last round of it; that it was taken, where no quorum can have
+//! granted it. A release is told too late that a quorum has carried out before, by times that are exact. Only those keys
+//! count of which it is certain which round of the acquisition has made them.
 
 use durations::span::rounded;
 use history::fault::Fault;
@@ -33,6 +33,8 @@ struct NodeKeys {
     /// Requests to make one that have no answer, or never had.
     unknown: u32,
     made: u32,
+    /// Something else may have given it one: a script that nobody knows, or an extension.
+    perhaps: bool,
     /// Deletions without an answer, and how many have deleted one.
     deleting: u32,
     deleted: u32,
@@ -121,6 +123,7 @@ impl Checker for QuorumTold {
                 self.open.insert(acquisition, QuorumOp { client, ..QuorumOp::default() });
             }
             What::Phase(Phase::AcquireBeforeSend) => self.with(acquisition, QuorumOp::next_round),
+            What::Acquired => self.acquired(acquisition),
             What::NotAcquired(_) => self.not_acquired(acquisition),
             What::AcquireUnknown(_) => _ = self.open.remove(acquisition),
             What::Release => self.with(acquisition, |it| it.begin_release(at_ns)),
@@ -170,6 +173,7 @@ impl QuorumTold {
             let node = it.node(command.node);
             node.unknown += u32::from(makes(command.intent.touch));
             node.given_back &= !makes(command.intent.touch);
+            node.perhaps |= matches!(command.intent.touch, Touch::Extend(_) | Touch::Unknown);
             node.deleting += u32::from(frees(command.intent.touch));
             node.other_tries += u32::from(of_release);
         });
@@ -202,6 +206,7 @@ impl QuorumTold {
             Touch::Extend(ttl_ns) => Some(ttl_ns),
             _ => None,
         };
+        node.perhaps |= matches!(touch, Touch::Extend(_));
         if let Some(ttl_ns) = lives_ns {
             let lives_ns = ttl_ns.saturating_sub(margin_ns);
             node.ends_ns = command.invoke_ns.saturating_add(lives_ns);
@@ -234,6 +239,21 @@ impl QuorumTold {
         if is_lie {
             self.lied(command.acquisition);
         }
+    }
+
+    /// It has the lock, it says.
+    fn acquired(&mut self, acquisition: u32) {
+        let (nodes, quorum) = (self.nodes, self.quorum);
+        let Some(it) = self.open.get(acquisition) else { return };
+        let granted = it.nodes.iter().filter(|(_, node)| node.may_have_one()).count();
+        if granted >= quorum || it.nodes.is_empty() {
+            return;
+        }
+        let client = it.client;
+        let summary = format!(
+            "client {client} took the lock, though at most {granted} of {nodes} servers can have granted it"
+        );
+        story::note(&mut self.lie, summary, &[(acquisition, client)]);
     }
 
     /// It was told that it surely has not got the lock.
@@ -384,6 +404,11 @@ impl QuorumOp {
 }
 
 impl NodeKeys {
+    /// Whether it may have a key of the acquisition.
+    fn may_have_one(&self) -> bool {
+        self.unknown > 0 || self.made > self.deleted || self.perhaps
+    }
+
     /// Whether the release has surely found no key of its own here, and nothing that was sent before has ended it.
     fn has_none(&self) -> bool {
         self.none_found > 0 && self.other_tries == 0 && self.deleting == 0 && !self.given_back

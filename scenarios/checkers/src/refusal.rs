@@ -5,11 +5,11 @@
 //! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
 //! not known, or the lock was handed over, nobody is blamed any more.
 
-use history::{Event, Head, Intent, Recent, Touch, What};
+use history::{CommandOp, Event, Head, Recent, Touch, What};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::interface::{EventView, servers};
+use super::interface::{EventView, HistoryEnd, servers};
 
 /// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
 const NOT_SENT: &str = "not sent";
@@ -49,8 +49,6 @@ pub(super) struct Blamed {
 #[derive(Clone, Default)]
 pub(super) struct Refusals {
     asking: Recent<PendingAttempt>,
-    /// Commands on the lock's key under way: whose they are, to which server, and when they were sent.
-    sent: Recent<(u32, u16, u64)>,
     /// Who has the lock, or may have it.
     having: FxHashSet<u32>,
     /// Since when nobody has had it; none from the beginning.
@@ -94,31 +92,37 @@ impl PendingAttempt {
 impl Refusals {
     pub(super) fn see(&mut self, seen: &EventView<'_>) {
         let EventView { event, head, texts, .. } = *seen;
-        let Event { at_ns, client, acquisition, op, .. } = *event;
+        let Event { at_ns, client, acquisition, .. } = *event;
         match event.what {
             What::Acquire => {
                 let asked = SmallVec::new();
                 let asking = PendingAttempt { began_ns: at_ns, asked, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
-            What::Command { node, intent, .. } if seen.sends_on_key && !head.is_resource(node) => {
-                self.sends(event, node, intent);
+            What::Command { node, .. } if seen.sends_on_key => {
+                if let Some(it) = self.asking.get_mut(acquisition) {
+                    it.sent_ns.get_or_insert(at_ns);
+                    // Who only reads does not ask for the lock: what it finds free may just have become so.
+                    if seen.command.is_some() {
+                        it.ask(node, LastRequest::Open);
+                    }
+                }
             }
             What::Answered { touch, .. } => {
-                if let Some((whose, node, sent_ns)) = self.sent.remove(op) {
-                    self.answered(whose, node, sent_ns, touch);
+                if let Some(command) = seen.command {
+                    self.answered(command, touch);
                 }
             }
             What::Unanswered(_) => {
-                if let Some((.., sent_ns)) = self.sent.remove(op) {
-                    self.lose_track(sent_ns);
+                if let Some(command) = seen.command {
+                    self.lose_track(command.invoke_ns);
                 }
             }
             What::Refused(_) => {
-                if let Some((whose, node, _)) = self.sent.remove(op)
-                    && let Some(it) = self.asking.get_mut(whose)
+                if let Some(command) = seen.command
+                    && let Some(it) = self.asking.get_mut(command.acquisition)
                 {
-                    it.ask(node, LastRequest::Refused);
+                    it.ask(command.node, LastRequest::Refused);
                 }
             }
             What::Acquired => {
@@ -152,28 +156,14 @@ impl Refusals {
         }
     }
 
-    fn sends(&mut self, event: &Event, node: u16, intent: Intent) {
-        let Event { at_ns, acquisition, .. } = *event;
-        // Who only reads does not ask for the lock: what it finds free may just have become so.
-        let asks = intent.touch != Touch::None;
-        if asks {
-            self.sent.insert(event.op, (acquisition, node, at_ns));
-        }
-        if let Some(it) = self.asking.get_mut(acquisition) {
-            it.sent_ns.get_or_insert(at_ns);
-            if asks {
-                it.ask(node, LastRequest::Open);
-            }
-        }
-    }
-
     fn gives_back(&mut self, acquisition: u32, at_ns: u64) {
         if self.having.remove(&acquisition) && self.having.is_empty() {
             self.free_ns = Some(at_ns);
         }
     }
 
-    fn answered(&mut self, whose: u32, node: u16, sent_ns: u64, touch: Touch) {
+    fn answered(&mut self, command: &CommandOp, touch: Touch) {
+        let CommandOp { acquisition: whose, node, invoke_ns: sent_ns, .. } = *command;
         match touch {
             Touch::Create(_) | Touch::Overwrite(_) => {
                 match self.asking.get_mut(whose) {
@@ -224,9 +214,9 @@ impl Refusals {
     }
 
     /// The first that was refused though nobody had the lock, and how many there were.
-    pub(super) fn blamed(&self) -> Option<(Blamed, u64)> {
+    pub(super) fn blamed(&self, end: &HistoryEnd<'_>) -> Option<(Blamed, u64)> {
         // What is still under way may have made the key.
-        let open_ns = self.sent.iter().map(|(_, (.., sent_ns))| *sent_ns).min().unwrap_or(u64::MAX);
+        let open_ns = end.unended.iter().map(|(_, it)| it.invoke_ns).min().unwrap_or(u64::MAX);
         let sure = self.blamed.iter().filter(|it| it.refused_ns < open_ns);
         Some((*sure.clone().next()?, sure.count() as u64))
     }

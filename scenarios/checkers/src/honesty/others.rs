@@ -6,11 +6,12 @@
 
 use history::{CommandOp, Event, Recent, Touch};
 
-use super::{Statements, extends, makes, may_make};
+use super::requests::LockRequests;
+use super::{Claimant, extends, makes, may_make};
 
 /// What an acquisition has made, and what it has done to what was there.
-#[derive(Clone, Copy, Debug, Default)]
-struct Maker {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Maker {
     /// Requests without an answer: they may do so at any time.
     open: u32,
     last_ns: Option<u64>,
@@ -21,7 +22,7 @@ struct Maker {
 
 /// What an acquisition has deleted or extended, by commands that compare values. Where acquisitions share a value, this
 /// may have been the key of another.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Compared {
     /// The last time.
     sent_ns: u64,
@@ -55,17 +56,28 @@ impl PlainExtension {
 /// What was done to the key, and by whom.
 #[derive(Default)]
 pub(super) struct Others {
-    /// By acquisition, also those that have ended.
+    /// By acquisition: those that say nothing more that is judged.
     makers: Recent<Maker>,
     /// In the order of their sending, but for those that have found no key. Hardly any recipe sends one.
     plain_extensions: Vec<PlainExtension>,
 }
 
 impl Others {
+    /// What this acquisition has done, which says nothing that is judged.
+    pub(super) fn maker(&mut self, acquisition: u32) -> &mut Maker {
+        self.makers.entry(acquisition)
+    }
+
+    /// Remembers what it has done; nothing more that it says is judged.
+    pub(super) fn keep(&mut self, acquisition: u32, maker: Maker) {
+        if maker != Maker::default() {
+            self.makers.insert(acquisition, maker);
+        }
+    }
+
+    /// A command is sent.
     pub(super) fn sends(&mut self, op: u32, command: &CommandOp) {
         let CommandOp { acquisition, node, invoke_ns: sent_ns, intent, .. } = *command;
-        let maker = self.makers.entry(acquisition);
-        maker.open += u32::from(may_make(intent.touch));
         if let Touch::Extend(ttl_ns @ 1..) = intent.touch
             && !intent.compares
         {
@@ -74,23 +86,10 @@ impl Others {
         }
     }
 
-    /// A command was answered, and has done this.
+    /// A command has ended, and has done this.
     pub(super) fn ends(&mut self, event: &Event, command: &CommandOp, touch: Touch) {
-        let intent = command.intent;
-        let maker = self.makers.entry(command.acquisition);
-        if may_make(intent.touch) && touch != Touch::Unknown {
-            maker.open -= 1;
-            if makes(touch) {
-                maker.last_ns = Some(event.at_ns);
-                maker.sent_ns = Some(command.invoke_ns);
-            }
-        }
-        match touch {
-            Touch::Delete | Touch::Extend(_) if intent.compares => {
-                maker.compares(event, command, touch);
-            }
-            _ if extends(intent.touch) && !intent.compares => self.extends_plainly(event, touch),
-            _ => {}
+        if extends(command.intent.touch) && !command.intent.compares {
+            self.extends_plainly(event, touch);
         }
     }
 
@@ -110,55 +109,95 @@ impl Others {
     fn extended<'a>(
         &'a self,
         acquisition: u32,
-        it: &'a Statements,
+        it: &'a Claimant,
     ) -> impl Iterator<Item = &'a PlainExtension> {
         self.plain_extensions.iter().filter(move |sent| {
             sent.acquisition != acquisition
-                && Some(sent.node) == it.node
-                && sent.done_ns.is_none_or(|done_ns| Some(done_ns) >= it.asked_ns)
+                && Some(sent.node) == it.requests.node
+                && sent.done_ns.is_none_or(|done_ns| Some(done_ns) >= it.requests.asked_ns)
         })
     }
 
     /// What others have done that may have been done to its key, if they share its value.
     fn compared<'a>(
         &'a self,
+        open: &'a Recent<Claimant>,
         acquisition: u32,
-        it: &'a Statements,
+        it: &'a Claimant,
     ) -> impl Iterator<Item = Compared> + 'a {
-        let others = self.makers.iter().filter(move |(number, _)| *number != acquisition);
-        others.filter_map(move |(_, maker)| maker.compared_with(it))
+        self.others_of(open, acquisition).filter_map(move |maker| maker.compared_with(it))
+    }
+
+    /// What other acquisitions have done, those included that are `open`.
+    fn others_of<'a>(
+        &'a self,
+        open: &'a Recent<Claimant>,
+        acquisition: u32,
+    ) -> impl Iterator<Item = &'a Maker> {
+        let all = open.iter().map(|(number, it)| (number, &it.maker)).chain(self.makers.iter());
+        all.filter(move |(number, _)| *number != acquisition).map(|(_, maker)| maker)
     }
 
     /// Whether another may have ended its key by now.
-    pub(super) fn ended(&self, acquisition: u32, it: &Statements, now_ns: u64) -> bool {
+    pub(super) fn ended(
+        &self,
+        open: &Recent<Claimant>,
+        acquisition: u32,
+        it: &Claimant,
+        now_ns: u64,
+    ) -> bool {
         self.extended(acquisition, it).any(|sent| sent.ends_ns() <= now_ns)
-            || self.compared(acquisition, it).any(|done| done.ends_ns <= now_ns)
+            || self.compared(open, acquisition, it).any(|done| done.ends_ns <= now_ns)
     }
 
     /// Whether others may have let its key live on until something was sent to delete it.
-    pub(super) fn prolonged(&self, acquisition: u32, it: &Statements, margin_ns: u64) -> bool {
+    pub(super) fn prolonged(
+        &self,
+        open: &Recent<Claimant>,
+        acquisition: u32,
+        it: &Claimant,
+        margin_ns: u64,
+    ) -> bool {
         let late_ns = |until_ns: u64| until_ns.saturating_add(margin_ns);
-        let until_ns = self.extended(acquisition, it).fold(it.gone_ns, |until_ns, sent| {
+        let until_ns = self.extended(acquisition, it).fold(it.key.gone_ns, |until_ns, sent| {
             match sent.sent_ns <= late_ns(until_ns) {
                 true => until_ns.max(sent.until_ns()),
                 false => until_ns,
             }
         });
         let deletes_ns = it.release.first_ns.filter(|_| !it.release.mixed).unwrap_or(0);
-        until_ns > it.gone_ns && deletes_ns <= late_ns(until_ns)
-            || self.compared(acquisition, it).next().is_some()
+        until_ns > it.key.gone_ns && deletes_ns <= late_ns(until_ns)
+            || self.compared(open, acquisition, it).next().is_some()
     }
 
     /// Whether any other acquisition may have made the key since this one first asked.
-    pub(super) fn made(&self, acquisition: u32, it: &Statements) -> bool {
-        let mut others = self.makers.iter().filter(|(number, _)| *number != acquisition);
-        others.any(|(_, maker)| {
-            maker.open > 0 || maker.last_ns.is_some() && maker.last_ns >= it.asked_ns
+    pub(super) fn made(&self, open: &Recent<Claimant>, acquisition: u32, it: &Claimant) -> bool {
+        self.others_of(open, acquisition).any(|maker| {
+            maker.open > 0 || maker.last_ns.is_some() && maker.last_ns >= it.requests.asked_ns
         })
     }
 }
 
 impl Maker {
+    pub(super) fn sends(&mut self, command: &CommandOp) {
+        self.open += u32::from(may_make(command.intent.touch));
+    }
+
+    /// A command has ended, and has done this.
+    pub(super) fn ends(&mut self, event: &Event, command: &CommandOp, touch: Touch) {
+        let intent = command.intent;
+        if may_make(intent.touch) && touch != Touch::Unknown {
+            self.open -= 1;
+            if makes(touch) {
+                self.last_ns = Some(event.at_ns);
+                self.sent_ns = Some(command.invoke_ns);
+            }
+        }
+        if intent.compares && matches!(touch, Touch::Delete | Touch::Extend(_)) {
+            self.compares(event, command, touch);
+        }
+    }
+
     /// A command of it that compares values has done this.
     fn compares(&mut self, event: &Event, command: &CommandOp, touch: Touch) {
         let ttl_ns = if let Touch::Extend(ttl_ns) = touch { ttl_ns } else { 0 };
@@ -169,12 +208,13 @@ impl Maker {
     }
 
     /// What of this may have been done to this key of another: it has made none itself, or only one that had gone before.
-    fn compared_with(&self, key: &Statements) -> Option<Compared> {
+    fn compared_with(&self, it: &Claimant) -> Option<Compared> {
         let made_none = self.sent_ns.is_none() && self.open == 0;
-        let made_before = self.sent_ns < key.granted_ns;
-        self.compared.filter(|it| {
-            made_none && Some(it.done_ns) >= key.asked_ns
-                || made_before && Some(it.sent_ns) > key.granted_ns
+        let LockRequests { asked_ns, granted_ns, .. } = it.requests;
+        let made_before = self.sent_ns < granted_ns;
+        self.compared.filter(|done| {
+            made_none && Some(done.done_ns) >= asked_ns
+                || made_before && Some(done.sent_ns) > granted_ns
         })
     }
 }

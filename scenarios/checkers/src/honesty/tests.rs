@@ -167,6 +167,31 @@ fn another_has_it_where_a_server_says_so() {
 }
 
 #[test]
+fn nobody_has_the_lock_whose_every_request_was_answered_with_no() {
+    let lies = |tape: Tape| outcome(tape.waited(1, 1, 90..200)) == Violated;
+    let asked = || Tape::new().command(1, 91..99, CREATE, Some(Touch::None));
+    assert!(lies(asked()));
+    assert!(!lies(asked().did(1, 110..120, CREATE)));
+    assert!(!lies(asked().did(1, 199..210, CREATE)), "it may have been granted by then");
+    assert!(!lies(asked().command(1, 110..120, CREATE, None)), "nobody knows");
+    assert!(!lies(asked().sends(1, 110, CREATE)), "nor of this one");
+    assert!(!lies(asked().did(1, 110..120, EXTEND)), "it had it before");
+    let reads = |key| asked().to(0, key).command(1, 110..120, READ, Some(Touch::None));
+    assert!(!lies(reads(LOCK)), "it may have read that it has it");
+    assert!(!lies(reads("queue")), "it may have a place in line");
+    assert!(!lies(asked().command(1, 110..120, SCRIPT, Some(Touch::None))));
+    for hands_on in [HAND_ON, SCRIPT] {
+        assert!(!lies(asked().command(2, 110..120, hands_on, None)), "another may hand it on");
+    }
+    assert!(lies(asked().did(2, 110..120, DELETE)), "then it has to ask again");
+    assert!(!lies(asked().with(|it| it.nodes = Some(3))), "one of several says nothing");
+    assert!(!lies(Tape::new()), "it asked nobody");
+    let witness = honest(asked().waited(1, 1, 90..200)).witness(NAME);
+    let says = "client 1 took the lock, though every request of it had been answered with no";
+    assert_eq!(witness.summary, says);
+}
+
+#[test]
 fn surely_not_is_false_where_the_key_is_given_back_later() {
     assert_eq!(outcome(refused()), Held, "it may never have arrived");
     assert_eq!(outcome(refused().did(1, 210..220, DELETE)), Violated);
@@ -308,17 +333,28 @@ proptest! {
         if outcome(no) == Violated {
             prop_assert!(had_it_later);
         }
+        let taken = tape(&all, &touches).waited(1, 1, 0..RELEASES_NS);
+        let had_none = !made.clone().any(|(_, from_ns, _)| *from_ns <= RELEASES_NS);
+        if outcome(taken.clone()) == Violated {
+            prop_assert!(had_none);
+        }
+        let of_acquisition = |it: &&Sent| it.by == 1 && it.at_ns < RELEASES_NS;
+        let mut requests = all.iter().filter(of_acquisition);
+        let is_answered =
+            |it: &Sent| it.answered && it.done_ns.is_some_and(|done_ns| done_ns < RELEASES_NS);
+        let asked = requests.clone().any(|it| it.deletes.is_none());
+        if had_none && asked && requests.all(is_answered) {
+            prop_assert_eq!(outcome(taken.clone()), Violated);
+        }
         let freed = made.clone().any(|(_, _, until_ns)| *until_ns <= SAYS_NS);
-        let release = |words| tape(&all, &touches).waited(1, 1, 0..RELEASES_NS).releases_told(
-            1, RELEASES_NS..SAYS_NS, words,
-        );
+        let release = |words| taken.clone().releases_told(1, RELEASES_NS..SAYS_NS, words);
         if outcome(release("released")) == Violated {
-            prop_assert!(!freed);
+            prop_assert!(!freed || had_none);
         }
         let by_release = RELEASES_NS..=SAYS_NS;
         let freed_now = made.clone().any(|(_, _, until_ns)| by_release.contains(until_ns));
         if outcome(release("already expired")) == Violated {
-            prop_assert!(freed_now);
+            prop_assert!(freed_now || had_none);
         }
         // Where everything was answered before, what is false is found.
         let all_known = all.iter().all(|it| {

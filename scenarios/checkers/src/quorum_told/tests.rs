@@ -56,6 +56,31 @@ fn what_a_quorum_has_carried_out_is_told() {
 }
 
 #[test]
+fn nobody_has_the_lock_that_no_quorum_can_have_granted() {
+    let lies = |tape: Tape| told(tape.waited(1, 1, 90..200)) == Violated;
+    let one = || three().did(1, 100..110, CREATE);
+    let no = |tape: Tape| tape.command(1, 100..110, CREATE, Some(Touch::None));
+    assert!(lies(no(one().to(1, LOCK))));
+    assert!(lies(one()), "the others were not asked");
+    assert!(!lies(one().to(1, LOCK).did(1, 100..110, CREATE)), "two of three are a quorum");
+    assert!(!lies(one().to(1, LOCK).command(1, 100..110, CREATE, None)), "nobody knows");
+    assert!(!lies(one().to(1, LOCK).sends(1, 110, CREATE)), "nor of this one");
+    assert!(!lies(no(one().to(1, LOCK)).did(1, 120..130, EXTEND)), "it had that key before");
+    let script = Intent { touch: Touch::Unknown, compares: false };
+    assert!(!lies(no(one().to(1, LOCK)).command(1, 120..130, script, Some(Touch::Unknown))));
+    let given_back = |touch| {
+        let two = one().to(1, LOCK).did(1, 100..110, CREATE);
+        lies(two.command(1, 120..130, DELETE, touch))
+    };
+    assert!(given_back(Some(Touch::Delete)));
+    assert!(!given_back(Some(Touch::None)) && !given_back(None));
+    assert!(!lies(three()), "it has asked nobody");
+    let witness = no(one().to(1, LOCK)).waited(1, 1, 90..200).witness("quorum-told");
+    let says = "client 1 took the lock, though at most 1 of 3 servers can have granted it";
+    assert_eq!(witness.summary, says);
+}
+
+#[test]
 fn nothing_is_released_that_too_few_servers_had() {
     let one = || deletes(has_it(), [false, true, false]);
     assert_eq!(told(one().releases(1, 300..311)), Violated);

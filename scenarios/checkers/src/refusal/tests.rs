@@ -6,16 +6,21 @@ use super::*;
 use crate::interface::LockCommands;
 use crate::testing::{CREATE, DELETE, Tape};
 
-fn refusals(tape: &Tape) -> Refusals {
+/// Who was refused; client and since when nobody had it, of the first that is blamed, and how many are.
+fn seen(tape: &Tape) -> (Refusals, Option<(u32, u64, u64)>) {
     let (history, mut refusals) = (tape.history(), Refusals::default());
     let mut commands = LockCommands::new(&history.head);
     history.events.iter().for_each(|it| refusals.see(&commands.next(it, &history.texts)));
-    refusals
+    let blamed = refusals.blamed(&commands.end(&history.texts));
+    (refusals, blamed.map(|(first, times)| (first.client, first.free_ns, times)))
+}
+
+fn refusals(tape: &Tape) -> Refusals {
+    seen(tape).0
 }
 
 fn blamed(tape: &Tape) -> Option<(u32, u64, u64)> {
-    let (first, times) = refusals(tape).blamed()?;
-    Some((first.client, first.free_ns, times))
+    seen(tape).1
 }
 
 /// Client 1 has the lock from 100 to 205.
