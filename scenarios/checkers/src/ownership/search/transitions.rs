@@ -212,11 +212,12 @@ impl Search<'_> {
                 _ => Some((self.short_life(it, since_ns)?, it)),
             };
             let own = self.open_of(it.acquisition, &reading).filter(|it| it != culprit);
-            let ended = own.filter_map(ends).min().filter(|(end_ns, _)| *end_ns <= now_ns);
-            ended.filter(|_| matches!(it.touch, Touch::Overwrite(_)))
+            own.filter_map(ends).min().filter(|(end_ns, _)| *end_ns <= now_ns)
         };
-        let overwrites = self.creates.iter().filter(foreign).filter(|it| ended(it).is_some());
-        for culprit in self.any_of(overwrites.copied()) {
+        let overwrites = |it: &&u32| matches!(self.op(**it).touch, Touch::Overwrite(_));
+        let overwrites = self.creates.iter().filter(overwrites).filter(foreign);
+        let ended_its_own = overwrites.filter(|it| ended(it).is_some());
+        for culprit in self.any_of(ended_its_own.copied()) {
             let both = ended(&culprit).map(|(end_ns, it)| {
                 self.using(&self.using(&reading, culprit), it).not_before(end_ns)
             });
