@@ -6,11 +6,10 @@
 //! Tokens that go back because a server lost its memory have gone back all the same.
 
 use std::cmp::{max_by_key, min_by_key};
-use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 
 use history::verdict::{Finding, Level, Verdict, Witness};
-use history::{CommandOp, Event, Head, Touch, What};
+use history::{CommandOp, Event, Head, Recent, Touch, What};
 use rustc_hash::FxHashMap;
 
 use super::interface::{Checker, EventView, HistoryEnd, makes};
@@ -45,7 +44,7 @@ struct Fencing {
     /// Acquisitions under way of which there is anything to say.
     asking: FxHashMap<u32, PendingGrant>,
     /// Commands under way that may make the key: the acquisition, and the greatest grant when each was sent, if any.
-    sent: BTreeMap<u32, (u32, Option<Grant>)>,
+    sent: Recent<(u32, Option<Grant>)>,
     /// Whose each token is: the acquisition, and the client.
     owners: FxHashMap<u64, (u32, u32)>,
     /// The last server that lost its memory, and when.
@@ -122,7 +121,7 @@ impl Fencing {
                 return;
             }
         };
-        let greatest = self.sent.remove(&event.op).and_then(|(_, greatest)| greatest);
+        let greatest = self.sent.remove(event.op).and_then(|(_, greatest)| greatest);
         if may_have_made {
             let made = &mut self.asking.entry(command.acquisition).or_default().made;
             *made = Some(made.map_or(greatest, |made| min_by_key(made, greatest, token_of)));
@@ -149,7 +148,7 @@ impl Fencing {
         let Event { client, acquisition, .. } = *event;
         let Some(token) = asking.token else { return };
         // What has no answer yet may have made the key, too.
-        let unanswered = self.sent.values().filter(|it| it.0 == acquisition).map(|it| it.1);
+        let unanswered = self.sent.iter().filter(|(_, it)| it.0 == acquisition).map(|(_, it)| it.1);
         let made = asking.made.into_iter().chain(unanswered).min_by_key(token_of);
         if let Some(before) = made.unwrap_or(asking.begun).filter(|it| it.token > token) {
             let since = match self.lost {

@@ -54,8 +54,9 @@ struct Search<'a> {
     open: FxHashMap<u32, SmallVec<[u32; 2]>>,
     /// Those of them that would delete whatever is there.
     deletes: Vec<u32>,
-    /// Those that would make the key.
+    /// Those that would make the key, and those of them whose value somebody has found.
     creates: Vec<u32>,
+    found_creates: Vec<u32>,
     /// Those that would set the life of whatever is there.
     extends: Vec<u32>,
     /// Those of which nobody knows what they would do.
@@ -81,6 +82,7 @@ impl<'a> Search<'a> {
             open: FxHashMap::default(),
             deletes: Vec::new(),
             creates: Vec::new(),
+            found_creates: Vec::new(),
             extends: Vec::new(),
             unknown: Vec::new(),
             work: 0,
@@ -150,7 +152,12 @@ impl<'a> Search<'a> {
             // It takes no part in what others may have done, and excuses whatever it may have ended.
             _ if op.is_of_run() => self.unknown.push(place),
             Touch::Delete if !op.compares => self.deletes.push(place),
-            Touch::Create(_) | Touch::Overwrite(_) => self.creates.push(place),
+            Touch::Create(_) | Touch::Overwrite(_) => {
+                self.creates.push(place);
+                if self.is_found(place) {
+                    self.found_creates.push(place);
+                }
+            }
             Touch::Extend(_) if !op.compares => self.extends.push(place),
             Touch::Unknown => self.unknown.push(place),
             _ => {}
@@ -267,8 +274,13 @@ impl<'a> Search<'a> {
         for place in &done {
             self.open.entry(self.op(*place).acquisition).or_default().retain(|it| it != place);
         }
-        let kinds = [&mut self.deletes, &mut self.creates, &mut self.extends, &mut self.unknown];
-        for places in kinds {
+        for places in [
+            &mut self.deletes,
+            &mut self.creates,
+            &mut self.found_creates,
+            &mut self.extends,
+            &mut self.unknown,
+        ] {
             places.retain(|it| !done.contains(it));
         }
     }

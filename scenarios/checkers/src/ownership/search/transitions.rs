@@ -242,7 +242,7 @@ impl Search<'_> {
     }
 
     /// Whether somebody has found the value that this command wrote.
-    fn is_found(&self, place: u32) -> bool {
+    pub(super) fn is_found(&self, place: u32) -> bool {
         self.writers.contains_key(&self.op(place).number)
     }
 
@@ -273,12 +273,11 @@ impl Search<'_> {
             ReadingKey::Nobodys => smallvec![reading],
             ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
                 // It may be a later one, its own or another's, which matters where somebody has found that.
-                let found = |&it: &u32| self.is_found(it) && !reading.has_used(it);
+                let found = || self.found_creates.iter().filter(|it| !reading.has_used(**it));
                 let is_own = |it: &u32| self.op(*it).acquisition == owner.0;
                 let mut gone = ReadingList::new();
-                let found_own = self.creates.iter().filter(|it| is_own(it)).any(found);
-                let found_others =
-                    !op.compares && self.creates.iter().filter(|it| !is_own(it)).any(found);
+                let found_own = found().any(is_own);
+                let found_others = !op.compares && found().any(|it| !is_own(it));
                 if found_own || found_others {
                     gone = self.gone(reading.clone(), now_ns);
                 }
