@@ -286,6 +286,39 @@ fn who_could_take_the_lock_only_after_a_jump_of_the_servers_clock_did_so_behind_
 }
 
 #[test]
+fn a_key_goes_as_much_sooner_as_its_servers_clock_jumps() {
+    let tape = Tape::new().did(1, 10..20, CREATE).hold(1, 1, 20..1_900);
+    let jumps = |tape: Tape, at_ns, by| tape.struck_for(Fault::ClockStep, 0, at_ns..at_ns + by);
+    let told = |tape: Tape| {
+        let tape = tape.did(2, 930..940, CREATE).hold(2, 2, 940..1_800);
+        told_of(&tape, "mutual-exclusion").into_iter().find(|it| it.ends_with("is gone"))
+    };
+    assert_eq!(told(jumps(tape.clone(), 30, 100)).unwrap(), "915 1 its key is gone");
+    assert_eq!(told(jumps(tape.clone(), 30, 985)).unwrap(), "30 1 its key is gone");
+    assert_eq!(told(jumps(tape.clone(), 500, 2_000)).unwrap(), "500 1 its key is gone");
+    assert_eq!(
+        told(jumps(jumps(tape.clone(), 400, 100), 500, 5)).unwrap(),
+        "915 1 its key is gone"
+    );
+    let several = jumps(jumps(tape, 400, 50), 500, 50);
+    assert_eq!(told(several).unwrap(), "935 1 its key is gone", "both together");
+}
+
+#[test]
+fn a_key_that_is_given_its_time_to_live_later_expires() {
+    let forever = Intent { touch: Touch::Create(None), compares: false };
+    let lives = Intent { touch: Touch::Extend(100), compares: true };
+    let tape = Tape::new().did(1, 10..20, forever).did(1, 20..30, lives).hold(1, 1, 30..300);
+    let told = told_of(&tape.did(2, 140..150, CREATE).hold(2, 2, 150..200), "mutual-exclusion");
+    let expected = [
+        "30 1 has the lock: its key lives 100 ns",
+        "125 1 its key expires",
+        "150 2 has the lock: its key lives 1 µs",
+    ];
+    assert_eq!(told[..3], expected, "{told:?}");
+}
+
+#[test]
 fn faults_beside_what_is_at_issue_give_way_to_what_was_done() {
     let pauses = |tape: Tape, client, from: u64, count: u64| {
         let at = |nth| from + 10 * nth..from + 10 * nth + 5;
