@@ -2,6 +2,8 @@
 //!
 //! Invariant: it says what the history shows. Where that is not clear there is none, and the first finding is the title.
 
+use std::collections::BTreeSet;
+
 use history::fault::Fault;
 use history::verdict::Level;
 use history::{What, words};
@@ -11,7 +13,7 @@ use super::client_lane::DrawnHold;
 use super::facts::{IncidentFacts, text};
 use super::layout::MissedNotice;
 use super::message::error_code;
-use history::exchange::{Delivery, Exchange, ExchangeEnd};
+use history::exchange::{Delivery, Exchange, ExchangeEnd, server_name};
 use history::tenure::{KeyTenure, TenureEnd};
 
 /// What a finding of this level came from. `holds` are those of the drawn clients.
@@ -24,7 +26,9 @@ pub(super) fn cause(
     match level {
         // It names the command that did it.
         Level::Key => None,
-        Level::Belief | Level::Effect => taken_away(facts, holds),
+        Level::Belief | Level::Effect => {
+            taken_away(facts, holds).or_else(|| quorum_lost(facts, holds))
+        }
         Level::Progress => not_heard(missed).or_else(|| left_behind(facts)),
     }
 }
@@ -71,7 +75,14 @@ fn taken_away(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> 
             "client {owner} took the key and client {by} {set} it, in some order"
         ));
     }
-    let how = match first.end {
+    let how = how_ended(first)?;
+    Some(format!("client {owner}'s key {how} while client {owner} held the lock"))
+}
+
+/// How a key ended that its client had not given back.
+fn how_ended(tenure: &KeyTenure) -> Option<String> {
+    let owner = tenure.client;
+    Some(match tenure.end {
         TenureEnd::Expired => "expired".to_owned(),
         TenureEnd::Deleted { by, .. } if by == owner => return None,
         TenureEnd::Deleted { by: 0, .. } => "was deleted by the run".to_owned(),
@@ -83,8 +94,36 @@ fn taken_away(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> 
         TenureEnd::Lost(Fault::Failover) => "was lost in a failover".to_owned(),
         TenureEnd::Lost(fault) => format!("was lost ({})", fault.name()),
         TenureEnd::Gone | TenureEnd::Stays => return None,
-    };
-    Some(format!("client {owner}'s key {how} while client {owner} held the lock"))
+    })
+}
+
+/// Whose keys on several servers first became too few for a quorum while it held the lock, and how the last of these ended.
+fn quorum_lost(facts: &IncidentFacts<'_>, holds: &[DrawnHold]) -> Option<String> {
+    let nodes = usize::from(facts.history.head.nodes.filter(|nodes| *nodes > 1)?);
+    let lost = holds.iter().filter_map(|hold| {
+        let is_its = |it: &&KeyTenure| it.is_certain && it.acquisition == hold.acquisition;
+        let mut own: Vec<&KeyTenure> = facts.tenures.iter().filter(is_its).collect();
+        own.sort_by_key(|it| it.until_ns);
+        let servers: BTreeSet<u16> = own.iter().map(|it| it.node).collect();
+        let spared = nodes / 2;
+        // Where it made some of them anew, or never had enough, the order of their ends says nothing.
+        let ended = own.len().checked_sub(spared).filter(|_| servers.len() == own.len())?;
+        let last = *own.get(ended.checked_sub(1)?)?;
+        let is_within = hold.from_ns <= last.until_ns && last.until_ns < hold.until_ns;
+        let is_told = own[..ended].iter().all(|it| facts.knows_end(it));
+        let all_expired = own[..ended].iter().all(|it| it.end == TenureEnd::Expired);
+        (is_within && is_told).then_some((last, all_expired))
+    });
+    let (last, all_expired) = lost.min_by_key(|(last, _)| last.until_ns)?;
+    let (owner, left) = (last.client, nodes / 2);
+    if all_expired {
+        return Some(format!("client {owner}'s keys expired while client {owner} held the lock"));
+    }
+    let (how, server) = (how_ended(last)?, server_name(last.node));
+    Some(format!(
+        "client {owner}'s key on {server} {how} while client {owner} held the lock: {left} of {nodes} \
+         servers had it still"
+    ))
 }
 
 /// Whether its acquisition had keys on no other server, so that this one is its lock.

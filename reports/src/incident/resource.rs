@@ -99,7 +99,7 @@ fn write(facts: &IncidentFacts<'_>, event: &Event, update: Update) -> (String, b
     }
 }
 
-/// What this acquisition had of the lock at this moment: on most of its servers.
+/// What this acquisition had of the lock at this moment. On several servers it is had with most of all.
 fn standing(facts: &IncidentFacts<'_>, acquisition: u32, at_ns: u64) -> Standing {
     let begun = || facts.tenures.iter().filter(|it| it.from_ns <= at_ns);
     let of_it = || begun().filter(|it| it.acquisition == acquisition);
@@ -123,10 +123,12 @@ fn standing(facts: &IncidentFacts<'_>, acquisition: u32, at_ns: u64) -> Standing
             TenureEnd::Stays => {}
         }
     }
+    let (lost, nodes) = (ran_out + robbed, usize::from(facts.history.head.nodes.unwrap_or(1)));
+    let is_kept = if nodes > 1 { (all - lost) * 2 > nodes } else { lost * 2 <= all };
     match () {
-        () if ran_out * 2 > all => Standing::RanOut,
-        () if (ran_out + robbed) * 2 > all => Standing::Robbed,
-        () => Standing::Kept,
+        () if is_kept || lost == 0 => Standing::Kept,
+        () if ran_out > robbed => Standing::RanOut,
+        () => Standing::Robbed,
     }
 }
 
@@ -155,3 +157,6 @@ fn is_undone(facts: &IncidentFacts<'_>, event: &Event) -> bool {
         _ => false,
     })
 }
+
+#[cfg(test)]
+mod tests;

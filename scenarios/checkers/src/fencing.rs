@@ -138,8 +138,10 @@ impl Fencing {
             Entry::Occupied(place) => *place.get(),
         };
         if other.0 != acquisition {
-            let summary =
-                format!("client {} and client {client} were both given token {token}", other.1);
+            let summary = match other.1 {
+                it if it == client => format!("client {client} was given token {token} twice"),
+                it => format!("client {it} and client {client} were both given token {token}"),
+            };
             story::note(&mut self.first, summary, &[other, (acquisition, client)]);
         }
     }

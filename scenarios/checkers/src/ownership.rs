@@ -270,12 +270,12 @@ fn witness(texts: &Texts, harm: &Harm) -> Witness {
             Touch::Extend(_) => "extended",
             _ => "overwrote",
         };
-        format!(
-            "client {} {did} the lock's key with {} while client {} held it",
-            culprit.client,
-            texts.get(culprit.name),
-            victim.1
-        )
+        let held = match victim.1 {
+            client if client == culprit.client => "another hold of its own had it".to_owned(),
+            client => format!("client {client} held it"),
+        };
+        let (client, name) = (culprit.client, texts.get(culprit.name));
+        format!("client {client} {did} the lock's key with {name} while {held}")
     };
     let named: Vec<String> = harm.blames.iter().take(NAMED_MOST).map(told).collect();
     let mut summary = named.join(", or ");

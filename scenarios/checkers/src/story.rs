@@ -3,20 +3,23 @@
 //! Invariant: every step is an event of the history, in its words and at its time. When a key was made, ended or harmed is the
 //! estimate of [`history::exchange`], as in pictures.
 
+mod describe;
 mod short;
 
 use std::ops::Range;
 
-use durations::span::rounded;
 use history::exchange::{Exchange, exchanges, server, split_primaries};
 use history::fault::Fault;
 use history::tenure::{Accused, KeyTenure, TenureEnd, accused, tenures};
 use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
-use history::{Answer, Event, Head, Texts, Touch, What};
+use history::{Event, Head, Texts, Touch, What};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use short::{KeyEnd, KeyEnding, KeyLife, LateCommand, SUBSCRIBE, StepKind, StoryStep};
+use describe::{describe, failed_try};
+use short::{KeyEnd, KeyEnding, KeyLife, LateCommand, StepKind, StoryStep};
 
+/// How a script is sent once more of which a server knows nothing.
+const EVAL: &str = "EVAL";
 /// A command comes late that takes so many times as long as usual.
 const LATE: u64 = 4;
 /// Longer stories are cut: a client that polls for hours says nothing new.
@@ -60,6 +63,8 @@ pub struct StoryWriter<'a> {
     /// Commands that are to blame, and those of them of which nothing has been heard yet.
     accused: FxHashSet<u32>,
     unheard: FxHashMap<u32, (Moment, StoryStep)>,
+    /// Steps that refuse scripts which have not been sent once more, by their acquisitions.
+    not_resent: FxHashMap<u32, usize>,
     /// Acquisitions that have tried in vain.
     tried: FxHashSet<u32>,
     /// Whether the lock's key is kept on several servers.
@@ -98,6 +103,7 @@ impl<'a> StoryWriter<'a> {
             faults: Vec::new(),
             accused,
             unheard: FxHashMap::default(),
+            not_resent: FxHashMap::default(),
             tried: FxHashSet::default(),
             several: false,
             sent: FxHashMap::default(),
@@ -137,8 +143,18 @@ impl<'a> StoryWriter<'a> {
                     let told = step(event, text, StepKind::Unheard);
                     self.unheard.insert(event.op, ((event.at_ns, self.seen), told));
                 }
+                if texts.get(name) == EVAL {
+                    self.not_resent.remove(&event.acquisition);
+                }
                 self.sent.insert(event.op, *event);
                 return;
+            }
+            // Nothing came of what was refused.
+            What::Released(_) | What::ReleaseUnknown(_) | What::NotAcquired(_) | What::Lost => {
+                if let Some(place) = self.not_resent.remove(&event.acquisition) {
+                    steps[place].1.part = StepKind::Unheard;
+                }
+                None
             }
             _ if event.op != 0 => {
                 self.unheard.remove(&event.op);
@@ -160,7 +176,10 @@ impl<'a> StoryWriter<'a> {
         if let Some((text, part)) = told.or_else(failed_try) {
             let server = invoked.and_then(|it| server_of_lock(self.head, texts, it.what));
             self.several |= server.is_some_and(|server| server > 0);
-            let step = StoryStep { server, ..step(event, text, part) };
+            let step = StoryStep { server, change: change(event.what), ..step(event, text, part) };
+            if short::is_no_script(texts, event.what) {
+                self.not_resent.insert(event.acquisition, steps.len());
+            }
             steps.push(((event.at_ns, self.seen), step));
         }
     }
@@ -279,6 +298,9 @@ impl KeyHistory {
         let find = |op: u32| self.exchanges.binary_search_by_key(&op, |it| it.op).ok();
         let Some(it) = find(step.op).map(|place| &self.exchanges[place]) else { return };
         step.server = step.server.map(|_| it.node);
+        if step.part == StepKind::Deleted && self.has_lost(it) {
+            step.step.text += ", which is another's";
+        }
         if it.answered_ns().is_none() {
             let Exchange { sent_ns, done_ns, .. } = *it;
             let is_late = done_ns - sent_ns > LATE * it.usual_ns;
@@ -316,6 +338,27 @@ impl KeyHistory {
     }
 }
 
+impl KeyHistory {
+    /// Whether another had surely ended the key of its acquisition before this command was sent.
+    fn has_lost(&self, it: &Exchange) -> bool {
+        let here = |acquisition, node| (acquisition, node) == (it.acquisition, it.node);
+        let may_make = |other: &&Exchange| {
+            let makes = matches!(other.intent.touch, Touch::Create(_) | Touch::Overwrite(_));
+            makes && here(other.acquisition, other.node) && other.answered_ns().is_none()
+        };
+        let mut own = self.tenures.iter().filter(|key| here(key.acquisition, key.node)).peekable();
+        let is_over = |key: &KeyTenure| {
+            let ended = key.end.op().and_then(|op| {
+                let place = self.exchanges.binary_search_by_key(&op, |it| it.op).ok()?;
+                Some(&self.exchanges[place])
+            });
+            ended.is_some_and(|ended| ended.latest_ns() <= it.sent_ns)
+                && key.knows_end(&self.exchanges, &self.blamed)
+        };
+        own.peek().is_some() && own.all(is_over) && !self.exchanges.iter().any(|it| may_make(&it))
+    }
+}
+
 /// Whether something of the history belongs to a witness: what acquisitions did, or what struck clients.
 fn has_story(witness: &Witness) -> bool {
     !witness.acquisitions.is_empty() || !witness.clients.is_empty()
@@ -327,29 +370,24 @@ fn step(event: &Event, text: String, part: StepKind) -> StoryStep {
     StoryStep { acquisition, op, ..StoryStep::new(step, part) }
 }
 
+/// What was read and what was written, where an event changes what the lock protects. A pool goes down by what is taken. What
+/// may not have been written is in nobody's way.
+fn change(what: What) -> Option<(i64, i64)> {
+    Some(match what {
+        What::Updated(it) => (it.read, it.written),
+        What::UpdateUnknown { update, .. } => (update.read, i64::MIN),
+        What::Taken { prize, .. } => (prize.saturating_neg(), 1_i64.saturating_sub(prize)),
+        What::TakeUnknown { prize, .. } => (prize.saturating_neg(), i64::MIN),
+        _ => return None,
+    })
+}
+
 /// The server that a command on the lock's key was sent to.
 fn server_of_lock(head: &Head, texts: &Texts, invoked: What) -> Option<u16> {
     match invoked {
         What::Command { node, key, .. } if texts.get(key) == head.lock_key => Some(node),
         _ => None,
     }
-}
-
-/// A try of the lock that did not succeed, in words.
-fn failed_try(
-    head: &Head,
-    texts: &Texts,
-    event: &Event,
-    invoked: &Event,
-) -> Option<(String, StepKind)> {
-    let (What::Answered { touch: Touch::None, .. }, What::Command { name, key, intent, .. }) =
-        (event.what, invoked.what)
-    else {
-        return None;
-    };
-    let tries = matches!(intent.touch, Touch::Create(_)) && texts.get(key) == head.lock_key;
-    let text = format!("{} on the lock is answered: another has it", texts.get(name));
-    tries.then_some((text, StepKind::Waits))
 }
 
 fn violation(verdict: &Verdict) -> Option<&Witness> {
@@ -365,112 +403,6 @@ pub(super) fn and(words: &[String]) -> String {
         [] => String::new(),
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-/// An event in words, where it belongs into a story.
-fn describe(head: &Head, texts: &Texts, event: &Event, invoked: Option<&Event>) -> Option<String> {
-    let text = |text| texts.get(text);
-    Some(match event.what {
-        What::Acquire if head.locks => "asks for the lock".to_owned(),
-        What::Acquired if head.locks => "has the lock".to_owned(),
-        What::Acquired => "goes ahead".to_owned(),
-        What::NotAcquired(why) => format!("does not get the lock: {}", text(why)),
-        What::AcquireUnknown(why) => {
-            format!("does not know whether it has the lock: {}", text(why))
-        }
-        What::Release if head.locks => "begins to release".to_owned(),
-        What::Release => "has done".to_owned(),
-        What::Released(outcome) if head.locks => format!("is told: {}", text(outcome)),
-        What::ReleaseUnknown(why) => {
-            format!("does not know what came of its release: {}", text(why))
-        }
-        What::Fence(token) => format!("is given fencing token {token}"),
-        What::Lost => "learns that its lock is lost".to_owned(),
-        What::Taken { prize, left } => format!("wins prize {prize}; {left} are left"),
-        What::TakeUnknown { prize, why } => {
-            format!("does not know whether it won prize {prize}: {}", text(why))
-        }
-        What::NotTaken(why) => format!("takes no prize: {}", text(why)),
-        What::Updated(update) => {
-            format!("writes {} to the register, in which it read {}", update.written, update.read)
-        }
-        What::UpdateUnknown { update, why } => format!(
-            "does not know whether it wrote {} to the register, in which it read {}: {}",
-            update.written,
-            update.read,
-            text(why)
-        ),
-        What::NotUpdated(why) => format!("writes nothing to the register: {}", text(why)),
-        What::ValidUntil(until_ns) => {
-            format!("may rely on its lock for {}", rounded(until_ns.saturating_sub(event.at_ns)))
-        }
-        What::Answered { .. } | What::Refused(_) | What::Unanswered(_) => {
-            answered(head, texts, event, invoked?.what)?
-        }
-        _ => return None,
-    })
-}
-
-fn answered(head: &Head, texts: &Texts, event: &Event, invoked: What) -> Option<String> {
-    let What::Command { name, intent, key, node } = invoked else { return None };
-    let name = texts.get(name);
-    Some(match event.what {
-        What::Answered { touch, answer, .. } => {
-            let did = match touch {
-                Touch::Create(Some(0)) if head.stamped => {
-                    "the key is its own, and stamped as over".to_owned()
-                }
-                Touch::Create(Some(ttl_ns)) if head.stamped => {
-                    format!("the key is its own, with a stamp valid {}", rounded(ttl_ns))
-                }
-                Touch::Create(Some(ttl_ns)) => {
-                    format!("the key is its own for {}", rounded(ttl_ns))
-                }
-                Touch::Create(None) => "the key is its own for ever".to_owned(),
-                Touch::Overwrite(Some(0)) if head.stamped => {
-                    "the key is set, and stamped as over".to_owned()
-                }
-                Touch::Overwrite(Some(ttl_ns)) if head.stamped => {
-                    format!("the key is set, with a stamp valid {}", rounded(ttl_ns))
-                }
-                Touch::Overwrite(Some(ttl_ns)) => {
-                    format!("the key is set, to live {}", rounded(ttl_ns))
-                }
-                Touch::Overwrite(None) if head.stamped => "the key is set".to_owned(),
-                Touch::Overwrite(None) => "the key is set, to live for ever".to_owned(),
-                Touch::Delete => "the key is deleted".to_owned(),
-                Touch::Extend(u64::MAX) => "the key lives for ever".to_owned(),
-                Touch::Extend(ttl_ns) => format!("the key lives {} from now", rounded(ttl_ns)),
-                // A try that did not succeed tells nothing of the one that did.
-                Touch::None if matches!(intent.touch, Touch::Create(_)) => return None,
-                Touch::None | Touch::Unknown => match answer {
-                    Answer::Nil => "nothing".to_owned(),
-                    Answer::Ok => "OK".to_owned(),
-                    Answer::Int(value) => value.to_string(),
-                    Answer::Text(it) => texts.get(it).to_owned(),
-                    Answer::List => "a list".to_owned(),
-                },
-            };
-            if name == SUBSCRIBE {
-                return Some("listens for the release from now on".to_owned());
-            }
-            format!("{name}{} is answered: {did}", on(head, node, texts.get(key)))
-        }
-        What::Refused(why) => format!("{name} is refused: {}", texts.get(why)),
-        What::Unanswered(why) => format!("{name} is never answered: {}", texts.get(why)),
-        _ => return None,
-    })
-}
-
-/// What a command was sent to, behind its name; nothing where it has no key, or one that is neither the lock's nor a resource.
-fn on(head: &Head, node: u16, key: &str) -> &'static str {
-    match key {
-        "" => "",
-        _ if key == head.lock_key => " on the lock",
-        _ if head.resource.is_some() && !head.is_resource(node) => "",
-        _ if head.register.is_some() => " on the register",
-        _ => " on the pool",
     }
 }
 

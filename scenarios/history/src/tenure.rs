@@ -67,6 +67,11 @@ pub enum TenureEnd {
 }
 
 impl TenureEnd {
+    /// How a key ends that lives until then, if nothing else ends it.
+    const fn at(until_ns: u64) -> Self {
+        if until_ns < u64::MAX { Self::Expired } else { Self::Stays }
+    }
+
     /// The command that ended it.
     pub fn op(self) -> Option<u32> {
         match self {
@@ -227,8 +232,9 @@ impl Keys {
             Touch::Extend(ttl_ns) => {
                 let Some(standing) = standing else { return };
                 let until_ns = self.until_ns(at_ns, Some(ttl_ns));
-                let doubted_ns = None;
-                let extended = KeyTenure { until_ns, ttl_ns: Some(ttl_ns), doubted_ns, ..standing };
+                let (doubted_ns, end) = (None, TenureEnd::at(until_ns));
+                let ttl_ns = Some(ttl_ns);
+                let extended = KeyTenure { until_ns, ttl_ns, doubted_ns, end, ..standing };
                 self.open.push(if it.is_certain() { extended } else { standing });
             }
             Touch::None | Touch::Unknown => self.open.extend(standing),
@@ -249,13 +255,15 @@ impl Keys {
                     let is_within = (standing.from_ns..=at_ns).contains(&jump.at_ns);
                     is_within && jump.strikes(standing.node)
                 };
-                // Of several the last: up to then others may have been refused.
-                match self.jumps.iter().rfind(meets).map(|jump| jump.at_ns) {
-                    Some(jumped_ns) => {
-                        self.ends(standing, jumped_ns, TenureEnd::Lost(Fault::ClockStep));
-                    }
-                    None => self.ends(standing, at_ns, TenureEnd::Gone),
-                }
+                let jumps = || self.jumps.iter().filter(meets);
+                let end = match jumps().next() {
+                    Some(_) => TenureEnd::Lost(Fault::ClockStep),
+                    None => TenureEnd::Gone,
+                };
+                // Of several the last: up to then others may have been refused. Where none went far enough, all did.
+                let ends = jumps().map(|jump| jump.ends_ns(standing.until_ns));
+                let ended_ns = ends.filter(|ends_ns| *ends_ns <= at_ns).max();
+                self.ends(standing, ended_ns.unwrap_or(at_ns), end);
             }
         }
     }
@@ -308,7 +316,7 @@ impl Keys {
 
     fn begins(&mut self, by: &Exchange, from_ns: u64, ttl_ns: Option<u64>) {
         let until_ns = self.until_ns(from_ns, ttl_ns);
-        let end = if until_ns < u64::MAX { TenureEnd::Expired } else { TenureEnd::Stays };
+        let end = TenureEnd::at(until_ns);
         let Exchange { node, client, acquisition, op, .. } = *by;
         let is_certain = by.is_certain();
         self.open.push(KeyTenure {

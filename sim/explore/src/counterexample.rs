@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use harness::world::{RunError, RunRequest, World};
 use history::History;
-use history::verdict::{Level, Witness};
+use history::verdict::{Level, Witness, WitnessStep};
 use scenarios::judge::judge;
 use scenarios::result::{Invariant, RunResult};
 use scenarios::scenario::{Expectation, Overrides, Scenario};
@@ -121,15 +121,7 @@ impl Counterexample {
         let scenario = &mut self.scenario;
         scenario.title =
             format!("{lock} violates {} ({})", violation.invariant, violation.level.name());
-        let step = |step: &history::verdict::WitnessStep| {
-            let who = if step.client == 0 {
-                "the run".to_owned()
-            } else {
-                format!("client {}", step.client)
-            };
-            format!("{who} {}\n", step.text)
-        };
-        let steps: String = witness.short_story().iter().map(step).collect();
+        let steps: String = witness.short_story().iter().map(line_of).collect();
         scenario.story = format!("{}:\n{steps}", witness.summary);
         line.clone_into(&mut scenario.source);
         let [key, belief, effect, progress] = Level::ALL.map(|level| self.result.level(level));
@@ -147,5 +139,27 @@ impl Counterexample {
         }
         self.toml = shortened(&whole, |text| read(text).is_ok_and(|it| it == *scenario));
         Ok(self)
+    }
+}
+
+/// A step as a line of the scenario's story. Nobody has left out what is left out.
+fn line_of(step: &WitnessStep) -> String {
+    match step.client {
+        _ if step.is_gap() => format!("{}\n", step.text),
+        0 => format!("the run {}\n", step.text),
+        client => format!("client {client} {}\n", step.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_does_what_is_left_out() {
+        let step = |client, text: &str| WitnessStep { at_ns: 1, client, text: text.to_owned() };
+        let told = [step(2, "dies"), step(0, "evicts"), WitnessStep::gap(2, 3)];
+        let lines = ["client 2 dies\n", "the run evicts\n", "3 steps left out\n"];
+        assert_eq!(told.each_ref().map(line_of), lines);
     }
 }

@@ -132,3 +132,29 @@ fn whoever_lost_the_key_and_nothing_else_has_its_harm_named() {
     let harm = "Risk, without damage in this incident: client 1 worked for 59 ms under a lock that anybody could have taken.";
     assert_eq!((drawn.title.as_str(), &drawn.also[..]), ("it went wrong", &[harm.to_owned()][..]));
 }
+
+#[test]
+fn of_several_servers_the_key_is_named_with_which_the_quorum_went() {
+    let create = Touch::Create(Some(TTL_MS * MS));
+    let sets = |script: Script, client, times, nodes: std::ops::Range<u16>| {
+        let set = |script: Script, node| {
+            script.command_at(node, times, client, ("SET", create, Some(create)))
+        };
+        nodes.fold(script, set)
+    };
+    let title = |first, loses: bool| {
+        let script = Script::new().head(|it| it.nodes = Some(5)).hold((0, 10, 90), 1);
+        let script = sets(script, 1, (1, 3), first);
+        let loss = fault(Fault::PowerLoss, Some(0));
+        let script = if loses { script.note(20, 0, loss) } else { script };
+        layout(script.hold((0, 60, 99), 2), Level::Belief, &[1, 2], 99).title
+    };
+    let lost = "client 1's key on server 0 was lost (power-loss) while client 1 held the lock: 2 of 5 servers had it still";
+    assert_eq!(title(0..3, true), lost);
+    assert_eq!(title(0..4, true), "it went wrong", "three are a quorum");
+    assert_eq!(title(0..3, false), "it went wrong");
+    let script = Script::new().head(|it| it.nodes = Some(5)).hold((0, 10, 160), 1);
+    let script = sets(script, 1, (1, 3), 0..5).hold((0, 130, 180), 2);
+    let expired = layout(script, Level::Belief, &[1, 2], 180).title;
+    assert_eq!(expired, "client 1's keys expired while client 1 held the lock");
+}

@@ -106,6 +106,11 @@ fn the_first_is_told_and_all_are_counted() {
     let steps: Vec<&str> = told.steps.iter().map(|it| it.text.as_str()).filter(given).collect();
     assert_eq!(steps, ["is given fencing token 7", "is given fencing token 5"]);
     assert_eq!(witness(then(50, 7)).summary, "client 1 and client 2 were both given token 7");
+    let mut again = then(250, 7).history();
+    again.events.iter_mut().filter(|it| it.client == 2).for_each(|it| it.client = 1);
+    let twice = crate::check(&again, true).into_iter().find(|it| it.name == "rising-tokens");
+    let Verdict::Violated(twice) = twice.unwrap().verdict else { panic!("it is not violated") };
+    assert_eq!(twice.summary, "client 1 was given token 7 twice");
 }
 
 #[test]

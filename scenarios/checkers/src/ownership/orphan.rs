@@ -76,9 +76,22 @@ impl Ownership {
         let Some(from_ns) = witness.steps.first().map(|it| it.at_ns) else { return };
         let deletes = self.ops.iter().filter(|op| op.touch == Touch::Delete);
         let before = deletes.filter(|op| op.done_ns <= from_ns);
-        if let Some(freed) = before.max_by_key(|op| op.done_ns) {
-            witness.acquisitions.push(freed.acquisition);
-            witness.clients.push(freed.client);
+        let freed = before.max_by_key(|op| op.done_ns);
+        // A key that expires frees the lock as well, and tells nobody.
+        let stood = self.stood();
+        let is_over = |it: &&Stood<'_>| !self.stamped && it.until_ns <= it.ended_ns.min(from_ns);
+        let over = stood.iter().filter(is_over);
+        let expired = over
+            .max_by_key(|it| it.until_ns)
+            .filter(|it| !it.by.is_open() && freed.is_none_or(|freed| freed.done_ns < it.until_ns));
+        if let Some(it) = expired {
+            let text = "its key expires".to_owned();
+            let step = WitnessStep { at_ns: it.until_ns, client: it.by.client, text };
+            witness.steps.insert(0, step);
+        }
+        if let Some(op) = expired.map(|it| it.by).or(freed) {
+            witness.acquisitions.push(op.acquisition);
+            witness.clients.push(op.client);
         }
     }
 

@@ -4,6 +4,8 @@
 //! key a command harmed is said only of the one that a checker blames. That one is in every story, and
 //! so is what a checker has said itself.
 
+mod fit;
+
 use std::collections::BTreeMap;
 
 use durations::span::rounded;
@@ -12,13 +14,11 @@ use history::verdict::{Level, Witness, WitnessStep};
 use history::{Head, Intent, Texts, Touch, What};
 use rustc_hash::FxHashSet;
 
+use fit::{LineWeight, StoryLine, fit};
+
 /// How a client begins to listen.
 pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";
 
-/// No story is longer.
-const LINES_MOST: usize = 12;
-/// Of a longer one, so many lines from its beginning and its end at most, beside those that have to stand.
-const ENDS_MOST: usize = 11;
 /// Whoever learns of its key after this part of its life learns of it late.
 const LATE: u64 = 10;
 
@@ -71,7 +71,7 @@ impl StepKind {
             What::Taken { .. } | What::TakeUnknown { .. } | What::NotTaken(_) => Self::Work,
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Lost => Self::Turn,
             // A script that is sent once more is nobody's business.
-            What::Refused(why) if texts.get(why).starts_with("NOSCRIPT") => Self::Detail,
+            _ if is_no_script(texts, what) => Self::Detail,
             What::Unanswered(_) | What::Refused(_) | What::ReleaseUnknown(_) => Self::Unheard,
             What::Fence(_) => Self::Look,
             What::Answered { touch, .. } => match invoked {
@@ -105,6 +105,16 @@ impl StepKind {
         }
     }
 
+    /// What weight a line of this kind has where not all of them fit.
+    const fn weight(self, must: bool) -> LineWeight {
+        match self {
+            _ if must => LineWeight::Must,
+            Self::Has => LineWeight::Lock,
+            Self::Fault | Self::Death => LineWeight::Fault,
+            _ => LineWeight::Rest,
+        }
+    }
+
     /// How well a story at this level can do without it: 0 is not at all.
     const fn rank(self, level: Level) -> u8 {
         match (self, level) {
@@ -135,6 +145,8 @@ pub(super) struct StoryStep {
     pub(super) key: Option<KeyLife>,
     /// The command that it is about, where that has no answer.
     pub(super) late: Option<LateCommand>,
+    /// What was read and what was written, where it changed what the lock protects.
+    pub(super) change: Option<(i64, i64)>,
 }
 
 /// From when to when a key was there, as far as answers tell.
@@ -188,21 +200,21 @@ pub(super) struct LateCommand {
 impl StoryStep {
     /// A step that belongs to no acquisition.
     pub(super) fn new(step: WitnessStep, part: StepKind) -> Self {
-        Self { step, part, acquisition: 0, op: 0, server: None, key: None, late: None }
+        Self {
+            step,
+            part,
+            acquisition: 0,
+            op: 0,
+            server: None,
+            key: None,
+            late: None,
+            change: None,
+        }
     }
 
     fn is_accused(&self, witness: &Witness) -> bool {
         self.op != 0 && witness.accused.contains(&self.op)
     }
-}
-
-/// A line of a story.
-struct StoryLine {
-    /// How well it can be done without: 0 is not at all.
-    rank: u8,
-    /// Whether it stands however long the story is.
-    must: bool,
-    step: WitnessStep,
 }
 
 /// A key that one of those concerned has made.
@@ -226,6 +238,7 @@ pub(super) fn shorten(
     let mut lines: Vec<StoryLine> = Vec::new();
     let mut keys: BTreeMap<(u32, Option<u16>), OwnKey> = BTreeMap::new();
     let cause = cause(level, witness, steps);
+    let clash = clash(level, steps);
     // Of holds that nothing has been refused yet: then it is what keeps the lock.
     let mut kept: FxHashSet<u32> = FxHashSet::default();
     // When a fault last struck a server.
@@ -233,14 +246,17 @@ pub(super) fn shorten(
     for (place, it) in steps.iter().enumerate() {
         let StoryStep { step, part, acquisition, .. } = it;
         let accused = it.is_accused(witness);
-        let must = accused || *part == StepKind::Told || Some(place) == cause;
+        let must = accused
+            || *part == StepKind::Told
+            || Some(place) == cause
+            || clash.is_some_and(|it| it.contains(&place));
         let is_kept_no_more = *part == StepKind::Unheard && kept.remove(acquisition);
         let rank = match level {
             _ if must => 0,
             Level::Belief if is_kept_no_more => 1,
             _ => part.rank(level),
         };
-        let mut line = StoryLine { rank, must, step: step.clone() };
+        let mut line = StoryLine { rank, weight: part.weight(must), step: step.clone() };
         let here = (*acquisition, it.server);
         match *part {
             StepKind::Made(ttl_ns) | StepKind::Overwritten(ttl_ns) => {
@@ -266,7 +282,8 @@ pub(super) fn shorten(
                 // That it was made, and for how long, need not be said apart from this.
                 for said in own().flat_map(|(_, key)| [Some(key.line), key.extended]).flatten() {
                     let said = &mut lines[said];
-                    said.rank = if said.must { 0 } else { StepKind::Detail.rank(level) };
+                    let must = said.weight == LineWeight::Must;
+                    said.rank = if must { 0 } else { StepKind::Detail.rank(level) };
                 }
             }
             StepKind::Extended(ttl_ns) => {
@@ -292,15 +309,27 @@ pub(super) fn shorten(
         lines.push(line);
     }
     let ends = ends(stamped, steps);
-    lines.extend(ends.into_iter().map(|step| StoryLine { rank: 0, must: false, step }));
+    let weight = LineWeight::Lock;
+    lines.extend(ends.into_iter().map(|step| StoryLine { rank: 0, weight, step }));
     // That a key has expired shows only when the next one is made.
     lines.sort_by_key(|line| line.step.at_ns);
+    if level == Level::Progress {
+        // What was done when it was over explains nothing.
+        let told = steps.iter().filter(|it| it.part == StepKind::Told).map(|it| it.step.at_ns);
+        let over_ns = told.max().unwrap_or(u64::MAX);
+        lines.retain(|it| it.step.at_ns <= over_ns || it.weight == LineWeight::Must);
+    }
     let mut said = FxHashSet::default();
     lines.retain(|it| {
         let WitnessStep { at_ns, client, text } = &it.step;
-        said.insert((*at_ns, *client, text.clone())) || it.must
+        said.insert((*at_ns, *client, text.clone())) || it.weight == LineWeight::Must
     });
     fit(lines)
+}
+
+/// Whether a server has refused a script, of which it knows nothing.
+pub(super) fn is_no_script(texts: &Texts, what: What) -> bool {
+    matches!(what, What::Refused(why) if texts.get(why).starts_with("NOSCRIPT"))
 }
 
 /// How the keys ended behind which others were made on the same server.
@@ -402,6 +431,21 @@ fn cause(level: Level, witness: &Witness, steps: &[StoryStep]) -> Option<usize> 
     theirs(StepKind::Death).next().or(before).or_else(|| theirs(StepKind::Fault).next())
 }
 
+/// The first two changes of what the lock protects of which the second was made as if the first had not been.
+fn clash(level: Level, steps: &[StoryStep]) -> Option<[usize; 2]> {
+    if level != Level::Effect {
+        return None;
+    }
+    let changes = || steps.iter().enumerate().filter_map(|(at, it)| Some((at, it, it.change?)));
+    changes().find_map(|(second, it, (read, _))| {
+        let mut before = changes().take_while(|(at, ..)| *at < second);
+        let ignored = before.find(|(_, other, (_, written))| {
+            other.acquisition != it.acquisition && *written > read
+        });
+        ignored.map(|(first, ..)| [first, second])
+    })
+}
+
 /// How long the key lives, behind who has it at this time, or that it has ended already.
 fn lives(stamped: bool, key: &OwnKey, at_ns: u64, is_over: bool) -> String {
     let OwnKey { ttl_ns, life, extended, .. } = key;
@@ -449,40 +493,6 @@ fn on(server: Option<u16>) -> String {
     let is_one_of_two = |it: &u16| exchange::server(*it) != *it;
     let name = |it| format!(" on the {}", exchange::server_name(it));
     server.filter(is_one_of_two).map(name).unwrap_or_default()
-}
-
-/// As many lines as a story may have: those that it can do without are left out.
-fn fit(lines: Vec<StoryLine>) -> Vec<WitnessStep> {
-    let up_to = |most: u8| lines.iter().filter(|it| it.rank <= most).count();
-    let most = (0..=2).rev().find(|most| up_to(*most) <= LINES_MOST).unwrap_or(0);
-    let kept: Vec<StoryLine> = lines.into_iter().filter(|it| it.rank <= most).collect();
-    if kept.len() <= LINES_MOST {
-        return kept.into_iter().map(|it| it.step).collect();
-    }
-    let cut = (0..=ENDS_MOST).rev().map(|ends| cut(&kept, ends));
-    let fits = |it: &Vec<WitnessStep>| it.len() <= LINES_MOST;
-    let must = || kept.iter().filter(|it| it.must).map(|it| it.step.clone());
-    cut.into_iter().find(fits).unwrap_or_else(|| must().take(LINES_MOST).collect())
-}
-
-/// So many of them from the beginning and the end, those that have to stand, and how many are left out
-/// between them.
-fn cut(lines: &[StoryLine], ends: usize) -> Vec<WitnessStep> {
-    let (beginning, ending) = (ends.div_ceil(2), lines.len() - ends / 2);
-    let stands = |place: usize| place < beginning || place >= ending || lines[place].must;
-    let mut kept = Vec::new();
-    let mut place = 0;
-    while place < lines.len() {
-        let left_out = (place..lines.len()).take_while(|place| !stands(*place)).count();
-        if left_out > 0 {
-            kept.push(WitnessStep::gap(lines[place].step.at_ns, left_out));
-            place += left_out;
-        } else {
-            kept.push(lines[place].step.clone());
-            place += 1;
-        }
-    }
-    kept
 }
 
 #[cfg(test)]

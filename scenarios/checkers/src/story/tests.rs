@@ -1,7 +1,7 @@
 //! Stories: every event in words, and of every violation the steps of those concerned.
 
 use history::verdict::Level;
-use history::{History, Intent, Update};
+use history::{Answer, History, Intent, Update};
 
 use super::*;
 use crate::testing::{CREATE, DELETE, LOCK, Tape};
@@ -283,6 +283,84 @@ fn who_could_take_the_lock_only_after_a_jump_of_the_servers_clock_did_so_behind_
     let before = tape.struck_for(Fault::ClockStep, 0, 50..10_050);
     let told = told_of(&before, "mutual-exclusion");
     assert!(told.contains(&"400 1 has the lock: its key is gone already".to_owned()), "{told:?}");
+}
+
+#[test]
+fn a_key_goes_as_much_sooner_as_its_servers_clock_jumps() {
+    let tape = Tape::new().did(1, 10..20, CREATE).hold(1, 1, 20..1_900);
+    let jumps = |tape: Tape, at_ns, by| tape.struck_for(Fault::ClockStep, 0, at_ns..at_ns + by);
+    let told = |tape: Tape| {
+        let tape = tape.did(2, 930..940, CREATE).hold(2, 2, 940..1_800);
+        told_of(&tape, "mutual-exclusion").into_iter().find(|it| it.ends_with("is gone"))
+    };
+    assert_eq!(told(jumps(tape.clone(), 30, 100)).unwrap(), "915 1 its key is gone");
+    assert_eq!(told(jumps(tape.clone(), 30, 985)).unwrap(), "30 1 its key is gone");
+    assert_eq!(told(jumps(tape.clone(), 500, 2_000)).unwrap(), "500 1 its key is gone");
+    assert_eq!(
+        told(jumps(jumps(tape.clone(), 400, 100), 500, 5)).unwrap(),
+        "915 1 its key is gone"
+    );
+    let several = jumps(jumps(tape, 400, 50), 500, 50);
+    assert_eq!(told(several).unwrap(), "935 1 its key is gone", "both together");
+}
+
+#[test]
+fn a_key_that_is_given_its_time_to_live_later_expires() {
+    let forever = Intent { touch: Touch::Create(None), compares: false };
+    let lives = Intent { touch: Touch::Extend(100), compares: true };
+    let tape = Tape::new().did(1, 10..20, forever).did(1, 20..30, lives).hold(1, 1, 30..300);
+    let told = told_of(&tape.did(2, 140..150, CREATE).hold(2, 2, 150..200), "mutual-exclusion");
+    let expected = [
+        "30 1 has the lock: its key lives 100 ns",
+        "125 1 its key expires",
+        "150 2 has the lock: its key lives 1 µs",
+    ];
+    assert_eq!(told[..3], expected, "{told:?}");
+}
+
+#[test]
+fn whoever_deletes_after_its_own_key_was_taken_deletes_anothers() {
+    let plain = Intent { touch: Touch::Delete, compares: false };
+    let told = |robbed: bool| {
+        let tape = Tape::new().did(1, 10..15, CREATE).hold(1, 1, 15..90);
+        let tape = if robbed { tape.did(3, 20..30, plain) } else { tape };
+        let tape = if robbed { tape.did(2, 40..50, CREATE) } else { tape };
+        told_of(&tape.hold(2, 2, 50..80).did(1, 91..94, plain), "mutual-exclusion")
+    };
+    let deletes = "94 1 CMD on the lock is answered: the key is deleted".to_owned();
+    assert!(told(false).contains(&deletes), "{:?}", told(false));
+    assert!(told(true).contains(&format!("{deletes}, which is another's")), "{:?}", told(true));
+}
+
+#[test]
+fn a_refused_script_is_told_where_it_is_not_sent_once_more() {
+    let told = |tape: Tape| {
+        let tape = tape.did(1, 10..15, CREATE).hold(1, 1, 15..60).hold(2, 2, 25..50);
+        let tape = tape.refused_with(1, 61..62, DELETE, "NOSCRIPT No matching script.");
+        told_of(&tape, "mutual-exclusion")
+            .contains(&"62 1 CMD is refused: NOSCRIPT No matching script.".to_owned())
+    };
+    assert!(told(Tape::new()));
+    assert!(told(Tape::new().calls(1, 20..21, "EVAL")), "that was another");
+    assert!(!told(Tape::new().calls(1, 63..64, "EVAL")));
+}
+
+#[test]
+fn the_update_that_was_lost_stands_in_a_story_of_any_length() {
+    let writes = |tape: Tape, client, from: u64, reads: std::ops::Range<i64>| {
+        reads
+            .zip((from..).step_by(10))
+            .fold(tape, |tape, (read, at_ns)| tape.update(client, at_ns..at_ns + 1, read, None))
+    };
+    let tape = Tape::register().hold(1, 1, 100..900).hold(2, 2, 305..950);
+    let tape = writes(writes(tape, 1, 110, 0..50), 2, 315, 19..60);
+    let told = told_of(&tape, "no-lost-update");
+    let lost = "writes 20 to the register, in which it read 19";
+    for line in [format!("301 1 {lost}"), format!("316 2 {lost}")] {
+        assert!(told.contains(&line), "{line}: {told:?}");
+    }
+    assert!(told.iter().any(|it| it.ends_with("2 has the lock")), "{told:?}");
+    assert!(told.len() <= 12, "{told:?}");
 }
 
 #[test]

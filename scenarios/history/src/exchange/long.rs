@@ -33,14 +33,26 @@ impl Exchange {
 pub(crate) struct KeyLoss {
     node: Option<u16>,
     pub(crate) at_ns: u64,
+    /// How far a clock jumped; 0 if nobody says.
+    jumped_ns: u64,
 }
 
 impl KeyLoss {
     /// The fault of this event, if it is one that may have ended keys; a clock may have jumped ahead or back.
     pub(crate) fn of(event: &Event) -> Option<Self> {
-        let What::Fault { fault, node, .. } = event.what else { return None };
+        let What::Fault { fault, node, for_ns, .. } = event.what else { return None };
         let has_jumped = fault == Fault::ClockStep && event.client == 0;
-        (fault.loses_keys() || has_jumped).then_some(Self { node, at_ns: event.at_ns })
+        let jumped_ns = if has_jumped { for_ns } else { 0 };
+        let at_ns = event.at_ns;
+        (fault.loses_keys() || has_jumped).then_some(Self { node, at_ns, jumped_ns })
+    }
+
+    /// When a key ended that would have expired then, if a clock jumped ahead: sooner by as much, and not before the jump.
+    pub(crate) fn ends_ns(&self, expires_ns: u64) -> u64 {
+        match self.jumped_ns {
+            0 => self.at_ns,
+            jumped_ns => self.at_ns.max(expires_ns.saturating_sub(jumped_ns)),
+        }
     }
 
     /// Whether it struck this server.

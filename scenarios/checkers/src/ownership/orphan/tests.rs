@@ -143,3 +143,25 @@ fn who_freed_the_lock_stands_beside_who_slept_on() {
         assert!(told.iter().any(|it| it == line), "{line}: {told:?}");
     }
 }
+
+#[test]
+fn who_sleeps_beside_a_key_that_has_expired_is_told_of_with_whoever_had_it() {
+    use picklock::env::Phase;
+    let tape = Tape::new().hold(1, 1, 20..5_000).did(1, 10..15, CREATE);
+    let tape = tape.struck_for(Fault::Pause, 1, 25..4_000);
+    let tape = tape.acquires(2, 30).command(2, 31..40, CREATE, Some(Touch::None));
+    let tape = tape.phase(2, 41, Phase::Wait).phase(2, 4_500, Phase::Wait);
+    let witness = tape.with(|it| it.woken_within_ns = Some(100)).witness("wake-up");
+    assert_eq!(witness.clients, [2, 1]);
+    let told = told(&witness);
+    let expires = 15 + TTL_NS;
+    for line in [
+        "20 1 has the lock: its key lives 1 µs".to_owned(),
+        "25 1 stands still for 3.97 µs".to_owned(),
+        format!("{expires} 1 its key expires"),
+        format!("{expires} 2 sleeps, and the lock is free from now on"),
+    ] {
+        assert!(told.contains(&line), "{line}: {told:?}");
+    }
+    assert!(!told.iter().any(|it| it.contains("begins to release")), "that was later: {told:?}");
+}

@@ -186,6 +186,31 @@ fn no_story_is_longer_than_a_dozen_lines() {
 }
 
 #[test]
+fn who_had_the_lock_and_how_its_key_ended_is_told_before_what_was_done() {
+    let works = |at_ns: u64, who| {
+        (0..20).map(move |nth| step(at_ns + nth, who, StepKind::Work, &format!("writes {nth}")))
+    };
+    let steps: Vec<StoryStep> = takes(100, 1, Some(200))
+        .into_iter()
+        .chain(works(110, 1))
+        .chain([step(200, 1, StepKind::Fault, "stands still")])
+        .chain(takes(310, 2, Some(200)))
+        .chain(works(320, 2))
+        .collect();
+    let told = story(Level::Effect, &steps);
+    for line in [
+        "101 1 has the lock: its key lives 200 ns",
+        "200 1 stands still",
+        "300 1 its key expires",
+        "311 2 has the lock: its key lives 200 ns",
+        "339 2 writes 19",
+    ] {
+        assert!(told.contains(&line.to_owned()), "{line}: {told:?}");
+    }
+    assert!(told.len() <= 12, "{told:?}");
+}
+
+#[test]
 fn what_the_command_to_blame_did_is_said_of_its_victim() {
     for (part, text) in [
         (StepKind::Deleted, "deletes the key of client 2"),
@@ -364,6 +389,14 @@ fn a_stamp_is_over_and_no_key_expires() {
     ];
     assert_eq!(told(Some(200)), lines);
     assert_eq!(told(Some(0))[..], ["101 1 has the lock: its key is stamped as over", lines[2]]);
+}
+
+#[test]
+fn a_story_of_progress_ends_when_it_is_over() {
+    let told = step(50, 2, StepKind::Told, "the stall ends");
+    let steps = [&takes(10, 1, Some(20))[..], &[told], &takes(60, 2, Some(20))].concat();
+    assert_eq!(story(Level::Progress, &steps).last().unwrap(), "50 2 the stall ends");
+    assert_eq!(story(Level::Key, &steps).last().unwrap(), "61 2 has the lock: its key lives 20 ns");
 }
 
 #[test]
