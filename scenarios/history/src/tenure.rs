@@ -67,6 +67,11 @@ pub enum TenureEnd {
 }
 
 impl TenureEnd {
+    /// How one ends that nobody ends before this time.
+    const fn of_time(until_ns: u64) -> Self {
+        if until_ns < u64::MAX { Self::Expired } else { Self::Stays }
+    }
+
     /// The command that ended it.
     pub fn op(self) -> Option<u32> {
         match self {
@@ -228,7 +233,9 @@ impl Keys {
                 let Some(standing) = standing else { return };
                 let until_ns = self.until_ns(at_ns, Some(ttl_ns));
                 let doubted_ns = None;
-                let extended = KeyTenure { until_ns, ttl_ns: Some(ttl_ns), doubted_ns, ..standing };
+                let end = TenureEnd::of_time(until_ns);
+                let ttl_ns = Some(ttl_ns);
+                let extended = KeyTenure { until_ns, ttl_ns, end, doubted_ns, ..standing };
                 self.open.push(if it.is_certain() { extended } else { standing });
             }
             Touch::None | Touch::Unknown => self.open.extend(standing),
@@ -308,7 +315,7 @@ impl Keys {
 
     fn begins(&mut self, by: &Exchange, from_ns: u64, ttl_ns: Option<u64>) {
         let until_ns = self.until_ns(from_ns, ttl_ns);
-        let end = if until_ns < u64::MAX { TenureEnd::Expired } else { TenureEnd::Stays };
+        let end = TenureEnd::of_time(until_ns);
         let Exchange { node, client, acquisition, op, .. } = *by;
         let is_certain = by.is_certain();
         self.open.push(KeyTenure {
