@@ -112,6 +112,7 @@ impl<W: Observed> Trial<W> {
             ttl_ns: picklock::time::span_ns(ttl),
             margin_ns: picklock::time::span_ns(drift.over(ttl)),
             exact,
+            late_ns: None,
             fair_within: about.fair,
             honest: about.is_sound(),
             tries_for_ns: scenario.tries_for().map(picklock::time::span_ns),

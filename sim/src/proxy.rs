@@ -4,7 +4,7 @@
 //! line names the address. There is no verdict: a signal ends it with 0. The log's lines are in the order of their
 //! numbers, and a reader sees whole lines soon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -26,7 +26,7 @@ use fault_proxy::switchboard::{
     Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address, resolve_upstream,
     without_credentials,
 };
-use fault_proxy::{Detail, FaultError, ParsedFault, ProxyLog, Record, Upstream};
+use fault_proxy::{Detail, FaultError, ParsedFault, ProxyEvent, ProxyLog, Record, Upstream};
 use live_world::limits::ensure_open_files;
 
 /// Open files that a test of some size needs.
@@ -37,6 +37,12 @@ const RECORDS: usize = 100_000;
 /// Forwards until a signal comes.
 pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let proxies = proxies(args)?;
+    if args.log_requests && args.log.is_none() && args.control.is_none() {
+        return Err(Failure::usage_text(
+            "--log-requests adds requests to a log, and there is none",
+            "name a file with --log, or have the log asked for over HTTP with --control",
+        ));
+    }
     if args.rewrite {
         can_rewrite(&proxies)?;
     }
@@ -54,9 +60,9 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         .build()
         .map_err(Failure::unavailable)?;
     let names = Names::default();
-    let file = args.log.as_deref().map(LogFile::at).transpose()?;
+    let log_reader = LogReader::of(args.log.as_deref(), !terminal.options.quiet)?;
     let detail = if args.log_requests { Detail::Requests } else { Detail::Faults };
-    let log = ProxyLog::of_newest(detail, RECORDS, file.as_ref().map(|it| it.sender.clone()));
+    let log = ProxyLog::of_newest(detail, RECORDS, Some(log_reader.sender.clone()));
     let board =
         Switchboard::start(log, Names::clone(&names), seed).map_err(Failure::unavailable)?;
     let board = if args.rewrite { board.rewriting() } else { board };
@@ -82,7 +88,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         texts.insert(toxic_name, text);
     }
     // Only now: what cannot start leaves the log of a run before as it was.
-    let file = file.map(|it| it.begin(names)).transpose()?;
+    let log_reader = log_reader.begin(names)?;
     let board = Arc::new(board);
     runtime.block_on(serve(said, control, &board, terminal))?;
     for name in board.idle().into_iter().filter(|_| !terminal.options.quiet) {
@@ -100,7 +106,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     drop(runtime);
     // This closes the connections, which write the last records.
     drop(board);
-    file.map_or(Ok(()), BegunLog::finish)?;
+    log_reader.finish()?;
     Ok(Exit::Held)
 }
 
@@ -225,80 +231,94 @@ fn failure(error: SwitchError) -> Failure {
     }
 }
 
-/// Records queued for the file. A disk that stays slower loses some, which shows as a gap in their numbers.
+/// Records queued for their reader. A disk that stays slower than they come loses some, which shows as a gap in their
+/// numbers.
 const UNDER_WAY: usize = 1 << 16;
 
-/// A log file that will be written.
-struct LogFile {
-    path: PathBuf,
+/// Who will read the log: writes it to a file, if one is named, and tells of servers that cannot be reached.
+struct LogReader {
+    path: Option<PathBuf>,
+    tells: bool,
     sender: SyncSender<Record>,
     records: Receiver<Record>,
 }
 
-/// A log file, written by a thread of its own.
-struct BegunLog {
-    path: PathBuf,
+/// A reader at work, in a thread of its own.
+struct BegunReader {
+    path: Option<PathBuf>,
     sender: SyncSender<Record>,
     thread: JoinHandle<std::io::Result<()>>,
 }
 
-impl LogFile {
-    /// At this place, which is not touched yet.
-    fn at(path: &Path) -> Result<Self, Failure> {
-        reports::file::check(path).map_err(Failure::usage_error)?;
+impl LogReader {
+    /// With a file at this place, which is not touched yet.
+    fn of(path: Option<&Path>, tells: bool) -> Result<Self, Failure> {
+        path.map_or(Ok(()), reports::file::check).map_err(Failure::usage_error)?;
         let (sender, records) = sync_channel(UNDER_WAY);
-        Ok(Self { path: path.to_owned(), sender, records })
+        Ok(Self { path: path.map(Path::to_owned), tells, sender, records })
     }
 
     /// Creates or truncates the file; a pipe or device is just opened.
-    fn begin(self, names: Names) -> Result<BegunLog, Failure> {
-        let Self { path, sender, records } = self;
-        let failed = |error| cannot(&path, &error);
-        let file = reports::file::open(&path).map_err(failed)?;
+    fn begin(self, names: Names) -> Result<BegunReader, Failure> {
+        let Self { path, tells, sender, records } = self;
+        let failed = |error| cannot(path.as_deref(), &error);
+        let file = path.as_deref().map(reports::file::open).transpose().map_err(failed)?;
         let thread = std::thread::Builder::new()
             .name("picklock-log".into())
-            .spawn(move || write(BufWriter::new(file), &records, &names))
+            .spawn(move || read_log(file.map(BufWriter::new), &records, &names, tells))
             .map_err(failed)?;
-        Ok(BegunLog { path, sender, thread })
+        Ok(BegunReader { path, sender, thread })
     }
 }
 
-impl BegunLog {
-    /// Writes the rest. Every other sender must be gone.
+impl BegunReader {
+    /// Reads the rest. Every other sender must be gone.
     fn finish(self) -> Result<(), Failure> {
         let Self { path, sender, thread } = self;
         drop(sender);
         match thread.join() {
-            Ok(written) => written.map_err(|error| cannot(&path, &error)),
-            Err(_) => Err(Failure::internal("the thread that writes the log panicked")),
+            Ok(written) => written.map_err(|error| cannot(path.as_deref(), &error)),
+            Err(_) => Err(Failure::internal("the thread that reads the log panicked")),
         }
     }
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+fn cannot(path: Option<&Path>, error: &std::io::Error) -> Failure {
+    let Some(path) = path else { return Failure::unavailable_text(error.to_string(), "try again") };
     Failure::unavailable_text(
         format!("cannot write the log to {}: {error}", path.display()),
         "choose a file in an existing directory with free space",
     )
 }
 
-fn write(
-    mut file: BufWriter<File>,
+fn read_log(
+    mut file: Option<BufWriter<File>>,
     records: &Receiver<Record>,
     names: &Names,
+    tells: bool,
 ) -> std::io::Result<()> {
+    // Of each proxy once: its clients come again and again.
+    let mut told = BTreeSet::new();
     loop {
         let record = match records.try_recv() {
             Ok(record) => record,
-            Err(TryRecvError::Disconnected) => return file.flush(),
+            Err(TryRecvError::Disconnected) => return file.map_or(Ok(()), |mut it| it.flush()),
             Err(TryRecvError::Empty) => {
-                file.flush()?;
+                file.as_mut().map_or(Ok(()), BufWriter::flush)?;
                 let Ok(record) = records.recv() else { return Ok(()) };
                 record
             }
         };
         let names = names.lock().unwrap_or_else(PoisonError::into_inner);
         let name = names.get(&record.node).map_or("", String::as_str);
-        writeln!(file, "{}", record.to_json(name))?;
+        if let ProxyEvent::Unreachable(why) = &record.event
+            && tells
+            && told.insert(record.node)
+        {
+            print::note(&format!("note: {name} cannot serve a client: {why}"));
+        }
+        if let Some(file) = &mut file {
+            writeln!(file, "{}", record.to_json(name))?;
+        }
     }
 }

@@ -230,6 +230,12 @@ fn of_url(asked: World, url: &str, server: &ServerArgs) -> Result<Chosen, Failur
             "omit one of the two",
         ));
     }
+    if is_named_on_line(server) {
+        return Err(Failure::usage_text(
+            "--redis names a server that is there, and --server-bin one to start",
+            "omit one of the two",
+        ));
+    }
     let url = parse_url(url, server)?;
     let why = format!(
         "world redis: {url}, as you asked; keys lie under a prefix of this run and are removed \

@@ -193,6 +193,20 @@ fn a_lock_that_harms_progress_alone_has_an_exit_of_its_own() {
 }
 
 #[test]
+fn a_machine_that_has_no_room_for_further_servers_runs_every_plan_on_the_first() {
+    let room = Room::new();
+    let script = "case $1 in --version) exec redis-server --version ;; esac\nmkdir started && exec redis-server \"$@\"";
+    let script = script.replace("started", &format!("{}/started", room.path().display()));
+    let server = room.program("once", &script);
+    let naive = naive();
+    let args = ["attack", "--server-bin", &server, "--jobs", "4", "--only", "acquire.set"];
+    let args = [&args[..], &["--faults", "loading,busy,readonly", "--", &naive]].concat();
+    let said = room.attack(&args).ended(0).results();
+    assert!(said.contains("3 plans: 3 held"), "{said}");
+    room.is_left_clean();
+}
+
+#[test]
 fn the_clock_of_a_program_that_reads_it_itself_is_not_said_to_have_jumped() {
     let room = Room::new();
     let args = "attack --world embedded --only acquire.set.clock-back --";

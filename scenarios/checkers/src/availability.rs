@@ -237,6 +237,9 @@ impl Availability {
         if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
             return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));
         }
+        if let Some(excuse) = head.excuse(self.within_ns, span_ns) {
+            return Verdict::Inconclusive(format!("{summary}, but {excuse}"));
+        }
         let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
         let steps = vec![
             step(from_ns, "wants the lock, and nobody has it from now on"),
@@ -251,7 +254,7 @@ impl Availability {
 #[cfg(test)]
 mod tests {
     use crate::testing::Tape;
-    use history::verdict::Outcome::{Held, NotApplicable, Violated};
+    use history::verdict::Outcome::{Held, Inconclusive, NotApplicable, Violated};
     use history::verdict::{Verdict, Witness};
 
     const WITHIN_NS: u64 = 100;
@@ -270,6 +273,15 @@ mod tests {
         let later = |end| Tape::new().refused(1, 9, 50..5_000).refused(2, 8, 400..end);
         assert_eq!(outcome(later(500)), Held, "it counts from when the second wanted it");
         assert_eq!(outcome(later(501)), Violated);
+    }
+
+    #[test]
+    fn what_a_busy_machine_may_have_held_up_is_inconclusive() {
+        let stalled = |late_ns| Tape::new().with(|it| it.late_ns = late_ns);
+        let stalled = |late_ns| outcome(stalled(late_ns).refused(1, 8, 60..500));
+        assert_eq!(stalled(None), Violated);
+        assert_eq!(stalled(Some(16)), Violated);
+        assert_eq!(stalled(Some(17)), Inconclusive);
     }
 
     #[test]

@@ -307,6 +307,9 @@ impl WakeUp {
         if let Some(promise) = head.promise.as_ref().filter(|it| !it.is_broken_by(span_ns)) {
             return Verdict::NotApplicable(format!("{summary}, but {}", promise.because));
         }
+        if let Some(excuse) = head.excuse(self.within_ns, span_ns) {
+            return Verdict::Inconclusive(format!("{summary}, but {excuse}"));
+        }
         let step = |at_ns, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
         let steps = vec![
             step(from_ns, "sleeps, and the lock is free from now on"),

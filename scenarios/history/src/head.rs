@@ -5,9 +5,14 @@
 
 use std::time::Duration;
 
+use durations::span::rounded;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Staged, Whom};
+
+/// So often may one who wants the lock, the proxy, and the server wait for the processor in turn until the lock is had: a
+/// pause that ends, an attempt on its way there and back, and as much again where the first was too late.
+const TURNS: u64 = 20;
 
 /// The version of the format.
 pub const FORMAT: &str = "picklock/history/1";
@@ -47,6 +52,10 @@ pub struct Head {
     /// client's decision and its stamp.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
+    /// By how much the run itself was late at most, in nanoseconds, where its machine kept it from running; none where
+    /// nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<u64>,
     /// For how long nobody may get a lock that is wanted and that nobody has, in nanoseconds; none where
     /// nothing is said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,6 +170,17 @@ impl Head {
         };
         Some(Duration::from_nanos(within_ns.max(promised_ns)))
     }
+
+    /// Why nothing follows from a free lock that was not had for so long, which is longer than allowed: a busy machine.
+    pub fn excuse(&self, within_ns: u64, span_ns: u64) -> Option<String> {
+        let promised_ns = self.promise.as_ref().and_then(|it| it.within_ns).unwrap_or(0);
+        let beyond_ns = span_ns.saturating_sub(within_ns.max(promised_ns));
+        let late_ns = self.late_ns.filter(|it| beyond_ns <= it.saturating_mul(TURNS))?;
+        let late = rounded(late_ns);
+        Some(format!(
+            "this machine was busy, and kept the run itself from running for up to {late}"
+        ))
+    }
 }
 
 impl Promise {
@@ -199,6 +219,21 @@ mod tests {
         assert!(head.is_resource(2));
         assert!(!head.is_resource(0));
         assert!(!Head::default().is_resource(0));
+    }
+
+    #[test]
+    fn a_busy_machine_is_an_excuse_for_twenty_times_as_long_as_it_kept_the_run() {
+        let promise = Some(Promise { within_ns: Some(500), because: String::new() });
+        for (late_ns, promise, span_ns, is_excused) in [
+            (None, None, 101, false),
+            (Some(10), None, 300, true),
+            (Some(10), None, 301, false),
+            (Some(10), promise.clone(), 700, true),
+            (Some(10), promise, 701, false),
+        ] {
+            let head = Head { late_ns, promise, ..Head::default() };
+            assert_eq!(head.excuse(100, span_ns).is_some(), is_excused, "{head:?}: {span_ns}");
+        }
     }
 
     #[test]

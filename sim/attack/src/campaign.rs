@@ -76,7 +76,7 @@ impl Learnt {
     /// Runs the plans.
     ///
     /// # Errors
-    /// [`AttackError`]: no further server, or a worker that is of no use even without faults.
+    /// [`AttackError`]: a worker that is of no use even without faults.
     pub async fn attack(
         self,
         supervisor: &Supervisor,
@@ -86,7 +86,7 @@ impl Learnt {
         if campaign.runs_each > 1 && faultless.outcome > PlanOutcome::Held {
             faultless = several(&mut arena, &known, None, campaign.runs_each).await?;
         }
-        let mut report = run(&attack, supervisor, campaign, known, arena).await?;
+        let mut report = run(&attack, supervisor, campaign, known, arena).await;
         if campaign.faultless || faultless.outcome >= PlanOutcome::Api {
             report.plans.insert(0, faultless);
         }
@@ -166,7 +166,7 @@ async fn run(
     campaign: &Campaign,
     known: Known,
     arena: Arena,
-) -> Result<AttackReport, AttackError> {
+) -> AttackReport {
     let known = Arc::new(known);
     let total = campaign.plans.len();
     let queue: VecDeque<(usize, AttackPlan)> = campaign.plans.iter().cloned().enumerate().collect();
@@ -185,7 +185,11 @@ async fn run(
         tasks.spawn(async move {
             let mut arena = match arena {
                 Some(arena) => arena,
-                None => Arena::open(&attack, &supervisor, &format!("attack-{job}")).await?,
+                // The first is there, and runs whatever the others leave.
+                None => match Arena::open(&attack, &supervisor, &format!("attack-{job}")).await {
+                    Ok(arena) => arena,
+                    Err(_) => return Vec::new(),
+                },
             };
             (arena.life, arena.lock_key) = (life, known.lock_key.clone());
             let mut reports = Vec::new();
@@ -206,17 +210,17 @@ async fn run(
                 done.fetch_add(1, Ordering::Relaxed);
             }
             arena.close().await;
-            Ok::<_, AttackError>(reports)
+            reports
         });
     }
     let mut reports = Vec::new();
     while let Some(joined) = tasks.join_next().await {
         let theirs = joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        reports.extend(theirs?);
+        reports.extend(theirs);
     }
     reports.sort_by_key(|(place, _)| *place);
     let plans: Vec<PlanReport> = reports.into_iter().map(|(_, report)| report).collect();
-    Ok(AttackReport {
+    AttackReport {
         schema: ATTACK_SCHEMA.to_owned(),
         command: attack.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
         world: world.to_owned(),
@@ -230,7 +234,7 @@ async fn run(
         promises: known.promises,
         complete: plans.len() == total,
         plans,
-    })
+    }
 }
 
 /// Runs a plan, and so many times in all as long as it shows something; reports the gravest.

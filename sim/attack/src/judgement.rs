@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::board::VICTIM;
+use crate::key_search::SOON;
 use crate::plan::{AttackFault, AttackPlan, Target};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
@@ -275,11 +276,7 @@ fn dishonest(
         ),
         // What a client does that nothing has struck is the machine's doing, or shows without a fault.
         ClaimOf::NotAcquired(why) if shown.may_be_struck(client) => {
-            let left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > claim.answered);
-            // What is left on fewer servers keeps nobody from the lock.
-            let left = theirs().filter(left).nth(shown.quorum - 1)?;
-            let span = left.until?.saturating_duration_since(left.from.max(claim.answered));
-            let span = rounded(span_ns(span));
+            let span = rounded(span_ns(left(theirs(), shown.quorum, claim.answered)?));
             (
                 Severity::Api,
                 "not-acquired-is-clean",
@@ -287,6 +284,25 @@ fn dishonest(
                 format!(
                     "client {client} left the lock's key behind for {span}, and answered {}",
                     not_acquired(shown, why)
+                ),
+            )
+        }
+        // A library that says nothing of its release may fail at it, but not where nothing goes wrong.
+        ClaimOf::Released
+            if shown.plan.is_none() || shown.promises.reports && shown.may_be_struck(client) =>
+        {
+            let span = left(theirs(), shown.quorum, claim.answered)?;
+            let ttl = Duration::from_nanos(shown.history.head.ttl_ns);
+            if span < ttl / SOON {
+                return None;
+            }
+            let span = rounded(span_ns(span));
+            (
+                if shown.plan.is_none() { Severity::Bug } else { Severity::Api },
+                "released-is-clean",
+                Level::Progress,
+                format!(
+                    "client {client} said that it has released the lock, and left its key behind for {span}"
                 ),
             )
         }
@@ -319,6 +335,18 @@ fn dishonest(
     tell(claim.answered, says);
     story.sort_by_key(|step| step.at_ns);
     Some(AttackFinding { severity, invariant: invariant.to_owned(), level, summary, story })
+}
+
+/// For how long after this answer the keys of an acquisition kept others from the lock, until they expired.
+fn left<'a>(
+    theirs: impl Iterator<Item = &'a Tenure>,
+    quorum: usize,
+    answered: Instant,
+) -> Option<Duration> {
+    let is_left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > answered);
+    // What is left on fewer servers keeps nobody from the lock.
+    let left = theirs.filter(is_left).nth(quorum - 1)?;
+    Some(left.until?.saturating_duration_since(left.from.max(answered)))
 }
 
 /// The answer of a worker that says that it has not got the lock.

@@ -13,7 +13,7 @@ use crate::recorder::PlanRecord;
 use crate::transcript::{Phases, TracedCommand, acquisition, phases};
 
 /// A key that lives for less than this part of the TTL when it is released is as good as deleted.
-const SOON: u32 = 4;
+pub(crate) const SOON: u32 = 4;
 
 /// A key that the victim has made when it acquired the lock.
 struct KeyCandidate {

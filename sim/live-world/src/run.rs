@@ -4,6 +4,7 @@
 //! is not complete, and leaves no key behind that it could delete.
 
 mod clients;
+mod lateness;
 mod patience;
 mod refused;
 
@@ -23,6 +24,7 @@ use scenarios::trial::{Naming, Trial};
 use tokio::sync::watch;
 
 use self::clients::{RunClients, Starved};
+use self::lateness::Lateness;
 use self::patience::Patience;
 use self::refused::Refused;
 use super::deployment::{Deployment, DeploymentError};
@@ -118,6 +120,7 @@ pub(super) async fn run(
         foreign_logins: 0,
         remarks: Vec::new(),
         stuck: None,
+        late_ns: None,
     };
     let ended = tokio::select! {
         biased;
@@ -183,6 +186,8 @@ struct LiveRun<'a> {
     remarks: Vec<String>,
     /// Who came to no end, if so.
     stuck: Option<Witness>,
+    /// How late the run itself was at most while clients were at work.
+    late_ns: Option<u64>,
 }
 
 /// What shows that nobody gets the lock any more.
@@ -218,8 +223,10 @@ impl LiveRun<'_> {
         let scenario = &self.request.scenario;
         let within = self.trial.journal().look(|it| it.head.must_be_available_within());
         let patience = Patience::new(scenario, self.trial.ttl(), within);
+        let lateness = Lateness::measure();
         let worked = self.clients.work(&self.trial, self.request, patience);
         let starved = self.unless_interrupted(worked).await?.map_err(clients::panicked)?;
+        self.late_ns = Some(lateness.most_ns());
         let mut background = IDLE_BEYOND_TTL;
         match starved {
             // A task that looks after a key may do so for its TTL. Where clients were stopped, that has been waited for.
@@ -303,7 +310,8 @@ impl LiveRun<'_> {
 
     /// What has come of the run, whether it was cut short or not.
     fn conclude(self, mut cut_short: Option<CutShort>, proxy: &Proxy) -> Result<Run, RunError> {
-        let history = self.trial.journal().history();
+        let mut history = self.trial.journal().history();
+        history.head.late_ns = self.late_ns;
         // What a private server refuses is the doing of the scenario.
         let is_private = self.deployment.first().is_private();
         if let Some(refused) = (!is_private).then(|| Refused::of(&history)).flatten() {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 97] = [
+const WRONG: [(&[&str], &str); 98] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -85,6 +85,10 @@ const WRONG: [(&[&str], &str); 97] = [
     (&["matrix", "--searched", "--scenario", "polling-load"], "omit --searched"),
     (&["matrix", "--searched", "--world", "embedded"], "add --world virtual"),
     (&["matrix", "--redis", "redis://h"], "omit one of the two"),
+    (
+        &["--scenario", "gc-pause", "--redis", "redis://h", "--server-bin", "x"],
+        "omit one of the two",
+    ),
     (&["--scenario", "bonus-pool", "--lua"], "add --world virtual or --world embedded"),
     (&["--scenario", "bonus-pool", "--lua", "--world", "redis"], "a redis-server always does"),
     (&["matrix", "--lua", "--world", "redis"], "or omit --lua"),

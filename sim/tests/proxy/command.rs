@@ -82,6 +82,22 @@ fn ctrl_c_ends_it_as_well_and_every_request_can_be_logged() {
 }
 
 #[test]
+fn a_server_that_cannot_be_reached_is_told_of_once() {
+    let room = Room::new();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut playing = room.start(&["proxy", "--listen", "cache=0", "--upstream", &nobody]);
+    let [place] = listening(&playing, 1).try_into().unwrap();
+    for _ in 0..3 {
+        assert!(ping(&place).is_err());
+    }
+    let told = || playing.stderr().matches("note: cache cannot serve a client: ").count();
+    eventually("it is told", || (told() > 0).then_some(()));
+    playing.signal(Signal::SIGTERM);
+    assert_eq!(playing.end().code(), Some(0));
+    assert_eq!(playing.stderr().matches("cannot serve").count(), 1, "{}", playing.stderr());
+}
+
+#[test]
 fn the_same_seed_strikes_the_same_connections() {
     let (room, (_server, server)) = (Room::new(), server());
     let struck = |seed: &str| -> Vec<bool> {
@@ -139,6 +155,7 @@ fn a_port_that_is_taken_is_69_and_what_is_wrong_on_the_command_line_is_2() {
         (&["--listen", "nowhere", "--upstream", "127.0.0.1:1"], "not an address to listen on"),
         (&["--listen", "b=0", "--upstream", "x"], "not a server address"),
         (&["--listen", "redis-1=0", "--upstream", "127.0.0.1:1"], "already"),
+        (&["--log-requests"], "there is none"),
         (&["--listen", "b=127.0.0.1:1", "--upstream", "127.0.0.1:1"], "would lead to itself"),
     ] {
         let said = run(args).ended(2);

@@ -247,6 +247,20 @@ fn a_fault_behind_an_answer_takes_the_key_behind_it() {
 }
 
 #[test]
+fn a_key_that_gets_its_time_by_a_command_of_its_own_expires_in_the_story() {
+    let touch = |touch| Intent { touch, compares: false };
+    let tape = Tape::new().did(1, 10..15, touch(Touch::Create(None)));
+    let tape = tape.did(1, 20..25, touch(Touch::Extend(100)));
+    let tape = tape.did(2, 150..155, CREATE).hold(2, 2, 155..300).hold(1, 1, 160..200);
+    let expected = [
+        "122 1 its key expires",
+        "155 2 has the lock: its key lives 1 µs",
+        "160 1 has the lock: its key has expired already",
+    ];
+    assert_eq!(told_of(&tape, "mutual-exclusion")[..3], expected);
+}
+
+#[test]
 fn the_deletion_of_another_is_told_when_it_is_answered_as_where_it_is_to_blame() {
     let plain = Intent { touch: Touch::Delete, compares: false };
     let story = |name, until_ns| {

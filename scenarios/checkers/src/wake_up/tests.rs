@@ -1,7 +1,7 @@
 //! Good and bad histories, on both sides of each boundary.
 
 use history::fault::Fault;
-use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
 use history::verdict::Verdict;
 use history::{Intent, Touch};
 use picklock::env::Phase;
@@ -69,6 +69,12 @@ fn it_is_asleep_from_the_answer_to_the_deletion() {
     let unasked = sleeps_until(301).findings();
     assert!(unasked.iter().all(|it| it.name != "wake-up"), "only where the scenario says so");
     assert_eq!(outcome(&sleeps_until(301).with(|it| it.locks = false)), NotApplicable);
+}
+
+#[test]
+fn what_a_busy_machine_may_have_held_up_is_inconclusive() {
+    let sleeps = |end_ns| outcome(&sleeps_until(end_ns).with(|it| it.late_ns = Some(2)));
+    assert_eq!((sleeps(300), sleeps(340), sleeps(341)), (Held, Inconclusive, Violated));
 }
 
 #[test]

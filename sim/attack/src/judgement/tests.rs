@@ -145,6 +145,22 @@ fn a_key_is_left_behind_only_if_nobody_clears_it_away() {
 }
 
 #[test]
+fn a_release_that_is_said_to_be_done_leaves_no_key() {
+    let held = || Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+    let released = |tape: Tape| tape.claim(1, ClaimOf::Released, 100, 101);
+    let found = released(held()).unwrap();
+    assert_eq!((found.severity, found.invariant.as_str()), (Severity::Bug, "released-is-clean"));
+    assert!(found.summary.ends_with("left its key behind for 210 ms"), "{}", found.summary);
+    assert!(released(held().does(1, 100, 100, Touch::Delete)).is_none());
+    // It is on its way yet.
+    assert!(released(held().does(1, 100, 150, Touch::Delete)).is_none());
+    for (left_ms, is_clean) in [(74, true), (75, false)] {
+        let found = released(held().does(1, 100, 101, Touch::Extend(left_ms * MS)));
+        assert_eq!(found.is_none(), is_clean, "{left_ms} ms: {found:?}");
+    }
+}
+
+#[test]
 fn what_follows_from_something_graver_is_not_told() {
     let finding = |severity, invariant: &str| AttackFinding {
         severity,
