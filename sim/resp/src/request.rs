@@ -54,7 +54,8 @@ impl From<ProtocolError> for ErrorReply {
         let mut text = format!("ERR {error}").into_bytes();
         if let ProtocolError::ExpectedBulk(byte @ 0x80..) = error {
             // A byte that is no text is shown as it is.
-            text.splice(text.len() - 3.., [byte, b'\'']);
+            text.truncate(text.len() - 3);
+            text.extend([byte, b'\'']);
         }
         Self::of(text)
     }

@@ -58,8 +58,8 @@ fn place(
     let slot = server.write_at(request, slot, key, value, expiry);
     // A key that was there has been deleted first, so that this one is new all the same.
     server.notify(server.db_number(request), key, event::NEW, "new");
-    if let Some((number, key, event)) = left {
-        server.notify(number, key, event::GENERIC, event);
+    if let Some((number, key, name)) = left {
+        server.notify(number, key, event::GENERIC, name);
     }
     server.changed(request, slot);
 }
