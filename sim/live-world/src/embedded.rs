@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use picklock::time::WallTime;
 use redis_model::model::{ConnectionId, Model, Submitted};
 use redis_model::options::ModelOptions;
-use resp::{ErrorReply, Parsed, Reply, RequestParser, encode, is_http};
+use resp::{Parsed, Reply, RequestParser, encode, is_http};
 use smallvec::SmallVec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -329,9 +329,7 @@ impl ClientConnection {
                 }
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
             }
-            Err(error) => {
-                (Submitted::Reply(Reply::Error(ErrorReply::of(format!("ERR {error}")))), None)
-            }
+            Err(error) => (Submitted::Reply(Reply::Error(error.into())), None),
         };
         drop(model);
         self.hub.deliver();

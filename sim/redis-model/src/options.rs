@@ -52,8 +52,11 @@ impl Default for ModelOptions {
 pub(crate) enum ParameterKind {
     Text,
     YesNo,
-    Number,
+    /// None below 0 or of more than 31 bits; the bounds within which it is kept.
+    Number(i64, i64),
     Memory,
+    /// Pairs of seconds and changes.
+    SavePoints,
     Choice(&'static [&'static str]),
     /// Classes of keyspace events.
     Events,
@@ -76,14 +79,14 @@ pub(crate) const PARAMETERS: &[(&str, ParameterKind, &str)] = &[
     ("appendfsync", ParameterKind::Choice(&["everysec", "always", "no"]), "everysec"),
     ("appendonly", ParameterKind::YesNo, "no"),
     ("databases", ParameterKind::Immutable, "16"),
-    ("hz", ParameterKind::Number, "10"),
+    ("hz", ParameterKind::Number(1, 500), "10"),
     ("maxmemory", ParameterKind::Memory, "0"),
     ("maxmemory-policy", ParameterKind::Choice(POLICIES), "noeviction"),
     ("notify-keyspace-events", ParameterKind::Events, ""),
     ("port", ParameterKind::Immutable, "6379"),
     ("requirepass", ParameterKind::Text, ""),
-    ("save", ParameterKind::Text, ""),
-    ("timeout", ParameterKind::Number, "0"),
+    ("save", ParameterKind::SavePoints, ""),
+    ("timeout", ParameterKind::Number(0, i32::MAX as i64), "0"),
 ];
 
 /// Where a parameter stands.

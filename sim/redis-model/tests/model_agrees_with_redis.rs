@@ -199,6 +199,30 @@ fn monitors_are_shown_what_redis_shows_them() {
 }
 
 #[test]
+fn listeners_hear_of_keys_what_redis_tells_them() {
+    let mut pair = Pair::new(None);
+    let [real, mine] = pair.heard(
+        "__key*",
+        &[
+            &["CONFIG", "SET", "notify-keyspace-events", "KEAn"],
+            &["RPUSH", "l", "a", "b"],
+            &["LTRIM", "l", "0", "-1"],
+            &["LTRIM", "l", "1", "1"],
+            &["RENAME", "l", "m"],
+            &["SET", "k", "v"],
+            &["RENAME", "k", "m"],
+            &["RENAMENX", "m", "k"],
+            &["COPY", "k", "c"],
+            &["COPY", "k", "c", "REPLACE"],
+            &["MOVE", "k", "1"],
+            &["LTRIM", "nosuch", "0", "-1"],
+        ],
+    );
+    assert!(real.len() > 1_000, "{}", real.escape_ascii());
+    assert_eq!(mine.escape_ascii().to_string(), real.escape_ascii().to_string());
+}
+
+#[test]
 fn the_command_table_says_of_each_command_what_redis_says() {
     let mut pair = Pair::new(None);
     let (real, mine) = pair.both(0, &[b"COMMAND".to_vec()]);

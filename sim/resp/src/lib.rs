@@ -13,6 +13,6 @@ mod text;
 pub use encode::{ProtocolVersion, encode, encode_request};
 pub use number::{decimal, double, float, general, integer, range_end};
 pub use reply::{ErrorReply, Reply};
-pub use request::{Parsed, ProtocolError, RequestParser, is_http};
+pub use request::{Parsed, ProtocolError, RequestParser, is_http, split_args};
 pub use strtod::{Strtod, is_space, strtod};
 pub use text::{Blob, blob, glob, is_word, until_nul};

@@ -97,9 +97,12 @@ impl ErrorReply {
         Self(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// An error whose text may hold bytes of the client's.
+    /// An error whose text may hold bytes of the client's. Line breaks at its end are taken for that of the line.
     pub fn of(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(Cow::Owned(bytes.into()))
+        let mut text = bytes.into();
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
+        text.truncate(end.map_or(0, |end| end + 1));
+        Self(Cow::Owned(text))
     }
 
     /// `ERR wrong number of arguments for '…' command`.

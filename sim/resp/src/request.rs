@@ -4,6 +4,7 @@
 //! redis-server's words; nothing panics, and no length a client merely *claims* is allocated.
 
 use crate::number::decimal;
+use crate::reply::ErrorReply;
 use crate::strtod::is_space;
 
 /// A line (a length, or a whole inline command) may be this long.
@@ -46,6 +47,18 @@ pub enum ProtocolError {
     /// An argument over 16 KB before AUTH.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedLength,
+}
+
+impl From<ProtocolError> for ErrorReply {
+    fn from(error: ProtocolError) -> Self {
+        let mut text = format!("ERR {error}").into_bytes();
+        if let ProtocolError::ExpectedBulk(byte @ 0x80..) = error {
+            // A byte that is no text is shown as it is.
+            text.truncate(text.len() - 3);
+            text.extend([byte, b'\'']);
+        }
+        Self::of(text)
+    }
 }
 
 /// What the bytes so far amount to.
@@ -188,7 +201,7 @@ impl RequestParser {
             };
         };
         let line = buffer[..end].strip_suffix(b"\r").unwrap_or(&buffer[..end]);
-        self.words = split_words(line).ok_or(ProtocolError::UnbalancedQuotes)?;
+        self.words = split_args(line).ok_or(ProtocolError::UnbalancedQuotes)?;
         let used = end + 1;
         if self.words.is_empty() {
             return Ok(Parsed::Nothing { used });
@@ -213,7 +226,9 @@ fn line(
     too_long: ProtocolError,
 ) -> Result<Option<(&[u8], usize)>, ProtocolError> {
     let rest = buffer.get(from..).unwrap_or_default();
-    let Some(end) = rest.iter().position(|&byte| byte == b'\r') else {
+    // As in an inline command, nothing is seen behind a NUL.
+    let end = rest.iter().position(|byte| matches!(byte, b'\r' | 0));
+    let Some(end) = end.filter(|&end| rest[end] == b'\r') else {
         return if rest.len() > INLINE_MAX_BYTES { Err(too_long) } else { Ok(None) };
     };
     // The byte after `\r` is skipped unseen, but it must have come.
@@ -223,8 +238,8 @@ fn line(
     Ok(Some((&rest[..end], from + end + 2)))
 }
 
-/// The words of an inline command by Redis's quoting rules, or nothing where quotes do not balance.
-fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// The words of a line by Redis's quoting rules, or nothing where quotes do not balance.
+pub fn split_args(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
     loop {
@@ -244,7 +259,8 @@ fn word(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     loop {
         match rest {
             [] => return Some((word, &[])),
-            [byte, after @ ..] if is_space(*byte) => return Some((word, after)),
+            // Of all that is a blank before a word only these end one.
+            [b' ' | b'\n' | b'\r' | b'\t', after @ ..] => return Some((word, after)),
             [b'"', after @ ..] => return quoted(word, after, true),
             [b'\'', after @ ..] => return quoted(word, after, false),
             [byte, after @ ..] => {

@@ -19,7 +19,7 @@ fn parse(bytes: &[u8]) -> Result<Option<Vec<Vec<u8>>>, String> {
 }
 
 fn words(line: &str) -> Option<Vec<String>> {
-    let words = split_words(line.as_bytes())?;
+    let words = split_args(line.as_bytes())?;
     Some(words.iter().map(|word| word.escape_ascii().to_string()).collect())
 }
 
@@ -46,6 +46,20 @@ fn protocol_errors_read_as_redis_writes_them() {
 }
 
 #[test]
+fn a_byte_that_is_no_text_is_shown_as_it_is() {
+    let shown = |byte| ErrorReply::from(ProtocolError::ExpectedBulk(byte));
+    assert_eq!(shown(0x9a).text(), b"ERR Protocol error: expected '$', got '\x9a'");
+    assert_eq!(shown(b'x').text(), b"ERR Protocol error: expected '$', got 'x'");
+}
+
+#[test]
+fn nothing_is_seen_behind_a_nul_before_the_end_of_a_line() {
+    for bytes in [&b"*1\0\r\n$4\r\nPING\r\n"[..], b"*1\r\n$4\0\r\nPING\r\n", b"PING\0\r\n"] {
+        assert_eq!(parse(bytes), Ok(None), "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
 fn before_auth_only_small_requests_are_read() {
     let mut parser = RequestParser::new();
     assert_eq!(parser.parse(b"*11\r\n", false), Err(ProtocolError::UnauthenticatedCount));
@@ -58,6 +72,7 @@ fn before_auth_only_small_requests_are_read() {
 
 #[test]
 fn inline_words_follow_the_quoting_rules() {
+    assert_eq!(words("\u{b}a\u{b}b\tc\u{c}"), Some(vec![r"a\x0bb".into(), r"c\x0c".into()]));
     assert_eq!(words("  set k v "), Some(vec!["set".into(), "k".into(), "v".into()]));
     assert_eq!(words(r#""\x41\n\q" 'it\'s'"#), Some(vec!["A\\nq".into(), "it\\'s".into()]));
     assert_eq!(words(r#"a"b c""#), Some(vec!["ab c".into()]));

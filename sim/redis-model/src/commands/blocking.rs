@@ -3,7 +3,7 @@
 //!
 //! Invariant: each is propagated as the command that does not wait, for a stream cannot wait.
 
-use resp::{ErrorReply, Reply, Strtod, blob, is_space, is_word, strtod};
+use resp::{ErrorReply, Reply, Strtod, blob, decimal, is_space, is_word, strtod};
 
 use super::arguments::positive;
 use super::lists::{end, move_element, pop_at};
@@ -58,9 +58,12 @@ fn timeout_ms(text: &[u8]) -> Result<i64, ErrorReply> {
         |read: &Strtod| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
     let read = strtod(text).filter(whole);
     let read = read.ok_or(ErrorReply::new("ERR timeout is not a float or out of range"))?;
-    // Redis reads a wider type here: what vanishes in a double is a moment still.
-    let vanished = read.out_of_range && read.value == 0.0;
-    let ms = if vanished { 1.0_f64.copysign(read.value) } else { (read.value * 1000.0).ceil() };
+    // Redis reads a wider type here: a whole number of seconds is exact, and what vanishes in a double is a moment still.
+    if let Some(ms @ 0..) = decimal(text).and_then(|seconds| seconds.checked_mul(1000)) {
+        return Ok(ms);
+    }
+    let vanished = read.out_of_range && read.value == 0.0 && read.value.is_sign_positive();
+    let ms = if vanished { 1.0 } else { (read.value * 1000.0).ceil() };
     if !(0.0..LIMIT).contains(&ms) {
         return Err(ErrorReply::new("ERR timeout is negative"));
     }

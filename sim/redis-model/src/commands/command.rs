@@ -41,7 +41,7 @@ fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
     }
     let one = |name: &&[u8]| match server.table.by_full_name(name) {
         Some(place) => describe(server.table.spec(place), &server.table.line(place).full_name),
-        None => Reply::NilArray,
+        None => Reply::Nil,
     };
     Ok(Reply::Array(request.args[2..].iter().map(one).collect()))
 }

@@ -73,10 +73,15 @@ fn accept(kind: ParameterKind, value: &[u8]) -> Result<Vec<u8>, String> {
             let known = lower == b"yes" || lower == b"no";
             (known.then_some(lower), "argument must be 'yes' or 'no'")
         }
-        ParameterKind::Number => {
-            let taken = decimal(value).map(|_| value.to_vec());
+        ParameterKind::Number(least, most) => {
+            let number = decimal(value);
+            if number.is_some_and(|number| !(0..=i64::from(i32::MAX)).contains(&number)) {
+                return Err("argument must be between 0 and 2147483647 inclusive".to_owned());
+            }
+            let taken = number.map(|number| number.clamp(least, most).to_string().into_bytes());
             (taken, "argument couldn't be parsed into an integer")
         }
+        ParameterKind::SavePoints => (save_points(value), "Invalid save parameters"),
         ParameterKind::Memory => {
             let bytes = memory(&lower).map(|bytes| bytes.to_string().into_bytes());
             (bytes, "argument must be a memory value")
@@ -95,10 +100,24 @@ fn accept(kind: ParameterKind, value: &[u8]) -> Result<Vec<u8>, String> {
     taken.ok_or_else(|| why.to_owned())
 }
 
+/// The pairs of seconds and changes of `save`, which may be none.
+fn save_points(text: &[u8]) -> Option<Vec<u8>> {
+    let words: Vec<&[u8]> = text.split(|&byte| byte == b' ').filter(|_| !text.is_empty()).collect();
+    let fits = |(place, word): (usize, &&[u8])| {
+        // Seconds stand at even places.
+        decimal(word).is_some_and(|number| number >= i64::from(place.is_multiple_of(2)))
+    };
+    (words.len().is_multiple_of(2) && words.iter().enumerate().all(fits)).then(|| text.to_vec())
+}
+
 /// `1`, `1k` (1,000), `1kb` (1,024) and so on.
 fn memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    let number: u64 = match &text[..digits] {
+        // No digits count as 0.
+        b"" => 0,
+        digits => std::str::from_utf8(digits).ok()?.parse().ok()?,
+    };
     let factor = match &text[digits..] {
         b"" | b"b" => 1,
         b"k" => 1_000,

@@ -126,7 +126,10 @@ fn reset(server: &mut Server, request: &Request<'_>) -> CommandResult {
     server.unsubscribe_all(request.session);
     server.remove_monitor(request.session);
     let session = server.session(request);
-    session.replies = Replies::On;
+    // What SKIP has asked for is for this reply.
+    if session.replies == Replies::Off {
+        session.replies = Replies::On;
+    }
     session.db = 0;
     session.name.clear();
     session.protocol = ProtocolVersion::Resp2;

@@ -36,23 +36,32 @@ fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Com
     }
     let number = server.db_number(request);
     let KeyEntry { value, expires_at_ms, .. } = server.remove_silently(number, source);
-    server.notify(number, from, event::GENERIC, "rename_from");
-    place(server, request, to, value, expires_at_ms);
+    place(server, request, to, value, expires_at_ms, Some((number, from, "rename_from")));
     Ok(done)
 }
 
-/// Puts a value with its expiry at a key, and wakes who waits for it.
+/// Puts a value with its expiry at a key, and wakes who waits for it. `left` is where the value was, with the event
+/// of that.
 fn place(
     server: &mut Server,
     request: &Request<'_>,
     key: &[u8],
     value: StoredValue,
     expires_at_ms: Option<i64>,
+    left: Option<(u16, &[u8], &str)>,
 ) {
     if matches!(value, StoredValue::List(_) | StoredValue::Scored(_)) {
         server.blocking.created(server.db_number(request), key);
     }
-    server.put(request, key, value, expires_at_ms.map_or(Expiry::Never, Expiry::At));
+    let expiry = expires_at_ms.map_or(Expiry::Never, Expiry::At);
+    let slot = server.find(request, key);
+    let slot = server.write_at(request, slot, key, value, expiry);
+    // A key that was there has been deleted first, so that this one is new all the same.
+    server.notify(server.db_number(request), key, event::NEW, "new");
+    if let Some((number, key, name)) = left {
+        server.notify(number, key, event::GENERIC, name);
+    }
+    server.changed(request, slot);
 }
 
 fn copy(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -77,7 +86,7 @@ fn copy(server: &mut Server, request: &Request<'_>) -> CommandResult {
     Ok(server.in_database(request, there, |server| {
         let free = server.find(request, to).is_none();
         if free || replace {
-            place(server, request, to, value, expires_at_ms);
+            place(server, request, to, value, expires_at_ms, None);
         }
         Reply::Int(i64::from(free || replace))
     }))
@@ -94,9 +103,8 @@ fn move_(server: &mut Server, request: &Request<'_>) -> CommandResult {
         return Ok(Reply::Int(0));
     }
     let KeyEntry { value, expires_at_ms, .. } = server.remove_silently(here, source);
-    server.notify(here, key, event::GENERIC, "move_from");
     server.in_database(request, there, |server| {
-        place(server, request, key, value, expires_at_ms);
+        place(server, request, key, value, expires_at_ms, Some((here, key, "move_from")));
     });
     Ok(Reply::Int(1))
 }

@@ -34,7 +34,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 
 fn exists(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let known = |digest: &&[u8]| {
-        let digest = <[u8; 40]>::try_from(*digest).ok();
+        let digest = <[u8; 40]>::try_from(digest.to_ascii_lowercase()).ok();
         Reply::Int(i64::from(digest.is_some_and(|digest| server.scripts.contains(&digest))))
     };
     Ok(Reply::Array(request.args[2..].iter().map(known).collect()))

@@ -10,7 +10,7 @@ use resp::{Blob, ErrorReply, Reply, blob};
 use super::api::{self, ScriptRun};
 use super::engine::{Engine, refused};
 use super::native::{ScriptDigest, digest};
-use super::shebang::Shebang;
+use super::shebang::{Shebang, first_line, unexpected};
 use crate::commands::scripting::keys_and_args;
 use crate::libraries::{self, FLAGS, Function, Library};
 use crate::server::Request;
@@ -159,32 +159,31 @@ fn head(code: &[u8]) -> Result<(Blob, &[u8]), ErrorReply> {
     if !code.starts_with(b"#!") {
         return Err(ErrorReply::new("ERR Missing library metadata"));
     }
-    let end = code.iter().position(|&byte| byte == b'\n');
-    let end = end.ok_or(ErrorReply::new("ERR Invalid library metadata"))?;
-    let line = String::from_utf8_lossy(&code[2..end]).into_owned();
-    let mut words = line.split_whitespace();
-    let engine = words.next().unwrap_or_default();
-    if !engine.eq_ignore_ascii_case(Shebang::ENGINE) {
-        return Err(ErrorReply::of(format!("ERR Engine '{engine}' not found")));
-    }
+    let invalid = ErrorReply::new("ERR Invalid library metadata");
+    let (words, body) = first_line(code).ok_or(invalid.clone())?;
+    let (engine, words) = words.split_first().ok_or(invalid)?;
     let mut name = None;
     for word in words {
-        match word.strip_prefix("name=") {
-            Some(_) if name.is_some() => {
-                return Err(ErrorReply::new(
-                    "ERR Invalid metadata value, name argument was given multiple times",
-                ));
+        match word.split_at_checked(b"name=".len()) {
+            Some((key, given)) if key.eq_ignore_ascii_case(b"name=") => {
+                if name.replace(given).is_some() {
+                    return Err(ErrorReply::new(
+                        "ERR Invalid metadata value, name argument was given multiple times",
+                    ));
+                }
             }
-            Some(given) => name = Some(given.to_owned()),
-            None => {
-                return Err(ErrorReply::of(format!("ERR Invalid metadata value given: {word}")));
-            }
+            _ => return Err(unexpected("ERR Invalid metadata value given: ", word)),
         }
     }
     let name = name.ok_or(ErrorReply::new("ERR Library name was not given"))?;
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if name.is_empty() || !name.bytes().all(fits) {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    if name.is_empty() || !name.iter().all(fits) {
         return Err(ErrorReply::new(BAD_NAME));
     }
-    Ok((blob(name.as_bytes()), &code[end..]))
+    let engine = &engine[b"#!".len()..];
+    if !engine.eq_ignore_ascii_case(Shebang::ENGINE) {
+        let text = [b"ERR Engine '", engine, b"' not found"].concat();
+        return Err(ErrorReply::of(text));
+    }
+    Ok((blob(name), body))
 }

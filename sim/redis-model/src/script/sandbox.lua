@@ -150,19 +150,17 @@ function threads.resume(...)
   return caught(resume(...))
 end
 
--- An error is told where the coroutine was called, two levels up: a tail call counts as one.
-local function passed_on(ok, ...)
-  if ok then return ... end
-  local err = convert((...))
-  if type(err) == 'string' or type(err) == 'number' then error(err, 3) end
-  error(err, 0)
+-- What wrap gives must be a function of C, which a tail call leaves on the stack: Lua's own wrap makes one that
+-- resumes this, and tells errors where it was called.
+local raw_wrap, raw_yield = coroutine.wrap, coroutine.yield
+local function drive(thread, ok, ...)
+  if not ok then error(convert((...)), 0) end
+  return drive(thread, resume(thread, raw_yield(...)))
 end
 
 threads.wrap = builtin(function(...)
   local thread = coroutine.create(...)
-  return function(...)
-    return passed_on(resume(thread, ...))
-  end
+  return raw_wrap(function(...) return drive(thread, resume(thread, ...)) end)
 end)
 
 -- Compiled chunks are not checked, and could make Lua do anything: they are read as text, as Redis does.
@@ -221,11 +219,11 @@ visible.cmsgpack = seal(host.cmsgpack)
 visible.struct = seal(host.struct)
 visible.redis = seal(host.redis)
 
-raw_setmetatable(visible, {
-  __index = function(_, name)
-    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
-  end,
-})
+local function refuse_read(_, name)
+  error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+raw_setmetatable(visible, { __index = refuse_read })
 local globals = seal(visible)
 visible._G = globals
 
@@ -347,7 +345,7 @@ local function register_function(...)
   registered[#registered + 1] = entry
 end
 
-local while_loading = { register_function = register_function }
+local while_loading = raw_setmetatable({ register_function = register_function }, { __index = refuse_read })
 for name, member in pairs(host.redis) do
   if type(member) ~= 'function' or name == 'log' then while_loading[name] = member end
 end

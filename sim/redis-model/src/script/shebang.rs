@@ -4,7 +4,7 @@
 //! allow-cross-slot-keys are read and mean nothing here: a replica's data are never refused as stale, and a node of a
 //! cluster runs every script whose keys are in one slot.
 
-use resp::ErrorReply;
+use resp::{ErrorReply, split_args};
 
 /// How a script may be run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) struct Shebang {
 
 impl Shebang {
     /// The only language.
-    pub(crate) const ENGINE: &str = "lua";
+    pub(crate) const ENGINE: &[u8] = b"lua";
 
     /// Reads the line, and returns the rest of the script from the line break on, so that the numbers
     /// of lines in errors stay right.
@@ -27,33 +27,43 @@ impl Shebang {
         if !body.starts_with(b"#!") {
             return Ok((Self::default(), body));
         }
-        let end = body.iter().position(|&byte| byte == b'\n');
-        let end = end.ok_or(ErrorReply::new("ERR Invalid script shebang"))?;
-        let line = String::from_utf8_lossy(&body[..end]).into_owned();
-        let mut words = line.split_whitespace();
-        let engine = words.next().unwrap_or_default();
-        if engine != "#!lua" {
-            return Err(ErrorReply::of(format!(
-                "ERR Unexpected engine in script shebang: {engine}"
-            )));
+        let (words, rest) =
+            first_line(body).ok_or(ErrorReply::new("ERR Invalid script shebang"))?;
+        let Some((engine, words)) = words.split_first() else {
+            return Err(ErrorReply::new("ERR Invalid engine in script shebang"));
+        };
+        if engine != b"#!lua" {
+            return Err(unexpected("ERR Unexpected engine in script shebang: ", engine));
         }
         let mut shebang = Self { present: true, ..Self::default() };
         for word in words {
-            let Some(flags) = word.strip_prefix("flags=") else {
-                return Err(ErrorReply::of(format!("ERR Unknown lua shebang option: {word}")));
+            let Some(flags) = word.strip_prefix(b"flags=") else {
+                return Err(unexpected("ERR Unknown lua shebang option: ", word));
             };
-            for flag in flags.split(',').filter(|flag| !flag.is_empty()) {
+            // Nothing at all is no flag, but nothing beside a comma is one that there is not.
+            for flag in flags.split(|&byte| byte == b',').filter(|_| !flags.is_empty()) {
                 match flag {
-                    "no-writes" => shebang.no_writes = true,
-                    "allow-oom" => shebang.allow_oom = true,
-                    "allow-stale" | "no-cluster" | "allow-cross-slot-keys" => {}
-                    _ => {
-                        let text = format!("ERR Unexpected flag in script shebang: {flag}");
-                        return Err(ErrorReply::of(text));
-                    }
+                    b"no-writes" => shebang.no_writes = true,
+                    b"allow-oom" => shebang.allow_oom = true,
+                    b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
+                    _ => return Err(unexpected("ERR Unexpected flag in script shebang: ", flag)),
                 }
             }
         }
-        Ok((shebang, &body[end..]))
+        Ok((shebang, rest))
     }
+}
+
+/// The words of the first line, and what follows from its end on; nothing where it does not end. There are no words
+/// where quotes do not balance.
+pub(super) fn first_line(code: &[u8]) -> Option<(Vec<Vec<u8>>, &[u8])> {
+    // Redis looks for the end of the line in a C string.
+    let end = code.iter().position(|byte| matches!(byte, b'\n' | 0))?;
+    let (line, rest) = code.split_at(end);
+    rest.starts_with(b"\n").then(|| (split_args(line).unwrap_or_default(), rest))
+}
+
+/// An error that ends with a word of the script's.
+pub(super) fn unexpected(text: &str, word: &[u8]) -> ErrorReply {
+    ErrorReply::of([text.as_bytes(), word].concat())
 }

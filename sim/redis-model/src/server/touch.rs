@@ -161,11 +161,13 @@ impl Server {
         }
     }
 
-    /// The value at a slot has been written as it was: nothing but the sessions that watch it can tell.
+    /// The value at a slot has been written as it was: that is not propagated, but the sessions that watch it and
+    /// those that listen are told.
     pub(crate) fn rewritten_unchanged(&mut self, request: &Request<'_>, slot: u32) {
         let number = self.db_number(request);
         let key = self.dbs[usize::from(number)].at(slot).key.clone();
         self.mark_watchers(number, &key, false);
+        self.notify_of(number, slot);
     }
 
     /// Puts a value at a key, whatever was there.
@@ -190,13 +192,31 @@ impl Server {
         expiry: Expiry,
     ) {
         let number = self.db_number(request);
+        let is_new = slot.is_none();
+        let slot = self.write_at(request, slot, key, value, expiry);
+        if is_new {
+            self.notify(number, key, event::NEW, "new");
+        }
+        self.report(number, slot);
+    }
+
+    /// As [`Server::put_at`], but the caller notifies of the key and reports it with [`Server::changed`].
+    pub(crate) fn write_at(
+        &mut self,
+        request: &Request<'_>,
+        slot: Option<u32>,
+        key: &[u8],
+        value: StoredValue,
+        expiry: Expiry,
+    ) -> u32 {
+        let number = self.db_number(request);
         let db = &mut self.dbs[usize::from(number)];
         let expires_at_ms = match expiry {
             Expiry::Keep => slot.and_then(|slot| db.at(slot).expires_at_ms),
             Expiry::Never => None,
             Expiry::At(when) => Some(when),
         };
-        let slot = match slot {
+        match slot {
             Some(slot) => {
                 db.overwrite(slot, value, expires_at_ms);
                 slot
@@ -211,11 +231,9 @@ impl Server {
                 if awaited {
                     self.blocking.created(number, key);
                 }
-                self.notify(number, key, event::NEW, "new");
                 slot
             }
-        };
-        self.report(number, slot);
+        }
     }
 
     /// Sets or clears the expiry of the key at a slot.

@@ -153,6 +153,17 @@ impl Pair {
         })
     }
 
+    /// What a client hears of its subscription from both while another one sends these.
+    pub(crate) fn heard(&mut self, pattern: &str, commands: &[&[&str]]) -> [Vec<u8>; 2] {
+        self.ask(0, &["PSUBSCRIBE", pattern]);
+        commands.iter().for_each(|words| drop(self.ask(1, words)));
+        let mut messages = Vec::new();
+        self.model.drain_outbox(|_, reply| messages.push(reply));
+        let mine = messages.iter().flat_map(|message| self.encoded(0, message)).collect();
+        let real = self.real[0].receive(messages.len()).unwrap_or_else(String::into_bytes);
+        [[real, self.real[0].unread()].concat(), mine]
+    }
+
     fn encoded(&self, who: usize, reply: &Reply) -> Vec<u8> {
         let mut bytes = Vec::new();
         encode(reply, self.model.protocol(self.clients[who]), &mut bytes);
