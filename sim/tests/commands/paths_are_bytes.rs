@@ -51,7 +51,8 @@ fn a_report_goes_where_it_is_sent() {
     run(&room, &[OsStr::new("check"), history.as_os_str(), OsStr::new("--format"), &format])
         .ended(1);
     let from = words("tune --preset go --ttl 5s --renew none --holds 1000 --format json --from");
-    run(&room, &[&from[..], &[latest.as_os_str()]].concat()).ended(0);
+    // Ten holds tell too little of millions a day.
+    run(&room, &[&from[..], &[latest.as_os_str()]].concat()).ended(3);
     let mut tune = words("tune --preset go --hold 5ms --ttl 5s --renew none --holds 1000 --out");
     tune.push(&out);
     let said = run(&room, &tune).ended(0);

@@ -61,6 +61,30 @@ fn what_cannot_be_met_ends_as_designed() {
 }
 
 #[test]
+fn a_few_measured_holds_are_no_reason_to_leave_renewal_out() {
+    let room = Room::new();
+    let work = room.path().join("work.csv");
+    std::fs::write(&work, "value_ms,count\n5,10\n20,9\n85,1\n").unwrap();
+    let work = format!("file:{}", work.display());
+    let tune = ["tune", "--preset", "go", "--holds", "2000", "--ttl", "1s,5s", "--hold", &work];
+    let said = room.run(&tune).ended(0).results();
+    assert!(said.contains("take a TTL of 5 s, renewed every 1.67 s"), "{said}");
+    assert!(said.contains("renewal is needed") && said.contains("none seen, at most"), "{said}");
+}
+
+#[test]
+fn a_hold_of_months_is_ended_early_too() {
+    let room = Room::new();
+    // Each has millions of pauses, and each setting thousands of holds.
+    let months =
+        "tune --preset go --hold 300d --clients 1 --every 1y --locks 1 --ttl 5s --threads 1";
+    let tune = room.start(&words(months));
+    eventually("it watches for SIGINT", || tune.catches(Signal::SIGINT).then_some(()));
+    tune.signal(Signal::SIGINT);
+    assert!(tune.said().ended(130).stdout.contains("interrupted after 0 of"));
+}
+
+#[test]
 fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     let room = Room::new();
     let (empty, broken) = (room.path().join("empty.hlog"), room.path().join("broken.hlog"));

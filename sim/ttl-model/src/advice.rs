@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use crate::format::{at_most, often, time};
+use crate::format::{NEVER, at_most, often, time};
 use crate::tuning::{Advice, Point, Protection, TargetStatus, Targets};
 
 /// Records which targets each setting misses.
@@ -16,10 +16,16 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
             continue;
         }
         if point.effect.per_day_high > targets.overlaps_per_day {
-            misses.push(format!("overlaps: up to {}", often(point.effect.per_day_high)));
+            misses.push(format!(
+                "overlaps: {}",
+                up_to(point.effect.per_day_high, targets.overlaps_per_day)
+            ));
         }
         if point.keeping.is_tracked() && point.wrong.per_day_high > targets.lost_per_day {
-            misses.push(format!("lost holds: up to {}", often(point.wrong.per_day_high)));
+            misses.push(format!(
+                "lost holds: {}",
+                up_to(point.wrong.per_day_high, targets.lost_per_day)
+            ));
         }
         if point.takeover.p99_high > targets.takeover {
             let (found, wanted) = (time(point.takeover.p99_high), time(targets.takeover));
@@ -32,6 +38,15 @@ pub fn judge(points: &mut [Point], targets: &Targets) {
             misses.push(format!("missed runs: up to {missed} after a crash"));
         }
         point.misses = misses;
+    }
+}
+
+/// A rate that is higher than its target, also where both are the same in two digits.
+fn up_to(per_day: f64, wanted: f64) -> String {
+    match often(per_day) {
+        found if found == NEVER => format!("{found}, but more often than the target"),
+        found if found == often(wanted) => format!("just over {found}"),
+        found => format!("up to {found}"),
     }
 }
 
@@ -165,7 +180,7 @@ fn met(all: &[(usize, &Point)], place: usize, point: &Point, targets: &Targets) 
                 "a shorter TTL {renewal} is not enough: {}, misses {misses}{}",
                 setting(shorter),
                 match is_guessed(shorter, targets) {
-                    true => "; its best estimate meets the targets, so more --holds may show that it is enough",
+                    true => "; its best estimate meets the targets, so more --holds, or more measured values, may show that it is enough",
                     false => "",
                 }
             )),
@@ -257,8 +272,9 @@ fn unmet(
     let (says, why) = match answer {
         TargetStatus::Unknown => (
             "the data are insufficient for these targets",
-            "its best estimate meets the targets, but its upper bound does not: measure for longer, or raise --holds; \
-             beyond the longest measured value only an upper bound of the frequency is known",
+            "its best estimate meets the targets, but its upper bound does not: measure for longer, raise --holds, or give a \
+             distribution that you trust, such as lognormal:5ms,p99=80ms; beyond the longest measured value only an upper \
+             bound of the frequency is known",
         ),
         TargetStatus::TooSlow => (
             "no setting meets all targets at once",

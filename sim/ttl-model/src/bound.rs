@@ -35,7 +35,14 @@ pub(super) fn at_most(lease: &LeaseModel<'_>, until: Deadline) -> f64 {
     };
     let write_ns = if until == Deadline::Written { lease.conditions.write_ns } else { 0 };
     // A renewal only extends a lease.
-    let whole_hold = unrenewed(lease, room_ns, write_ns);
+    let mut whole_hold = unrenewed(lease, room_ns, write_ns);
+    if tracked && until == Deadline::Written {
+        // However long the work was, its last check found the lock valid.
+        let valid_ns = whole(float(span_ns(options.validity())) * (1.0 + drift)) + write_ns;
+        let margin_ns = room_ns.saturating_sub(valid_ns);
+        let slow = lease.conditions.round_trip.tail.most_at_least(margin_ns);
+        whole_hold = whole_hold.min(slow + pauses(lease, write_ns, margin_ns / 2));
+    }
     let Some(every) = lease.setting.renew else { return whole_hold };
     let every_ns = whole(float(span_ns(every)) * (1.0 + drift));
     whole_hold.min(renewed(lease, room_ns, every_ns, write_ns))
@@ -48,14 +55,14 @@ fn unrenewed(lease: &LeaseModel<'_>, room_ns: u64, write_ns: u64) -> f64 {
     let mut least = 1.0_f64;
     for step in 1..STEPS {
         let work_ns = whole(float(room_ns) * float(step) / float(STEPS));
-        let too_long = conditions.hold.tail.at_least(work_ns + 1);
+        let too_long = conditions.hold.tail.most_at_least(work_ns + 1);
         if too_long >= least {
             continue;
         }
         let rest_ns = room_ns - work_ns;
         for part in [4, 16, 64] {
             let trip_ns = rest_ns / part;
-            let slow = 2.0 * conditions.round_trip.tail.at_least(trip_ns);
+            let slow = 2.0 * conditions.round_trip.tail.most_at_least(trip_ns);
             let paused = pauses(lease, work_ns + write_ns, rest_ns - 2 * trip_ns);
             least = least.min(too_long + slow + paused);
         }
@@ -73,7 +80,8 @@ fn renewed(lease: &LeaseModel<'_>, room_ns: u64, every_ns: u64, write_ns: u64) -
         return 1.0;
     }
     let trip_ns = part_ns.min(span_ns(lease.options.call_timeout()));
-    let each = conditions.round_trip.tail.at_least(trip_ns) + pauses(lease, room_ns, 2 * part_ns);
+    let each =
+        conditions.round_trip.tail.most_at_least(trip_ns) + pauses(lease, room_ns, 2 * part_ns);
     // The acquisition and the last command count as two more.
     let renewals = 3.0 + conditions.mean_hold_ns() / float(every_ns.max(1));
     (renewals * each).min(1.0)

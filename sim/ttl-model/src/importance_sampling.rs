@@ -8,6 +8,9 @@
 //! slow messages are not modelled: they share a connection, on which the first delays the others. Pauses after a
 //! failure count with their mean.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use picklock::time::span_ns;
 use scenarios::distribution::Tail;
 
 use super::law::{Random, float, whole};
@@ -27,30 +30,36 @@ const SUMS: usize = 5;
 pub(super) struct ImportanceSampling {
     /// A hold goes wrong: it outlives its lease, or its tracked validity.
     pub(super) wrong: Mean,
-    /// The same with the upper bound of measured pauses.
+    /// The same with the upper bounds of what was measured.
     pub(super) wrong_most: Mean,
     /// It does and another client takes the lock; with tracked validity, its last write arrives after that.
     pub(super) overlap: Mean,
-    /// The same with the upper bound of measured pauses.
+    /// The same with the upper bounds of what was measured.
     pub(super) overlap_most: Mean,
-    /// Its last write arrives after its lease, with the upper bound of pauses, whether or not others wait.
+    /// Its last write arrives after its lease, with those upper bounds, whether or not others wait.
     pub(super) late_most: Mean,
     pub(super) renewals: Mean,
 }
 
 impl ImportanceSampling {
+    /// Adds so many holds; fewer once it is to stop, and what is added then is of no use.
     pub(super) fn add(
         &mut self,
         lease: &LeaseModel<'_>,
         traffic: &Traffic,
         holds: u64,
         random: &mut Random,
+        stop: &AtomicBool,
     ) {
         for _ in 0..holds {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
             let (start, weight) = start(lease, random);
             let mut sums = [0.0; SUMS];
             let per_ns = lease.conditions.pauses_per_ns();
             let paused = -(-per_ns * float(start.work_ns)).exp_m1();
+            unmeasured_work(lease, traffic, start, &mut sums);
             let calm = HoldStart { pauses: false, ..start };
             let mut renewals = story(lease, traffic, calm, 1.0 - paused, &mut sums, random);
             if paused > 0.0 {
@@ -64,6 +73,16 @@ impl ImportanceSampling {
                 mean.add(sum * weight);
             }
         }
+    }
+
+    /// How many holds, at least, were drawn as they come: nothing is oversampled in them.
+    pub(super) fn plain(&self) -> u64 {
+        whole(float(self.wrong.count) * (1.0 - LONG_WORK - SLOW_TRIP))
+    }
+
+    /// By how much the share of holds that go wrong may be higher because its distributions were only measured.
+    pub(super) fn unmeasured(&self) -> f64 {
+        (self.wrong_most.middle() - self.wrong.middle()).max(0.0)
     }
 
     pub(super) fn merge(&mut self, mut other: Self) {
@@ -93,8 +112,35 @@ fn start(lease: &LeaseModel<'_>, random: &mut Random) -> (HoldStart, f64) {
     let density = plain + LONG_WORK * tilted(work) + SLOW_TRIP * tilted(trip);
     let (hold, round_trip) = (&conditions.hold.tail, &conditions.round_trip.tail);
     let start = HoldStart::new(round_trip.with_share(trip), hold.with_share(work));
-    // A reply that comes too late is no hold.
-    (start, if lease.is_granted(start.round_trip_ns) { 1.0 / density } else { 0.0 })
+    // A reply that comes too late is no hold; the client asks again until it has one.
+    let is_granted = lease.is_granted(start.round_trip_ns);
+    (start, if is_granted { 1.0 / (density * lease.granted) } else { 0.0 })
+}
+
+/// Adds to the upper bounds what work may do that was longer than it was measured: if nothing renews the lease, it
+/// outlasts it. One that is renewed only has to be renewed more often.
+fn unmeasured_work(
+    lease: &LeaseModel<'_>,
+    traffic: &Traffic,
+    start: HoldStart,
+    sums: &mut [f64; SUMS],
+) {
+    let LeaseModel { conditions, setting, .. } = lease;
+    let work = &conditions.hold.tail;
+    let lease_ns = start.round_trip_ns / 2 + span_ns(lease.options.ttl());
+    let end_ns = if setting.tracked { span_ns(lease.options.validity()) } else { lease_ns };
+    // Pauses take their part of the time.
+    let room_ns = float(end_ns.saturating_sub(start.round_trip_ns)) / (1.0 + conditions.paused());
+    let room_ns = whole(room_ns);
+    let share = work.most_at_least(room_ns) - work.at_least(room_ns);
+    if setting.renew.is_some() || share <= 0.0 {
+        return;
+    }
+    sums[1] += share;
+    if !setting.tracked {
+        sums[3] += share * traffic.takes_over(lease_ns, beyond(work, room_ns));
+        sums[4] += share;
+    }
 }
 
 /// Simulates one hold and adds its failure probabilities; returns its weighted renewals.
@@ -127,20 +173,21 @@ struct RiskObserver<'a> {
 }
 
 impl RiskObserver<'_> {
-    /// Adds a failure with its probability, its upper bound, and by how much the lease is outlasted.
-    fn note(&mut self, hold: &SimulatedHold, share: f64, most: f64, overrun_ns: u64) {
-        self.sums[0] += share;
-        self.sums[1] += most;
+    fn note(&mut self, hold: &SimulatedHold, risk: Risk) {
+        self.sums[0] += risk.share;
+        self.sums[1] += risk.most;
         if !self.lease.setting.tracked {
-            self.overlap(hold, share, most, overrun_ns);
+            self.overlap(hold, risk);
         }
     }
 
-    fn overlap(&mut self, hold: &SimulatedHold, share: f64, most: f64, overrun_ns: u64) {
-        let taken = self.traffic.takes_over(hold.lease_end_ns, overrun_ns);
-        self.sums[2] += share * taken;
-        self.sums[3] += most * taken;
-        self.sums[4] += most;
+    fn overlap(&mut self, hold: &SimulatedHold, risk: Risk) {
+        let taken = |overrun_ns: u64| self.traffic.takes_over(hold.lease_end_ns, overrun_ns);
+        let (share, most) =
+            (risk.share * taken(risk.overrun_ns), risk.most * taken(risk.most_overrun_ns));
+        self.sums[2] += share;
+        self.sums[3] += most;
+        self.sums[4] += risk.most;
     }
 
     /// The end of the work: failures without anything to evaluate, and the last command.
@@ -149,42 +196,77 @@ impl RiskObserver<'_> {
         if hold.over {
             // There was nothing to evaluate: the work alone was too long.
             if !self.asked {
-                self.note(hold, 1.0, 1.0, end.overrun_ns);
+                self.note(hold, Risk::certain(end.overrun_ns));
             }
             return;
         }
         if end.done_ns >= hold.lease_end_ns {
-            return self.note(hold, 1.0, 1.0, end.overrun_ns);
+            return self.note(hold, Risk::certain(end.overrun_ns));
         }
         let tracked = self.lease.setting.tracked;
         // The write is sent when the work is done; a client that checks its validity writes a moment later.
         let writes_after_ns = if tracked { conditions.write_ns } else { 0 };
         let left_ns = (hold.lease_end_ns - end.done_ns).saturating_sub(writes_after_ns);
-        let late = conditions.round_trip.tail.at_least((2 * left_ns).max(1));
-        let overrun_ns = overrun(&conditions.round_trip.tail, late, 2 * left_ns, random) / 2;
+        let trip = Risk::of(&conditions.round_trip.tail, (2 * left_ns).max(1), random);
+        // Half of the round trip is the way there.
+        let late = trip.then(|overrun_ns| overrun_ns / 2);
         if !tracked {
-            return self.note(hold, late, late, overrun_ns);
+            return self.note(hold, late);
         }
-        self.overlap(hold, late, late, overrun_ns);
+        self.overlap(hold, late);
         if let Some(pauses) = self.pauses {
             let strikes = -(-conditions.pauses_per_ns() * float(conditions.write_ns)).exp_m1();
             let way_ns = conditions.round_trip.draw(random) / 2;
             let fatal_ns = left_ns.saturating_sub(way_ns).max(1);
-            let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
-            let overrun_ns = overrun(pauses, share, fatal_ns, random);
-            self.overlap(hold, strikes * share, strikes * most, overrun_ns);
+            self.overlap(hold, Risk::of(pauses, fatal_ns, random).times(strikes));
         }
     }
 }
 
-/// Draws the excess over `than_ns`, given that it is exceeded; `share` is that probability.
-fn overrun(tail: &Tail, share: f64, than_ns: u64, random: &mut Random) -> u64 {
-    let chosen = share * random.unit();
-    // Measurements have no tail beyond their longest value; assume twice that length.
-    if share == 0.0 {
-        return than_ns;
+/// How likely it is that something takes too long, and by how much.
+#[derive(Clone, Copy, Debug)]
+struct Risk {
+    /// The probability, and its upper bound of what was measured.
+    share: f64,
+    most: f64,
+    /// By how much, drawn given that it does; and with the upper bounds.
+    overrun_ns: u64,
+    most_overrun_ns: u64,
+}
+
+impl Risk {
+    fn certain(overrun_ns: u64) -> Self {
+        Self { share: 1.0, most: 1.0, overrun_ns, most_overrun_ns: overrun_ns }
     }
-    tail.with_share(chosen).saturating_sub(than_ns)
+
+    /// That something of this distribution takes `than_ns` or longer.
+    fn of(tail: &Tail, than_ns: u64, random: &mut Random) -> Self {
+        let (share, most, lot) =
+            (tail.at_least(than_ns), tail.most_at_least(than_ns), random.unit());
+        let overrun_ns = match share > 0.0 {
+            true => tail.with_share(share * lot).saturating_sub(than_ns),
+            false => 0,
+        };
+        // Of what may be longer than all that was measured, more is not known.
+        let is_beyond = most > share && most * lot < tail.most_at_least(u64::MAX);
+        let most_overrun_ns = if is_beyond { beyond(tail, than_ns) } else { overrun_ns };
+        Self { share, most, overrun_ns, most_overrun_ns }
+    }
+
+    fn times(self, strikes: f64) -> Self {
+        Self { share: self.share * strikes, most: self.most * strikes, ..self }
+    }
+
+    fn then(self, overrun: impl Fn(u64) -> u64) -> Self {
+        let [overrun_ns, most_overrun_ns] = [self.overrun_ns, self.most_overrun_ns].map(overrun);
+        Self { overrun_ns, most_overrun_ns, ..self }
+    }
+}
+
+/// By how much something exceeds `than_ns` that took longer than all that was measured: how long is unknown; twice as long
+/// is assumed.
+fn beyond(tail: &Tail, than_ns: u64) -> u64 {
+    tail.with_share(0.0).max(than_ns).saturating_mul(2) - than_ns
 }
 
 impl HoldObserver for RiskObserver<'_> {
@@ -200,20 +282,21 @@ impl HoldObserver for RiskObserver<'_> {
     ) {
         let Some(pauses) = self.pauses else { return };
         self.asked = true;
-        let (share, most) = (pauses.at_least(fatal_ns), pauses.most_at_least(fatal_ns));
-        if most > 0.0 {
-            let overrun_ns = overrun(pauses, share, fatal_ns, random).saturating_add(then_ns);
-            let [share, most] = [share, most].map(|each| (each * stands_for).min(1.0));
-            self.note(hold, share, most, overrun_ns);
+        if pauses.most_at_least(fatal_ns) > 0.0 {
+            let each = Risk::of(pauses, fatal_ns, random).times(stands_for);
+            let [share, most] = [each.share, each.most].map(|it| it.min(1.0));
+            let risk = Risk { share, most, ..each };
+            self.note(hold, risk.then(|overrun_ns| overrun_ns.saturating_add(then_ns)));
         }
     }
 
     fn message(&mut self, hold: &SimulatedHold, stands_for: u64, fatal_ns: u64, overrun_ns: u64) {
         self.asked = true;
-        let each = self.lease.conditions.round_trip.tail.at_least(fatal_ns);
-        let share = each * float(stands_for);
-        if share > 0.0 {
-            self.note(hold, share, share, overrun_ns);
+        let trips = &self.lease.conditions.round_trip.tail;
+        let most = trips.most_at_least(fatal_ns);
+        if most > 0.0 {
+            let each = Risk { share: trips.at_least(fatal_ns), most, ..Risk::certain(overrun_ns) };
+            self.note(hold, each.times(float(stands_for)));
         }
     }
 }

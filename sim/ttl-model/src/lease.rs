@@ -35,6 +35,8 @@ pub(super) struct LeaseModel<'a> {
     validity_ns: u64,
     renewal: Option<Renewal>,
     timeout_ns: u64,
+    /// The share of acquisitions that are answered in time.
+    pub(super) granted: f64,
     fast: Option<FastRoundTrips>,
     short: Option<ShortPauses>,
 }
@@ -50,6 +52,7 @@ impl<'a> LeaseModel<'a> {
             (span_ns(options.validity()), span_ns(options.call_timeout()));
         let renewal = options.renewal();
         let every_ns = renewal.map_or(u64::MAX, |it| span_ns(it.every));
+        let granted = 1.0 - conditions.round_trip.tail.at_least(timeout_ns.min(validity_ns));
         let fast = FastRoundTrips::of(&conditions.round_trip, (validity_ns, every_ns, timeout_ns));
         Ok(Self {
             conditions,
@@ -57,6 +60,7 @@ impl<'a> LeaseModel<'a> {
             validity_ns,
             renewal,
             timeout_ns,
+            granted,
             short: ShortPauses::of(conditions.pause.as_ref(), fast.as_ref()),
             fast,
             options,

@@ -2,6 +2,8 @@
 //!
 //! Invariant: holds are independent of each other except in the queue, which is walked in order.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::tuning::IfTaken;
 use picklock::OptionsError;
 
@@ -52,22 +54,28 @@ pub fn shares(
     let if_taken = IfTaken::Wait;
     let alone = Traffic { clients: 1, every_ns: 1, locks: 1, poll_ns: 1, if_taken, waiting: 0.0 };
     let mut counted = MonteCarlo::default();
-    counted.add(&lease, &alone, holds, &mut Random::new(seed, u64::MAX));
+    let never = AtomicBool::new(false);
+    counted.add(&lease, &alone, holds, &mut Random::new(seed, u64::MAX), &never);
     Ok((float(counted.lost) / float(holds), float(counted.outlived) / float(holds)))
 }
 
 impl MonteCarlo {
+    /// Adds so many holds; fewer once it is to stop, and what is added then is of no use.
     pub(super) fn add(
         &mut self,
         lease: &LeaseModel<'_>,
         traffic: &Traffic,
         holds: u64,
         random: &mut Random,
+        stop: &AtomicBool,
     ) {
         let waits = traffic.if_taken == IfTaken::Wait;
         let per_ns = if waits { traffic.others_per_ns() } else { 0.0 };
         let mut queue_ns = 0_u64;
         for number in 0..holds {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
             let start = lease.start(random);
             let asked = number < CRASHES && start.work_ns > 0;
             // A crash at a uniform moment of the work.

@@ -191,7 +191,8 @@ impl Study {
         let count = |nth: usize, &(part, holds): &WorkPart| {
             let mut random = Random::new(self.seed, (places[nth] as u64) << 32 | part);
             let mut counted = MonteCarlo::default();
-            counted.add(&leases[places[nth]], &self.traffic, holds, &mut random);
+            let lease = &leases[places[nth]];
+            counted.add(lease, &self.traffic, holds, &mut random, &progress.stop);
             progress.add(counted.holds);
             counted
         };
@@ -204,7 +205,7 @@ impl Study {
             let mut rare = ImportanceSampling::default();
             // Without its traffic the setting is unfinished already, whatever is added.
             if let Some(traffic) = &traffics[nth] {
-                rare.add(&leases[places[nth]], traffic, holds, &mut random);
+                rare.add(&leases[places[nth]], traffic, holds, &mut random, &progress.stop);
             }
             progress.add(rare.wrong.count);
             rare
@@ -231,6 +232,10 @@ impl Study {
                 let place = usize::try_from(place).unwrap_or(usize::MAX);
                 let Some((nth, job)) = jobs.get(place) else { break };
                 let part = work(*nth, job);
+                // It may have been left half done.
+                if progress.stop.load(Ordering::Relaxed) {
+                    break;
+                }
                 done.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(part);
             }
         })?;
@@ -269,10 +274,13 @@ impl Study {
             let seen = found.iter().fold(0.0, |most, it| it.high.max(most));
             let bound = at_most(lease, until);
             // If nothing could go wrong in any simulated hold, only the bound and the sample size say anything.
-            if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.wrong.count).high) }
+            if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.plain()).high) }
         };
         let wrong = match self.hits(lease, counted) {
-            MANY_HITS.. => wilson(self.hits(lease, counted), counted.holds).high,
+            MANY_HITS.. => {
+                let seen = wilson(self.hits(lease, counted), counted.holds).high;
+                (seen + rare.unmeasured()).min(1.0)
+            }
             _ => most(Deadline::Done, &[rare.wrong.interval(), rare.wrong_most.interval()]),
         };
         let late = match lease.setting.tracked {
@@ -300,7 +308,12 @@ impl Study {
         let wrong = match hits {
             MANY_HITS.. => {
                 let how = How::Counted { hits, of: counted.holds };
-                share(rates, wilson(hits, counted.holds).below(most.wrong), how)
+                let seen = wilson(hits, counted.holds).below(most.wrong);
+                share(
+                    rates,
+                    Interval { high: most.wrong.min(seen.high + rare.unmeasured()), ..seen },
+                    how,
+                )
             }
             _ => asked(rates, rare.wrong, rare.wrong_most, most.wrong),
         };

@@ -100,6 +100,8 @@ impl LeaseModel<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use crate::Traffic;
     use crate::importance_sampling::ImportanceSampling;
@@ -123,8 +125,8 @@ mod tests {
         let traffic = Traffic { every_ns: 100_000_000_000, ..traffic(10) };
         let found = |lease: &LeaseModel<'_>, seed: u64| {
             let (mut counted, mut rare) = (MonteCarlo::default(), ImportanceSampling::default());
-            counted.add(lease, &traffic, 3_000, &mut Random::new(seed, 1));
-            rare.add(lease, &traffic, 1_000, &mut Random::new(seed, 2));
+            counted.add(lease, &traffic, 3_000, &mut Random::new(seed, 1), &AtomicBool::new(false));
+            rare.add(lease, &traffic, 1_000, &mut Random::new(seed, 2), &AtomicBool::new(false));
             let hits = if tracked { counted.lost } else { counted.outlived };
             assert!(hits > 50, "{setting:?}: {hits} are too few to be compared");
             let asked = [rare.wrong, rare.overlap, rare.renewals].map(|it| it.interval());

@@ -34,10 +34,14 @@ impl Conditions {
         self.pause.as_ref().map_or(0.0, |(per_ns, _)| *per_ns)
     }
 
+    /// Time paused per time worked.
+    pub(crate) fn paused(&self) -> f64 {
+        self.pause.as_ref().map_or(0.0, |(per_ns, it)| per_ns * it.mean_ns())
+    }
+
     /// Mean duration of a hold, with its pauses.
     pub fn mean_hold_ns(&self) -> f64 {
-        let paused = self.pause.as_ref().map_or(0.0, |(per_ns, it)| per_ns * it.mean_ns());
-        self.hold.mean_ns() * (1.0 + paused) + self.round_trip.mean_ns()
+        self.hold.mean_ns() * (1.0 + self.paused()) + self.round_trip.mean_ns()
     }
 }
 

@@ -100,6 +100,8 @@ impl LeaseModel<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use crate::Traffic;
     use crate::importance_sampling::ImportanceSampling;
@@ -122,7 +124,7 @@ mod tests {
         let traffic = Traffic { every_ns: 100_000_000_000_000, ..traffic(10) };
         let found = |lease: &LeaseModel<'_>, holds: u64| {
             let mut rare = ImportanceSampling::default();
-            rare.add(lease, &traffic, holds, &mut Random::new(3, 1));
+            rare.add(lease, &traffic, holds, &mut Random::new(3, 1), &AtomicBool::new(false));
             [rare.wrong, rare.overlap, rare.renewals].map(|it| it.interval())
         };
         for (one, other) in found(&stretched, 2_000).into_iter().zip(found(&walked, 200)) {
