@@ -1,12 +1,12 @@
 //! Honesty: what a lock says of an acquisition or a release is true.
 //!
 //! Invariant: a client is blamed only for what is false in every reading; `docs/verdicts.md` lists the lies. What an
-//! acquisition has asked for (`requests.rs`), how long the key that it made lives (`own_key.rs`), what its release has done
+//! acquisition has asked for (`requests.rs`), how long the key that it made lives (`made_key.rs`), what its release has done
 //! (`release.rs`) and what others may have done to its key (`others.rs`) decide it together.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.
 
+mod made_key;
 mod others;
-mod own_key;
 mod release;
 mod requests;
 
@@ -18,8 +18,8 @@ use picklock::env::Phase;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
 use super::story;
+use made_key::MadeKey;
 use others::{Maker, Others};
-use own_key::OwnKey;
 use release::{Freed, ReleaseTries};
 use requests::LockRequests;
 
@@ -32,7 +32,7 @@ pub(super) const NOT_ITS_OWN: [&str; 2] = [EXPIRED, TAKEN];
 struct Claimant {
     client: u32,
     requests: LockRequests,
-    key: OwnKey,
+    key: MadeKey,
     release: ReleaseTries,
     maker: Maker,
     /// Places in line that it was told of.

@@ -5,9 +5,9 @@ use history::{CommandOp, Event, Touch};
 use super::super::interface::makes;
 use super::extends;
 
-/// The key of an acquisition.
+/// The key that an acquisition has made.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OwnKey {
+pub(super) struct MadeKey {
     /// It lives at least until then, by a clock that runs as fast as the one of events, unless somebody deletes it.
     pub(super) lives_until_ns: u64,
     /// The same of the key that its last request may make, as far as what it has sent since may cut that short.
@@ -22,7 +22,7 @@ pub(super) struct OwnKey {
     pub(super) extending: u32,
 }
 
-impl OwnKey {
+impl MadeKey {
     /// A command is sent. `waits` where a request for the key has no answer yet.
     pub(super) fn sends(&mut self, command: &CommandOp, waits: bool) {
         match command.intent.touch {
