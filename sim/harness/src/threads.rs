@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::OnceLock;
+use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, scope};
 
 /// Why there are not so many threads.
@@ -33,15 +34,22 @@ fn on_threads_of(
     work: impl Fn() + Sync,
 ) -> Result<(), ThreadsError> {
     let (asked, all_are_there) = (threads.max(1), OnceLock::new());
+    let (tell, begun) = sync_channel(1);
     scope(|scope| {
         let begin = || {
+            // Nobody stops listening before all have told.
+            let _ = tell.send(());
             if *all_are_there.wait() {
                 work();
             }
         };
-        let spawn = |started| match builder().spawn_scoped(scope, begin) {
-            Ok(_) => Ok(()),
-            Err(source) => Err(ThreadsError { asked, started, source }),
+        let spawn = |started| {
+            let spawned = builder().spawn_scoped(scope, begin);
+            spawned.map_err(|source| ThreadsError { asked, started, source })?;
+            // The next is made when this one has taken the memory that it needs to begin: where a thread finds too
+            // little, the runtime aborts the process.
+            let _ = begun.recv();
+            Ok(())
         };
         let spawned = (0..asked).try_for_each(spawn);
         // Nobody else sets it.
