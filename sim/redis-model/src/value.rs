@@ -10,9 +10,6 @@ use resp::{Blob, ErrorReply};
 
 use super::scored::Scored;
 
-/// From here on a number may be a time in seconds: that of September 2001.
-const UNIX_TIMES: u64 = 1_000_000_000;
-
 /// Fields in the order of their first writing, which is what a small hash of Redis answers.
 pub(crate) type Fields = Vec<(Blob, Blob)>;
 
@@ -94,19 +91,6 @@ impl StoredValue {
             Self::Hash(fields) => !fields.iter().any(|(field, _)| has(field)),
             Self::Set(members) => !members.iter().any(has),
             Self::Scored(members) => !members.as_slice().iter().any(|(_, member)| has(member)),
-        }
-    }
-
-    /// Whether the same key holds the next or the last number now, as INCR and DECR leave it. Times are no counts.
-    pub(crate) fn is_counted_on(&self, now: &Self) -> bool {
-        let count = |value: &Self| match value {
-            Self::Str(text) => std::str::from_utf8(text).ok()?.parse::<u64>().ok(),
-            _ => None,
-        };
-        let is_count = |number: &u64| *number < UNIX_TIMES;
-        match (count(self).filter(is_count), count(now)) {
-            (Some(before), Some(after)) => before.abs_diff(after) == 1,
-            _ => false,
         }
     }
 
