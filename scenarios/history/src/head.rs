@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, Staged, Whom};
 
-/// So often may one who wants the lock, the proxy, and the server wait for the processor in turn until the lock is had: a
-/// pause that ends, an attempt on its way there and back, and as much again where the first was too late.
+/// How many times the client, the proxy and the server together may wait for a processor before the lock is taken: at the
+/// end of a pause, on both ways of an attempt, and as often again if the first attempt was too late. An estimate.
 const TURNS: u64 = 20;
 
 /// The version of the format.
@@ -52,8 +52,8 @@ pub struct Head {
     /// client's decision and its stamp.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// By how much the run itself was late at most, in nanoseconds, where its machine kept it from running; none where
-    /// nobody looked.
+    /// The longest delay of a timer of the run itself, in nanoseconds, as on a busy machine; none where it was not
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
     /// For how long nobody may get a lock that is wanted and that nobody has, in nanoseconds; none where
@@ -171,7 +171,7 @@ impl Head {
         Some(Duration::from_nanos(within_ns.max(promised_ns)))
     }
 
-    /// Why nothing follows from a free lock that was not had for so long, which is longer than allowed: a busy machine.
+    /// Why a free lock that stayed untaken for longer than allowed is not held against it: the machine was busy.
     pub fn excuse(&self, within_ns: u64, span_ns: u64) -> Option<String> {
         let promised_ns = self.promise.as_ref().and_then(|it| it.within_ns).unwrap_or(0);
         let beyond_ns = span_ns.saturating_sub(within_ns.max(promised_ns));
