@@ -17,7 +17,7 @@ impl Search<'_> {
             return ReadingList::new();
         };
         if self.found(op).is_none() {
-            let mut over = self.gone(reading.clone(), now_ns);
+            let mut over = self.gone(reading, now_ns);
             over.extend(self.left(reading, now_ns));
             return over;
         }
@@ -118,29 +118,29 @@ impl Search<'_> {
 
     /// The same, the key being gone with nobody harmed: the ways in which that can be. It may have expired,
     /// which takes no command and has its time, or have been ended by one, perhaps earlier.
-    pub(super) fn gone(&self, reading: Reading, now_ns: u64) -> ReadingList {
+    pub(super) fn gone(&self, reading: &Reading, now_ns: u64) -> ReadingList {
         let ReadingKey::Held { owner, since_ns, life, .. } = reading.state else {
-            return smallvec![reading.is(ReadingKey::Free)];
+            return smallvec![reading.clone().is(ReadingKey::Free)];
         };
         let HoldLife { may_end_ns, .. } = life;
         if self.is_lost(since_ns, now_ns) || self.has_jumped(since_ns, now_ns) {
-            return smallvec![reading.is(ReadingKey::Free)];
+            return smallvec![reading.clone().is(ReadingKey::Free)];
         }
         let has_expired = !self.stays && now_ns >= may_end_ns;
         if has_expired && may_end_ns <= reading.at_ns {
-            return smallvec![reading.is(ReadingKey::Free)];
+            return smallvec![reading.clone().is(ReadingKey::Free)];
         }
-        let delete = self.open_of(owner.0, &reading).find(|&it| self.op(it).touch == Touch::Delete);
+        let delete = self.open_of(owner.0, reading).find(|&it| self.op(it).touch == Touch::Delete);
         // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = [delete, self.unknown_of(owner.0, &reading)];
+        let ends = [delete, self.unknown_of(owner.0, reading)];
         let mut ways = ReadingList::new();
         ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
-        ways.extend(self.left(&reading, now_ns).flat_map(|it| self.removed(&it)));
-        ways.extend(ends.into_iter().flatten().map(|it| self.using(&reading, it)));
+        ways.extend(self.left(reading, now_ns).flat_map(|it| self.removed(&it)));
+        ways.extend(ends.into_iter().flatten().map(|it| self.using(reading, it)));
         if ends == [None, None] {
             // A shorter life, too, ends it.
-            let shortened = self.shortened(&reading, now_ns).filter(|_| !self.stays);
-            let unknown = || self.unknown_one(&reading).map(|it| self.using(&reading, it));
+            let shortened = self.shortened(reading, now_ns).filter(|_| !self.stays);
+            let unknown = || self.unknown_one(reading).map(|it| self.using(reading, it));
             ways.extend(shortened.or_else(unknown));
         }
         ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);

@@ -99,35 +99,11 @@ impl Search<'_> {
         };
         match op.touch {
             Touch::None => smallvec![reading],
-            Touch::Create(ttl_ns) => held(self.vacated(reading, now_ns), ttl_ns),
-            Touch::Overwrite(ttl_ns) => {
-                let before = match reading.state {
-                    ReadingKey::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
-                        let over = self.over(&reading, op, now_ns);
-                        let harm = self.harm(owner, since_ns, place);
-                        let harmed = match over[..] {
-                            [] => reading.clone().harmed(harm),
-                            _ => reading.clone().perhaps_harmed(harm),
-                        };
-                        let mut before = over;
-                        if self.found(op).is_none() {
-                            // Another may have deleted it before, or this one have overwritten it before.
-                            before = self.vacated(reading.clone(), now_ns);
-                            before.extend(self.left(&reading, now_ns));
-                            let overwrote = self.open_of(op.acquisition, &reading);
-                            let overwrote = overwrote
-                                .filter(|&it| matches!(self.op(it).touch, Touch::Overwrite(_)));
-                            before.extend(overwrote.map(|it| {
-                                self.using(&reading, it).harmed(self.harm(owner, since_ns, it))
-                            }));
-                        }
-                        before.push(harmed);
-                        before
-                    }
-                    _ => smallvec![reading],
-                };
-                held(before, ttl_ns)
+            Touch::Create(ttl_ns) => {
+                let gone = self.gone(&reading, now_ns);
+                held(self.vacated(&reading, gone, now_ns), ttl_ns)
             }
+            Touch::Overwrite(ttl_ns) => held(self.overwritten(reading, place, now_ns), ttl_ns),
             Touch::Delete => {
                 let mut deleted = self.found_key(reading, place, now_ns);
                 deleted.iter_mut().for_each(|it| it.state = ReadingKey::Free);
@@ -163,12 +139,43 @@ impl Search<'_> {
         Harmed { doubtful: false, at_ns, victim, culprit }
     }
 
-    /// The same, the key being gone, at the cost of its holder if need be.
-    fn vacated(&self, reading: Reading, now_ns: u64) -> ReadingList {
-        let ReadingKey::Held { owner, since_ns, .. } = reading.state else {
-            return self.gone(reading, now_ns);
+    /// A command overwrites whatever is there: the readings before that.
+    fn overwritten(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
+        let op = self.op(place);
+        let (owner, since_ns) = match reading.state {
+            ReadingKey::Held { owner, since_ns, .. } if owner.0 != op.acquisition => {
+                (owner, since_ns)
+            }
+            _ => return smallvec![reading],
         };
-        let mut all = self.gone(reading.clone(), now_ns);
+        let harm = |culprit| self.harm(owner, since_ns, culprit);
+        let (mut before, may_be_over);
+        if self.found(op).is_some() {
+            before = self.over(&reading, op, now_ns);
+            may_be_over = !before.is_empty();
+        } else {
+            let gone = self.gone(&reading, now_ns);
+            let left: ReadingList = self.left(&reading, now_ns).collect();
+            may_be_over = !gone.is_empty() || !left.is_empty();
+            // Another may have deleted it before, or this one have overwritten it before.
+            before = self.vacated(&reading, gone, now_ns);
+            before.extend(left);
+            let own = self.open_of(op.acquisition, &reading);
+            let overwrote = own.filter(|&it| matches!(self.op(it).touch, Touch::Overwrite(_)));
+            before.extend(overwrote.map(|it| self.using(&reading, it).harmed(harm(it))));
+        }
+        before.push(match may_be_over {
+            true => reading.perhaps_harmed(harm(place)),
+            false => reading.harmed(harm(place)),
+        });
+        before
+    }
+
+    /// The same, the key being gone, at the cost of its holder if need be; or in one of these ways, which cost nobody
+    /// anything.
+    fn vacated(&self, reading: &Reading, gone: ReadingList, now_ns: u64) -> ReadingList {
+        let mut all = gone;
+        let ReadingKey::Held { owner, since_ns, .. } = reading.state else { return all };
         // What takes nothing makes every other way superfluous.
         if let [it] = &all[..]
             && it.at_ns == reading.at_ns
@@ -182,7 +189,7 @@ impl Search<'_> {
         if let Some(&culprit) = deletes.next() {
             // One of them was, and nobody knows which.
             let mut deleted =
-                self.using(&reading, culprit).harmed(harm(culprit)).is(ReadingKey::Free);
+                self.using(reading, culprit).harmed(harm(culprit)).is(ReadingKey::Free);
             if !reading.is_harmful() {
                 deletes.take(HARMS_MOST).for_each(|&other| deleted.may_be(harm(other)));
             }
@@ -198,7 +205,7 @@ impl Search<'_> {
         shortened.sort_unstable();
         for (end_ns, culprit) in shortened {
             all.push(
-                self.using(&reading, culprit)
+                self.using(reading, culprit)
                     .harmed(harm(culprit))
                     .is(ReadingKey::Free)
                     .not_before(end_ns),
@@ -211,7 +218,7 @@ impl Search<'_> {
                 Touch::Delete => Some((self.op(it).sent_ns, it)),
                 _ => Some((self.short_life(it, since_ns)?, it)),
             };
-            let own = self.open_of(it.acquisition, &reading).filter(|it| it != culprit);
+            let own = self.open_of(it.acquisition, reading).filter(|it| it != culprit);
             own.filter_map(ends).min().filter(|(end_ns, _)| *end_ns <= now_ns)
         };
         let overwrites = |it: &&u32| matches!(self.op(**it).touch, Touch::Overwrite(_));
@@ -219,7 +226,7 @@ impl Search<'_> {
         let ended_its_own = overwrites.filter(|it| ended(it).is_some());
         for culprit in self.any_of(ended_its_own.copied()) {
             let both = ended(&culprit).map(|(end_ns, it)| {
-                self.using(&self.using(&reading, culprit), it).not_before(end_ns)
+                self.using(&self.using(reading, culprit), it).not_before(end_ns)
             });
             all.extend(both.map(|it| it.harmed(harm(culprit)).is(ReadingKey::Free)));
         }
@@ -279,7 +286,7 @@ impl Search<'_> {
                 let found_own = found().any(is_own);
                 let found_others = !op.compares && found().any(|it| !is_own(it));
                 if found_own || found_others {
-                    gone = self.gone(reading.clone(), now_ns);
+                    gone = self.gone(&reading, now_ns);
                 }
                 let mut all: ReadingList = smallvec![reading.clone()];
                 if found_own {
