@@ -13,6 +13,7 @@ use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 use history::{Event, Head, What};
 
 use super::interface::{Checker, EventView, HistoryEnd};
+use super::story;
 
 pub(super) const NAME: &str = "availability";
 
@@ -38,7 +39,8 @@ struct Holder {
 struct Stall {
     from_ns: u64,
     until_ns: u64,
-    client: u32,
+    /// Who has wanted it for longest: the acquisition, and its client.
+    first: (u32, u32),
 }
 
 impl Stall {
@@ -197,9 +199,9 @@ impl Availability {
     }
 
     /// Who has wanted it for longest, where two clients or more do.
-    fn first_of_many(&self) -> Option<u32> {
+    fn first_of_many(&self) -> Option<(u32, u32)> {
         let (_, first) = self.waiting.first().filter(|_| self.clients.len() > 1)?;
-        self.wanting.get(first).map(|it| it.client)
+        self.wanting.get(first).map(|it| (*first, it.client))
     }
 
     /// Whether there has been a stall up to now.
@@ -208,9 +210,9 @@ impl Availability {
         if !self.holders.is_empty() {
             return;
         }
-        let Some(client) = self.first_of_many() else { return };
+        let Some(first) = self.first_of_many() else { return };
         let from_ns = self.free_ns.max(self.wanted_ns);
-        let stall = Stall { from_ns, until_ns: now_ns, client };
+        let stall = Stall { from_ns, until_ns: now_ns, first };
         if stall.span_ns() > self.within_ns && self.counted_ns.replace(from_ns) != Some(from_ns) {
             self.stalls += 1;
         }
@@ -224,7 +226,8 @@ impl Availability {
             return Verdict::NotApplicable("this recipe keeps no key".to_owned());
         }
         let span_ns = self.longest_ns();
-        let Stall { from_ns, until_ns, client } = self.longest;
+        let Stall { from_ns, until_ns, first } = self.longest;
+        let (_, client) = first;
         if span_ns <= self.within_ns {
             return Verdict::Held;
         }
@@ -246,8 +249,7 @@ impl Availability {
             step(until_ns, "the stall ends"),
         ];
         let occurrences = self.stalls;
-        let clients = vec![client];
-        Verdict::Violated(Witness { summary, clients, steps, occurrences, ..Witness::default() })
+        Verdict::Violated(Witness { steps, occurrences, ..story::witness(summary, &[first]) })
     }
 }
 
@@ -389,7 +391,7 @@ mod tests {
         assert!(witness.summary.contains("client 9 wanted the lock, and for 140 ns"));
         assert!(witness.summary.contains("100 ns is what"), "{}", witness.summary);
         let steps: Vec<u64> = witness.steps.iter().map(|step| step.at_ns).collect();
-        assert_eq!(steps, [400, 540], "the first of two that are as long");
+        assert_eq!(steps, [40, 400, 540, 5_000], "the first of two that are as long");
     }
 
     #[test]

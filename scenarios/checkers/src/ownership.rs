@@ -160,10 +160,9 @@ impl Checker for Ownership {
     fn explain(&self, findings: &mut [Finding]) {
         for finding in findings {
             match finding.name {
-                deadlock_freedom::NAME | availability::NAME => {
-                    self.explain_orphan(&mut finding.verdict)
-                }
-                wake_up::NAME => self.explain_release(&mut finding.verdict),
+                deadlock_freedom::NAME => _ = self.explain_orphan(&mut finding.verdict),
+                availability::NAME if self.explain_orphan(&mut finding.verdict) => {}
+                availability::NAME | wake_up::NAME => self.explain_release(&mut finding.verdict),
                 _ => {}
             }
         }

@@ -338,7 +338,7 @@ proptest! {
         if outcome(taken.clone()) == Violated {
             prop_assert!(had_none);
         }
-        let of_acquisition = |it: &&Sent| it.by == 1 && it.at_ns < RELEASES_NS;
+        let of_acquisition = |it: &&Sent| it.by == 1 && it.at_ns <= RELEASES_NS;
         let mut requests = all.iter().filter(of_acquisition);
         let is_answered =
             |it: &Sent| it.answered && it.done_ns.is_some_and(|done_ns| done_ns < RELEASES_NS);

@@ -39,15 +39,15 @@ impl Stood<'_> {
 }
 
 impl Ownership {
-    /// Adds to the story of a stall, which lasts from the first to the last step, whose key was left.
-    pub(super) fn explain_orphan(&self, verdict: &mut Verdict) {
-        let Verdict::Violated(witness) = verdict else { return };
+    /// Adds to the story of a stall, which lasts from the first to the last step, whose key was left. False where none was.
+    pub(super) fn explain_orphan(&self, verdict: &mut Verdict) -> bool {
+        let Verdict::Violated(witness) = verdict else { return false };
         let (Some(from_ns), Some(until_ns)) =
             (witness.steps.first().map(|it| it.at_ns), witness.steps.last().map(|it| it.at_ns))
         else {
-            return;
+            return false;
         };
-        let Some(orphan) = self.orphan(from_ns, until_ns) else { return };
+        let Some(orphan) = self.orphan(from_ns, until_ns) else { return false };
         let client = orphan.by.client;
         let text = if orphan.by.is_open() {
             "the key that is left may be its own: what would make it has no answer"
@@ -63,14 +63,16 @@ impl Ownership {
         if expires && (from_ns..=until_ns).contains(&orphan.until_ns) {
             witness.steps.insert(last + 1, step(orphan.until_ns, "its key expires"));
         }
-        witness.acquisitions.push(orphan.by.acquisition);
+        // What those did who waited beside it explains nothing.
+        witness.acquisitions = vec![orphan.by.acquisition];
         witness.accused.push(orphan.by.number);
         if !witness.clients.contains(&client) {
             witness.clients.push(client);
         }
+        true
     }
 
-    /// Adds to the story of a sleep, which begins with the first step, who had freed the lock.
+    /// Adds to the story of a sleep or a stall beside a free lock, which begins with the first step, who had freed it.
     pub(super) fn explain_release(&self, verdict: &mut Verdict) {
         let Verdict::Violated(witness) = verdict else { return };
         let Some(from_ns) = witness.steps.first().map(|it| it.at_ns) else { return };
@@ -91,7 +93,9 @@ impl Ownership {
         }
         if let Some(op) = expired.map(|it| it.by).or(freed) {
             witness.acquisitions.push(op.acquisition);
-            witness.clients.push(op.client);
+            if !witness.clients.contains(&op.client) {
+                witness.clients.push(op.client);
+            }
         }
     }
 

@@ -70,10 +70,18 @@ fn a_key_that_was_made_within_the_stall_is_left_from_then_on() {
 }
 
 #[test]
-fn a_stall_beside_no_key_names_nobody() {
+fn a_stall_beside_no_key_accuses_nobody() {
     let released = || Tape::new().did(1, 10..15, CREATE).did(1, 61..65, DELETE);
     let alone = stalled(released(), 900).witness("availability");
-    assert_eq!((alone.acquisitions, alone.accused, alone.clients), (vec![], vec![], vec![8]));
+    assert_eq!((alone.accused.as_slice(), alone.clients.as_slice()), (&[][..], &[8, 1][..]));
+    let lines = told(&alone);
+    for line in [
+        "65 1 CMD on the lock is answered: the key is deleted",
+        "100 8 wants the lock, and nobody has it from now on",
+        "900 8 the stall ends",
+    ] {
+        assert!(lines.iter().any(|it| it == line), "{line}: {lines:?}");
+    }
     // One that stood for less than half of the time did not keep them out.
     let short = stalled(Tape::new().did(1, 10..15, CREATE), 1_900).witness("availability");
     assert_eq!(short.accused.len(), 1, "{:?}", told(&short));
