@@ -54,8 +54,10 @@ struct Search<'a> {
     open: FxHashMap<u32, SmallVec<[u32; 2]>>,
     /// Those of them that would delete whatever is there.
     deletes: Vec<u32>,
-    /// Those that would make the key, and those of them whose value somebody has found.
+    /// Those that would make the key, those of them that would do so whatever is there, and those whose value somebody has
+    /// found.
     creates: Vec<u32>,
+    overwrites: Vec<u32>,
     found_creates: Vec<u32>,
     /// Those that would set the life of whatever is there.
     extends: Vec<u32>,
@@ -82,6 +84,7 @@ impl<'a> Search<'a> {
             open: FxHashMap::default(),
             deletes: Vec::new(),
             creates: Vec::new(),
+            overwrites: Vec::new(),
             found_creates: Vec::new(),
             extends: Vec::new(),
             unknown: Vec::new(),
@@ -90,6 +93,8 @@ impl<'a> Search<'a> {
     }
 
     fn op(&self, place: u32) -> &'a Op {
+        #[cfg(test)]
+        tests::LOOKS.set(tests::LOOKS.get() + 1);
         &self.known.ops[place as usize]
     }
 
@@ -154,6 +159,9 @@ impl<'a> Search<'a> {
             Touch::Delete if !op.compares => self.deletes.push(place),
             Touch::Create(_) | Touch::Overwrite(_) => {
                 self.creates.push(place);
+                if matches!(op.touch, Touch::Overwrite(_)) {
+                    self.overwrites.push(place);
+                }
                 if self.is_found(place) {
                     self.found_creates.push(place);
                 }
@@ -277,6 +285,7 @@ impl<'a> Search<'a> {
         for places in [
             &mut self.deletes,
             &mut self.creates,
+            &mut self.overwrites,
             &mut self.found_creates,
             &mut self.extends,
             &mut self.unknown,

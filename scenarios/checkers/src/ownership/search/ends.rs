@@ -40,8 +40,7 @@ impl Search<'_> {
         let unused = |it: &u32| !reading.has_used(*it);
         let deletes = self.deletes.iter().copied().filter(unused);
         let mut removed: ReadingList = deletes.map(|it| self.using(reading, it)).collect();
-        let overwrites = |it: &u32| matches!(self.op(*it).touch, Touch::Overwrite(_));
-        for it in self.creates.iter().copied().filter(unused).filter(overwrites) {
+        for it in self.overwrites.iter().copied().filter(unused) {
             let overwritten = self.using(reading, it);
             let own = self.open_of(self.op(it).acquisition, reading);
             let deletes = own.filter(|&own| self.op(own).touch == Touch::Delete);

@@ -1,5 +1,7 @@
 //! The search: what only some reading excuses, and what none does.
 
+use std::cell::Cell;
+
 use history::fault::Fault;
 use history::verdict::{Outcome, Witness};
 use history::{Intent, Touch};
@@ -7,6 +9,11 @@ use history::{Intent, Touch};
 use super::{Search, TooMany, WORK_MOST};
 use crate::ownership::Ownership;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
+
+thread_local! {
+    /// How often searches of this thread have looked at a command.
+    pub(super) static LOOKS: Cell<u64> = const { Cell::new(0) };
+}
 
 const fn plain(touch: Touch) -> Intent {
     Intent { touch, compares: false }
@@ -379,4 +386,33 @@ fn whoever_was_surely_harmed_is_named_and_not_one_whose_time_had_passed() {
     let late = created().did(2, 1_300..1_320, OVERWRITE).did(3, 1_301..1_321, OVERWRITE);
     let named = witness(&late).acquisitions;
     assert!(!named.contains(&1), "{named:?}");
+}
+
+/// So many holds, one after the other. Of ten in turn the request of one is lost, and the answers to another's request and to
+/// the deletion of a third.
+fn lossy(holds: u32, delete: Intent) -> Tape {
+    (1..=holds).fold(Tape::new(), |tape, of| {
+        let at_ns = u64::from(of) * 100;
+        let (makes, deletes) = (at_ns..at_ns + 10, at_ns + 20..at_ns + 30);
+        match of % 10 {
+            0 => tape.command(of, makes, CREATE, None),
+            3 => tape.command(of, makes, CREATE, None).did(of, deletes, delete),
+            6 => tape.did(of, makes, CREATE).command(of, deletes, delete, None),
+            _ => tape.did(of, makes, CREATE).did(of, deletes, delete),
+        }
+    })
+}
+
+/// It grows with the square of the overwrites that have no answer: each may have ended any hold.
+#[test]
+fn the_work_grows_with_the_history_and_not_with_its_square() {
+    for delete in [DELETE, PLAIN_DELETE] {
+        let looks = |holds| {
+            let before = LOOKS.get();
+            assert!(!violated(&lossy(holds, delete)));
+            LOOKS.get() - before
+        };
+        let (few, many) = (looks(400), looks(1_600));
+        assert!(many < 5 * few, "{few} looks, and {many} in a history four times as long");
+    }
 }

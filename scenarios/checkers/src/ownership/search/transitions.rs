@@ -196,7 +196,7 @@ impl Search<'_> {
             all.push(deleted);
         }
         // Or another has cut its life short, and that is over.
-        let shortened = self.creates.iter().chain(&self.extends).filter(foreign);
+        let shortened = self.overwrites.iter().chain(&self.extends).filter(foreign);
         let shortened = shortened.filter_map(|&it| {
             let end_ns = self.short_life(it, since_ns)?;
             (end_ns <= now_ns).then_some((end_ns, it))
@@ -221,8 +221,7 @@ impl Search<'_> {
             let own = self.open_of(it.acquisition, reading).filter(|it| it != culprit);
             own.filter_map(ends).min().filter(|(end_ns, _)| *end_ns <= now_ns)
         };
-        let overwrites = |it: &&u32| matches!(self.op(**it).touch, Touch::Overwrite(_));
-        let overwrites = self.creates.iter().filter(overwrites).filter(foreign);
+        let overwrites = self.overwrites.iter().filter(foreign);
         let ended_its_own = overwrites.filter(|it| ended(it).is_some());
         for culprit in self.any_of(ended_its_own.copied()) {
             let both = ended(&culprit).map(|(end_ns, it)| {
