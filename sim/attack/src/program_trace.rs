@@ -165,7 +165,7 @@ pub(crate) fn life(sent: &[TracedCommand], key: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use redis_model::witness::KeyChange;
+    use redis_model::witness::{InsideChange, KeyChange};
 
     use super::*;
     use crate::clock::now;
@@ -175,7 +175,7 @@ mod tests {
     /// A command of this client that did this to the key.
     fn command(client: u32, name: &str, key: &str, touch: Touch) -> TracedCommand {
         let (at, key) = (now(), key.as_bytes().to_vec());
-        let change = KeyChange { db: 0, key: key.clone(), touch };
+        let change = KeyChange { db: 0, key: key.clone(), touch, inside: InsideChange::None };
         let seen = CommandSeen {
             at,
             from: ([127, 0, 0, 1], 1).into(),
