@@ -14,6 +14,7 @@ use crate::known::{Known, LATE_MOST, MARGIN, probe};
 use crate::plan::{AttackPlan, LockStep, Target};
 use crate::recorder::{Claim, ClaimOf, RecordedEvent};
 use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
+use crate::shared_key;
 use crate::stage::PlanRun;
 use crate::stamped;
 use crate::transcript::{self, Phases, TracedCommand};
@@ -155,11 +156,12 @@ fn judged(
     staged: &PlanRun,
 ) -> (PlanTrace, Judged) {
     let mut sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    let recorded = staged.recorder.take();
+    let phases = transcript::phases(&recorded);
+    let doubts = shared_key::apply(&mut sent, &known.lock_key.name, arena.life, Some(&phases));
     if known.promises.stamps {
         stamped::apply(&mut sent, &known.lock_key.name, arena.life);
     }
-    let recorded = staged.recorder.take();
-    let phases = transcript::phases(&recorded);
     let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
     let mut granted = recorded.events.iter().filter(|it| it.what == What::Acquired);
     let is_bounded = |it: &RecordedEvent| validities.iter().any(|at| at.2 == it.acquisition);
@@ -200,6 +202,7 @@ fn judged(
         phases: &phases,
         claims: &claims,
         validities: &validities,
+        doubts: &doubts,
         failures: &staged.failures,
         start: staged.start,
         end: staged.end,

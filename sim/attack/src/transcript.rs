@@ -274,7 +274,7 @@ pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) ->
     let is_theirs = |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent < acquired;
     let theirs = sent.iter().filter(is_theirs);
     let mut changes = theirs.flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
-    match changes.rfind(|it| it.key == key)?.touch {
+    match changes.rfind(|it| it.key == key && it.touch != Touch::None)?.touch {
         Touch::Create(ns) | Touch::Overwrite(ns) => ns.map(Duration::from_nanos),
         Touch::Extend(ns) => Some(Duration::from_nanos(ns)),
         _ => None,

@@ -76,6 +76,7 @@ impl Tape {
             phases: &self.phases,
             claims: &[],
             validities: &[],
+            doubts: &KeyDoubts::default(),
             failures: &[],
             start: self.start,
             end: self.at(2_000),
