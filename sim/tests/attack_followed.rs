@@ -291,3 +291,25 @@ fn who_stands_in_line_in_the_locks_key_is_told_from_its_holder() {
         assert!(said.contains(says), "{world}: {said}");
     }
 }
+
+#[test]
+fn a_fencing_token_that_is_drawn_before_the_lock_is_taken_may_be_old_by_then() {
+    // Its time-out would pass while it stands still.
+    let before = r#"
+hear() { IFS= read -r -t 9 reply <&3; reply=${reply%$'\r'}; [[ $reply != '$-1' ]] || reply=nil; }
+acquire() { ask INCR "$key:f"; fence=${reply#:}; take && echo "ok fence=$fence" || echo no; }
+"#;
+    let behind =
+        r#"acquire() { take && { ask INCR "$key:f"; echo "ok fence=${reply#:}"; } || echo no; }"#;
+    for world in ["embedded", "redis"] {
+        let room = Room::new();
+        let only = format!("--world {world} --only acquire.incr.old-token");
+        let said = attack(&room, &only, before).ended(1).results();
+        let says = "got the lock with token 1 after client";
+        let bug = "BUG acquire.incr.old-token";
+        assert!(said.contains(bug) && said.contains(says), "{world}: {said}");
+    }
+    let room = Room::new();
+    let listed = attack(&room, "--world embedded --list", behind).ended(0).stdout;
+    assert!(listed.contains("acquire.incr.stop") && !listed.contains("old-token"), "{listed}");
+}

@@ -27,6 +27,9 @@ use crate::worker::WorkerError;
 /// Workers count in milliseconds, and their answers are read some time later: so much of a key's life may that be.
 const VALIDITY_GRAIN: f64 = 0.15;
 
+/// The invariant of fencing tokens.
+const TOKENS: &str = "rising-tokens";
+
 /// So many reasons are told why nothing can be said of the key: further ones are of the same kind.
 const DOUBTS_MOST: usize = 2;
 
@@ -117,7 +120,11 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         match found.verdict {
             Verdict::Violated(witness) => {
                 // Another's key is never a client's to touch; what overlaps because one stood still is.
-                let is_assumed = assumed && matches!(found.level, Level::Belief | Level::Effect);
+                // Nor do tokens fall for that: they are what a resource is to tell the two by.
+                let is_of_tokens = found.name == TOKENS && !fault.is_some_and(AttackFault::forgets);
+                let is_assumed = assumed
+                    && !is_of_tokens
+                    && matches!(found.level, Level::Belief | Level::Effect);
                 // Another client is not harmed by it.
                 let is_own = found.level == Level::Key
                     && witness.clients.windows(2).all(|it| it[0] == it[1]);

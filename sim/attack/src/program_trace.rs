@@ -131,7 +131,7 @@ pub(crate) fn boundaries(sent: &[TracedCommand]) -> Vec<Boundary> {
         let nth = same.count() as u64 + 1;
         if nth <= NTH_MOST {
             let step = LockStep::Run;
-            boundaries.push(Boundary { step, command: command.name.clone(), nth });
+            boundaries.push(Boundary { step, command: command.name.clone(), nth, draws: false });
         }
     }
     boundaries

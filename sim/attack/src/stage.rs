@@ -123,7 +123,9 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
             (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Reset))
         }
         AttackFault::ResetAfter => (Action::Reset(Side::Reply), Some(Fault::Reset)),
-        AttackFault::Stop => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause)),
+        AttackFault::Stop | AttackFault::OldToken => {
+            (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause))
+        }
         // The command itself is on its way, and must not be later than it would have been.
         AttackFault::Kill => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Crash)),
         AttackFault::ClockForward | AttackFault::ClockBack => {
@@ -194,12 +196,17 @@ pub(crate) async fn direct(
                 links[0].reset_connections();
             }
         }
-        Some(AttackFault::Stop) if goes_on => {
+        Some(AttackFault::Stop | AttackFault::OldToken) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             // The answer is there when the process goes on.
             gate.open();
             stage.another(4).await;
+            if fault == Some(AttackFault::OldToken) {
+                // Only if the victim gets the lock it shows how old its token is.
+                stage.board.send_modify(|board| board.aside = true);
+                stage.until(ttl * 2, |board| board.busy == 0).await;
+            }
             process.signal(Signal::Cont);
         }
         Some(AttackFault::HolderStop) if goes_on => {
@@ -227,6 +234,11 @@ pub(crate) async fn direct(
     }
     gate.open();
     stage.board.send_modify(|board| board.healed = Some(now()));
+    if stage.board.borrow().aside {
+        let has_it = |board: &Board| board.acquired[0] > 0 || is_over(board);
+        stage.until(ttl, has_it).await;
+        stage.board.send_modify(|board| board.aside = false);
+    }
     problem
 }
 
@@ -374,13 +386,19 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
         sleep(stage.ttl().mul_f64(0.05)).await;
     }
     while !stage.board.borrow().stop {
+        stage.until(Duration::MAX, |board| !board.aside || board.stop).await;
+        stage.board.send_modify(|board| board.busy += 1);
         let attempt = stage.recorder.attempt(client);
-        if acquire(stage, &attempt, &mut worker).await? {
+        let is_held = acquire(stage, &attempt, &mut worker).await?;
+        if is_held {
             stage.board.send_modify(|board| board.working += 1);
             let worked = work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await;
             stage.board.send_modify(|board| board.working -= 1);
             worked?;
             release(stage, &attempt, &mut worker).await?;
+        }
+        stage.board.send_modify(|board| board.busy -= 1);
+        if is_held {
             // Whoever comes back at once may get it again and again, and the others never.
             let before = stage.board.borrow().acquired[client as usize - 1];
             let others = |board: &Board| board.acquired.iter().sum::<u32>() - before;
