@@ -313,3 +313,16 @@ acquire() { ask INCR "$key:f"; fence=${reply#:}; take && echo "ok fence=$fence" 
     let listed = attack(&room, "--world embedded --list", behind).ended(0).stdout;
     assert!(listed.contains("acquire.incr.stop") && !listed.contains("old-token"), "{listed}");
 }
+
+#[test]
+fn a_clock_that_has_jumped_shows_nothing_where_the_lock_is_not_got_with_it() {
+    let room = Room::new();
+    // It does not lock before it has started, as it believes.
+    let lock = r#"
+start=${EPOCHREALTIME%.*}
+take() { (( ${EPOCHREALTIME%.*} >= start )) && ask SET "$key" "$token" NX PX "$ttl" && [[ $reply == +OK ]]; }
+"#;
+    let only = "--world embedded --ttl 200ms --only acquire.set.clock-back";
+    let said = attack(&room, only, lock).ended(3).results();
+    assert!(said.contains("client 1 did not get the lock again"), "{said}");
+}

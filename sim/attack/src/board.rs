@@ -29,6 +29,8 @@ pub(crate) struct Board {
     pub(crate) working: u32,
     /// How many rivals are about the lock: they ask for it, have it or release it.
     pub(crate) busy: u32,
+    /// How often a rival has asked for the lock and was answered.
+    pub(crate) tries: usize,
     /// The rivals leave the lock to the victim.
     pub(crate) aside: bool,
     /// How often rivals had got it when the fault struck.

@@ -180,7 +180,12 @@ impl AttackFault {
 
     /// Whether the victim gets the lock once more after it: with a clock that has jumped, or to meet what is late.
     pub(crate) const fn comes_again(self) -> bool {
-        matches!(self, Self::ClockForward | Self::ClockBack | Self::LateAgain)
+        self.steps_clock() || matches!(self, Self::LateAgain)
+    }
+
+    /// Whether the wall clock of its process jumps.
+    pub(crate) const fn steps_clock(self) -> bool {
+        matches!(self, Self::ClockForward | Self::ClockBack)
     }
 
     /// Whether its process stands still for as long as it lasts.

@@ -38,6 +38,8 @@ pub(crate) struct PlanRun {
     pub(crate) late: Duration,
     /// Whether the fault met what it was meant for.
     pub(crate) struck: bool,
+    /// When the fault was over.
+    pub(crate) healed: Option<Instant>,
     /// Why the fault cannot be staged here.
     pub(crate) not_stageable: Option<String>,
     /// Workers that were of no use any more, and why: by client.
@@ -97,11 +99,14 @@ pub(crate) async fn run(
     }
     beating.shutdown().await;
     let stage = Arc::into_inner(stage).expect("every task has ended");
-    let struck = stage.board.borrow().struck.is_some();
+    let (struck, healed) = {
+        let board = stage.board.borrow();
+        (board.struck.is_some(), board.healed)
+    };
     let register = stage.register.into_inner();
     let late = Duration::from_nanos(stage.late_ns.into_inner());
     let recorder = stage.recorder;
-    PlanRun { start, end: now(), recorder, register, late, struck, not_stageable, failures }
+    PlanRun { start, end: now(), recorder, register, late, struck, healed, not_stageable, failures }
 }
 
 /// Puts the rule of a plan in force, as the victim comes to this step.
@@ -333,14 +338,21 @@ async fn hold(
     }
 }
 
-/// The same for its second hold: until what is late has come, and somebody else after it.
+/// The same for its second hold: until what is late has come, and somebody else after it; or until somebody else has
+/// asked for the lock.
 async fn keep_again(stage: &PlanStage) {
     let ttl = stage.ttl();
+    let tries = stage.board.borrow().tries;
     if stage.plan.as_ref().is_some_and(|plan| plan.fault == AttackFault::LateAgain) {
         stage.until(ttl / 4, |board| board.healed.is_some()).await;
         stage.until(ttl / 4, Board::is_taken_over).await;
     }
     stage.pass(stage.work(VICTIM)).await;
+    if stage.plan.as_ref().is_some_and(|plan| plan.fault.steps_clock()) {
+        // Each rival may have been asking already when the lock was got.
+        let has_come = |board: &Board| board.tries >= tries + board.acquired.len();
+        stage.until(ttl / 4, has_come).await;
+    }
 }
 
 /// Returns when the victim has held the lock for as long as its plan needs.
@@ -390,6 +402,7 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
         stage.board.send_modify(|board| board.busy += 1);
         let attempt = stage.recorder.attempt(client);
         let is_held = acquire(stage, &attempt, &mut worker).await?;
+        stage.board.send_modify(|board| board.tries += 1);
         if is_held {
             stage.board.send_modify(|board| board.working += 1);
             let worked = work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await;
