@@ -321,10 +321,18 @@ async fn hold(
     arm: &impl Fn(LockStep),
     keep: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
-    let end = now() + stage.ttl() * 6;
+    let begun = now();
+    let end = begun + stage.ttl() * 6;
+    let steps_clock = stage.plan.as_ref().is_some_and(|plan| plan.fault.steps_clock());
     loop {
         let attempt = stage.recorder.attempt(VICTIM);
-        if acquire(stage, &attempt, worker).await? {
+        let is_held = acquire(stage, &attempt, worker).await?;
+        // It has come while others had the lock. If they are quicker each time, its clock is not tried.
+        if steps_clock {
+            let is_outrun = !is_held && now() >= begun + stage.ttl() * 2;
+            stage.board.send_modify(|board| board.aside = is_outrun);
+        }
+        if is_held {
             arm(LockStep::Hold);
             stage.board.send_modify(|board| board.victim = VictimState::Holding);
             work(stage, &attempt, worker, keep).await?;
@@ -332,6 +340,7 @@ async fn hold(
             return release(stage, &attempt, worker).await;
         }
         if now() >= end {
+            stage.board.send_modify(|board| board.aside = false);
             return Ok(());
         }
         sleep(RETRY).await;
