@@ -205,3 +205,124 @@ fn a_release_that_frees_nothing_is_a_bug() {
         assert!(said.contains(says), "no {says:?} in {said}");
     }
 }
+
+/// A lock by INCR: who is answered 1 has it, and others go away again.
+const COUNTING: &str = r#"
+take() { ask INCR "$key"; [[ $reply == :1 ]] && ask PEXPIRE "$key" "$ttl" || { back; false; }; }
+back() { ask DECR "$key"; }
+give() { ask DECR "$key"; echo ok; }
+"#;
+
+#[test]
+fn a_number_that_others_count_on_is_not_overwritten() {
+    for world in ["embedded", "redis"] {
+        let room = Room::new();
+        let options = format!("--world {world} --only no-fault,hold.kill,release.decr.loading");
+        let said = attack(&room, &options, COUNTING).ended(0).results();
+        assert!(said.contains("3 plans: 3 held"), "{world}: {said}");
+        // They leave the number to its TTL, and its holder deletes it.
+        let stays = r#"back() { true; }; give() { ask DEL "$key"; echo ok; }"#;
+        let options = format!("--world {world} --only no-fault,hold.kill");
+        let said = attack(&room, &options, &format!("{COUNTING}{stays}")).ended(0).results();
+        assert!(said.contains("2 plans: 2 held"), "{world}: {said}");
+    }
+}
+
+#[test]
+fn a_lock_that_counts_wrongly_is_convicted_at_its_key() {
+    for (plan, lock, says) in [
+        (
+            "no-fault",
+            r#"take() { ask INCR "$key"; ok=$reply; ask PEXPIRE "$key" "$ttl"; [[ $ok == :1 ]] || { back; false; }; }"#,
+            "extended the lock's key",
+        ),
+        (
+            "no-fault",
+            r#"take() { ask INCR "$key"; ok=$reply; ask SET "$key" "$((${ok#:} + 1))" PX "$ttl"; [[ $ok == :1 ]]; }; back() { true; }"#,
+            "overwrote the lock's key",
+        ),
+        ("release.decr.late-request", "", "deleted the lock's key with DECR"),
+        (
+            "release.del.late-request",
+            r#"give() { ask DEL "$key"; echo ok; }"#,
+            "deleted the lock's key with DEL",
+        ),
+        ("acquire.incr.kill", "", "its key never expires"),
+    ] {
+        let room = Room::new();
+        let options = format!("--world embedded --ttl 1s --only {plan}");
+        let said = attack(&room, &options, &format!("{COUNTING}{lock}")).results();
+        assert!(said.contains(&format!("BUG {plan}")) && said.contains(says), "{lock}: {said}");
+    }
+}
+
+#[test]
+fn a_count_that_stays_at_0_for_ever_is_refused_and_not_blamed() {
+    let room = Room::new();
+    let lock = format!(
+        r#"{COUNTING}take() {{ ask INCR "$key"; [[ $reply == :1 ]] || {{ back; false; }}; }}"#
+    );
+    let said = attack(&room, "--world embedded", &lock).ended(2).message();
+    assert!(said.contains("leaves the key picklock-attack for ever"), "{said}");
+}
+
+/// A fair lock: a line of its clients in one key, of whom the first has it.
+const IN_LINE: &str = r#"
+new_token() { token=$me; }
+line="redis.call('zadd', KEYS[1], 'NX', redis.call('incr', KEYS[1] .. ':next'), ARGV[1])
+if redis.call('zrank', KEYS[1], ARGV[1]) ~= 0 then return 0 end
+redis.call('pexpire', KEYS[1], ARGV[2]) return 1"
+take() { ask EVAL "$line" 1 "$key" "$token" "$ttl"; [[ $reply == :1 ]]; }
+give() { ask ZREM "$key" "$token"; [[ $reply == :* ]] && echo ok || echo "unknown $reply"; }
+"#;
+
+#[test]
+fn who_stands_in_line_in_the_locks_key_is_told_from_its_holder() {
+    for world in ["embedded", "redis"] {
+        let room = Room::new();
+        let only = "no-fault,release.zrem.late-request,hold.kill";
+        let said = attack(&room, &format!("--world {world} --only {only}"), IN_LINE).ended(0);
+        assert!(said.results().contains("3 plans: 3 held"), "{world}: {}", said.stdout);
+        // Whoever is first is taken out.
+        let lock = format!(r#"{IN_LINE}give() {{ ask ZREMRANGEBYRANK "$key" 0 0; echo ok; }}"#);
+        let only = "--ttl 1s --only release.zremrangebyrank.late-request";
+        let said = attack(&room, &format!("--world {world} {only}"), &lock).ended(1).results();
+        let says = "deleted the lock's key with ZREMRANGEBYRANK";
+        assert!(said.contains(says), "{world}: {said}");
+    }
+}
+
+#[test]
+fn a_fencing_token_that_is_drawn_before_the_lock_is_taken_may_be_old_by_then() {
+    // Its time-out would pass while it stands still.
+    let before = r#"
+hear() { IFS= read -r -t 9 reply <&3; reply=${reply%$'\r'}; [[ $reply != '$-1' ]] || reply=nil; }
+acquire() { ask INCR "$key:f"; fence=${reply#:}; take && echo "ok fence=$fence" || echo no; }
+"#;
+    let behind =
+        r#"acquire() { take && { ask INCR "$key:f"; echo "ok fence=${reply#:}"; } || echo no; }"#;
+    for world in ["embedded", "redis"] {
+        let room = Room::new();
+        let only = format!("--world {world} --only acquire.incr.old-token");
+        let said = attack(&room, &only, before).ended(1).results();
+        let says = "got the lock with token 1 after client";
+        let bug = "BUG acquire.incr.old-token";
+        assert!(said.contains(bug) && said.contains(says), "{world}: {said}");
+    }
+    let room = Room::new();
+    let listed = attack(&room, "--world embedded --list", behind).ended(0).stdout;
+    assert!(listed.contains("acquire.incr.stop") && !listed.contains("old-token"), "{listed}");
+}
+
+#[test]
+fn a_clock_that_has_jumped_shows_nothing_where_the_lock_is_not_got_with_it() {
+    let room = Room::new();
+    // It does not lock before it has started, as it believes.
+    let lock = r#"
+start=${EPOCHREALTIME%.*}
+take() { (( ${EPOCHREALTIME%.*} >= start )) && ask SET "$key" "$token" NX PX "$ttl" && [[ $reply == +OK ]]; }
+"#;
+    let only = "--world embedded --ttl 200ms --only acquire.set.clock-back";
+    let said = attack(&room, only, lock).ended(3).results();
+    assert!(said.contains("client 1 did not get the lock again"), "{said}");
+}

@@ -14,9 +14,10 @@ use crate::known::{Known, LATE_MOST, MARGIN, probe};
 use crate::plan::{AttackPlan, LockStep, Target};
 use crate::recorder::{Claim, ClaimOf, RecordedEvent};
 use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
+use crate::shared_key;
 use crate::stage::PlanRun;
 use crate::stamped;
-use crate::transcript::{self, Phases, TracedCommand};
+use crate::transcript::{self, HANDSHAKE, Phases, TracedCommand};
 
 /// So much of a key's life may work of others last.
 const WORK_MOST: f64 = 0.75;
@@ -53,6 +54,7 @@ pub(crate) async fn assess(
         history::verdict::worst(outcomes)
     };
     let disturbed = disturbed(known, plan, &staged, &phases, (&claims, &sent), arena.life);
+    let untried = untried(plan, &staged, &phases, (&claims, &sent));
     let gravest = findings.iter().map(|it| it.severity).max();
     let (outcome, why) = match (staged.not_stageable, gravest) {
         (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
@@ -65,6 +67,7 @@ pub(crate) async fn assess(
             (PlanOutcome::Vacuous, Some(why.to_owned()))
         }
         (None, Some(severity)) => (severity.into(), None),
+        (None, None) if untried.is_some() => (PlanOutcome::Inconclusive, untried.clone()),
         (None, None) if !doubts.is_empty() && of(Level::Key) == Outcome::Inconclusive => {
             (PlanOutcome::Inconclusive, Some(doubts.join("; ")))
         }
@@ -79,7 +82,7 @@ pub(crate) async fn assess(
         key: of(Level::Key),
         why,
         findings,
-        disturbed: disturbed.is_some() || diverged,
+        disturbed: disturbed.is_some() || diverged || untried.is_some(),
         history,
         ..PlanReport::undecided(plan, String::new())
     }
@@ -138,6 +141,40 @@ fn disturbed(
     })
 }
 
+/// Why a clock that has jumped has shown nothing, if so: the victim did not get the lock with it, or no other wanted it then.
+fn untried(
+    plan: Option<&AttackPlan>,
+    staged: &PlanRun,
+    phases: &[Phases],
+    (claims, sent): (&[Claim], &[TracedCommand]),
+) -> Option<String> {
+    let healed = staged.healed.filter(|_| plan.is_some_and(|plan| plan.fault.steps_clock()))?;
+    let again = |it: &&Phases| it.client == VICTIM && it.begun >= healed && it.acquired.is_some();
+    let Some(Phases { acquired: Some(from), release, .. }) = phases.iter().find(again) else {
+        return Some(String::from("client 1 did not get the lock again once its clock had jumped"));
+    };
+    let to = release.unwrap_or(staged.end);
+    let asked = |it: &TracedCommand, from: Instant, to: Instant| {
+        let at = it.seen.as_ref().map(|seen| seen.at);
+        !HANDSHAKE.contains(&it.name.as_str()) && at.is_some_and(|at| (from..=to).contains(&at))
+    };
+    // A lock may wait in silence for what its holder tells it.
+    let waits = |it: &&Phases| {
+        let is_over = |claim: &Claim| claim.acquisition == it.acquisition && claim.answered <= to;
+        let has_asked = |sent: &TracedCommand| {
+            sent.client == it.client && sent.sent >= it.begun && asked(sent, it.begun, *from)
+        };
+        it.begun <= *from && !claims.iter().any(is_over) && sent.iter().any(has_asked)
+    };
+    let is_tried = sent.iter().any(|it| it.client != VICTIM && asked(it, *from, to))
+        || phases.iter().filter(|it| it.client != VICTIM).any(|it| waits(&it));
+    (!is_tried).then(|| {
+        String::from(
+            "no other client asked for the lock while client 1 had it with a clock that had jumped",
+        )
+    })
+}
+
 /// What was seen of a plan.
 struct PlanTrace {
     history: History,
@@ -155,11 +192,12 @@ fn judged(
     staged: &PlanRun,
 ) -> (PlanTrace, Judged) {
     let mut sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    let recorded = staged.recorder.take();
+    let phases = transcript::phases(&recorded);
+    let doubts = shared_key::apply(&mut sent, &known.lock_key.name, arena.life, Some(&phases));
     if known.promises.stamps {
         stamped::apply(&mut sent, &known.lock_key.name, arena.life);
     }
-    let recorded = staged.recorder.take();
-    let phases = transcript::phases(&recorded);
     let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
     let mut granted = recorded.events.iter().filter(|it| it.what == What::Acquired);
     let is_bounded = |it: &RecordedEvent| validities.iter().any(|at| at.2 == it.acquisition);
@@ -200,6 +238,7 @@ fn judged(
         phases: &phases,
         claims: &claims,
         validities: &validities,
+        doubts: &doubts,
         failures: &staged.failures,
         start: staged.start,
         end: staged.end,
@@ -207,4 +246,82 @@ fn judged(
     let judged = judge(&shown);
     let divergence = transcript::divergence(&sent, arena.servers[0].endpoint.is_embedded());
     (PlanTrace { history, divergence, phases, claims, sent }, judged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+    use crate::plan::{AttackFault, Boundary};
+    use crate::recorder::Recorder;
+    use crate::seen::{CommandSeen, SeenAnswer};
+
+    /// Why a clock that jumped 100 ms from the start has shown nothing, if so. Client 1 had the lock from 200 to 300 ms, having
+    /// begun at `victim`; client 2 began to ask for it at `rival.0`, was answered at `rival.1`, and its command was carried out at
+    /// `rival.2`.
+    fn why(victim: u64, rival: (u64, u64, u64)) -> Option<String> {
+        let start = now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let (step, command) = (LockStep::Acquire, String::from("SET"));
+        let boundary = Boundary { step, command, nth: 1, draws: false };
+        let plan =
+            AttackPlan { boundary: Some(boundary), fault: AttackFault::ClockBack, servers: 1 };
+        let staged = PlanRun {
+            start,
+            end: at(1_000),
+            recorder: Recorder::default(),
+            register: 0,
+            late: Duration::ZERO,
+            struck: true,
+            healed: Some(at(100)),
+            not_stageable: None,
+            failures: Vec::new(),
+        };
+        let (begun, asked, answered) = (at(rival.0), at(rival.0), at(rival.1));
+        let phases = [
+            Phases {
+                client: VICTIM,
+                acquisition: 1,
+                begun: at(victim),
+                acquired: Some(at(200)),
+                release: Some(at(300)),
+            },
+            Phases { client: 2, acquisition: 2, begun, acquired: None, release: None },
+        ];
+        let of = ClaimOf::NotAcquired(None);
+        let claim = Claim { client: 2, acquisition: 2, of, asked, answered };
+        let name = || String::from("SET");
+        let seen = CommandSeen {
+            at: at(rival.2),
+            from: ([127, 0, 0, 1], 1).into(),
+            name: name(),
+            answer: SeenAnswer::Nil,
+            changes: Vec::new(),
+        };
+        let sent = TracedCommand {
+            client: 2,
+            node: 0,
+            sent: at(rival.2),
+            name: name(),
+            key: Vec::new(),
+            lost: false,
+            refused: None,
+            reply: None,
+            discarded: false,
+            seen: Some(seen),
+        };
+        untried(Some(&plan), &staged, &phases, (&[claim], &[sent]))
+    }
+
+    #[test]
+    fn a_clock_that_has_jumped_is_tried_where_another_meets_it() {
+        assert_eq!(why(150, (240, 260, 250)), None);
+        assert_eq!(why(150, (190, 310, 250)), None);
+        assert_eq!(why(150, (180, 310, 190)), None, "it has asked, and waits");
+        for rival in [(180, 290, 190), (190, 310, 305), (310, 320, 315), (150, 160, 155)] {
+            assert!(why(150, rival).unwrap().contains("no other client asked"), "{rival:?}");
+        }
+        let before = why(99, (240, 260, 250)).unwrap();
+        assert!(before.contains("did not get the lock again"), "{before}");
+    }
 }

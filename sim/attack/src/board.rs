@@ -27,6 +27,12 @@ pub(crate) struct Board {
     pub(crate) acquired: Vec<u32>,
     /// How many rivals are at their work under the lock.
     pub(crate) working: u32,
+    /// How many rivals are about the lock: they ask for it, have it or release it.
+    pub(crate) busy: u32,
+    /// How often a rival has asked for the lock and was answered.
+    pub(crate) tries: usize,
+    /// The rivals leave the lock to the victim.
+    pub(crate) aside: bool,
     /// How often rivals had got it when the fault struck.
     pub(crate) rivals_at_strike: u32,
     pub(crate) struck: Option<Instant>,

@@ -130,8 +130,8 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
             attack.nodes,
         )));
     }
-    let boundaries = transcript::learn(&sent, &recorded);
     let lock_key = key_search::find(attack, &sent, &recorded)?;
+    let boundaries = transcript::learn(&sent, &recorded, &lock_key.name);
     if let Some(life) = transcript::life(&sent, &recorded, &lock_key.name) {
         if life > attack.ttl * LIFE_MOST {
             return Err(AttackError::NoLock(format!(

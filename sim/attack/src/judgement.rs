@@ -19,12 +19,19 @@ use crate::key_search::SOON;
 use crate::plan::{AttackFault, AttackPlan, Target};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
+use crate::shared_key::KeyDoubts;
 use crate::tenure::{Tenure, are_enough, tenures};
 use crate::transcript::{Phases, TracedCommand, named};
 use crate::worker::WorkerError;
 
 /// Workers count in milliseconds, and their answers are read some time later: so much of a key's life may that be.
 const VALIDITY_GRAIN: f64 = 0.15;
+
+/// The invariant of fencing tokens.
+const TOKENS: &str = "rising-tokens";
+
+/// So many reasons are told why nothing can be said of the key: further ones are of the same kind.
+const DOUBTS_MOST: usize = 2;
 
 /// How much a finding weighs.
 #[derive(
@@ -77,6 +84,7 @@ pub(crate) struct PlanEvidence<'a> {
     pub(crate) phases: &'a [Phases],
     pub(crate) claims: &'a [Claim],
     pub(crate) validities: &'a [ValidityClaim],
+    pub(crate) doubts: &'a KeyDoubts,
     pub(crate) failures: &'a [(u32, WorkerError)],
     pub(crate) start: Instant,
     pub(crate) end: Instant,
@@ -112,7 +120,11 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         match found.verdict {
             Verdict::Violated(witness) => {
                 // Another's key is never a client's to touch; what overlaps because one stood still is.
-                let is_assumed = assumed && matches!(found.level, Level::Belief | Level::Effect);
+                // Nor do tokens fall for that: they are what a resource is to tell the two by.
+                let is_of_tokens = found.name == TOKENS && !fault.is_some_and(AttackFault::forgets);
+                let is_assumed = assumed
+                    && !is_of_tokens
+                    && matches!(found.level, Level::Belief | Level::Effect);
                 // Another client is not harmed by it.
                 let is_own = found.level == Level::Key
                     && witness.clients.windows(2).all(|it| it[0] == it[1]);
@@ -139,7 +151,8 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     }
     // Only a server that forgets can take a lock away without anybody being able to tell.
     let forgets = fault.is_some_and(AttackFault::forgets);
-    for claim in shown.claims {
+    let is_decided = |it: &&Claim| !shown.doubts.undecided.contains(&it.acquisition);
+    for claim in shown.claims.iter().filter(is_decided) {
         findings.extend(dishonest(shown, &tenures, claim, forgets));
     }
     findings.extend(shown.validities.iter().filter_map(|it| overlong(shown, &tenures, *it)));
@@ -149,6 +162,10 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         if !is_killed {
             findings.push(failed(*client, error, shown));
         }
+    }
+    if !shown.doubts.reasons.is_empty() {
+        levels.push((Level::Key, Outcome::Inconclusive));
+        doubts.extend(shown.doubts.reasons.iter().take(DOUBTS_MOST).cloned());
     }
     Judged { levels, findings: gravest(findings), doubts }
 }

@@ -4,6 +4,7 @@
 //! there before the others, the user has to say which one it is.
 
 use history::Touch;
+use redis_model::witness::{InsideChange, KeyChange};
 
 use crate::arena::Attack;
 use crate::board::VICTIM;
@@ -90,6 +91,7 @@ fn candidates(attack: &Attack, sent: &[TracedCommand], phases: &[Phases]) -> Vec
                     found.push(KeyCandidate { name, command, released: false });
                 }
                 (Touch::Delete, Some(it)) if releases => it.released = true,
+                (Touch::None, Some(it)) if releases => it.released |= gives_back(&change.inside),
                 (Touch::Extend(ns) | Touch::Overwrite(Some(ns)), Some(it)) if releases => {
                     it.released |= is_soon(ns);
                 }
@@ -98,6 +100,15 @@ fn candidates(attack: &Attack, sent: &[TracedCommand], phases: &[Phases]) -> Vec
         }
     }
     found
+}
+
+/// Whether a client takes its part in a key back, which others may keep.
+fn gives_back(inside: &InsideChange) -> bool {
+    match inside {
+        InsideChange::None => false,
+        InsideChange::Counted { by, .. } => *by < 0,
+        InsideChange::Entries { added, removed } => added.is_empty() && !removed.is_empty(),
+    }
 }
 
 /// The one that stands for the lock of this name; none where that is not sure.
@@ -129,14 +140,42 @@ fn is_free_by_value(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bo
     let Some(release) = held(phases).and_then(|it| it.release) else { return false };
     let changes = sent.iter().flat_map(|command| {
         let changes = command.seen.iter().flat_map(|seen| &seen.changes);
-        changes.filter(|it| it.key == key).map(move |it| (command, it.touch))
+        changes.filter(|it| it.key == key).map(move |it| (command, it))
     });
-    let mut later = changes.filter(|(command, _)| command.sent >= release);
-    let Some((freeing, Touch::Overwrite(None))) = later.next() else { return false };
-    let Some((taking, Touch::Overwrite(_))) = later.next() else { return false };
-    let of = acquisition(phases, taking.client, taking.sent);
-    let got = phases.iter().any(|it| it.acquisition == of && it.acquired.is_some());
-    freeing.client == VICTIM && taking.client != VICTIM && got
+    let expires = |(_, it): &(_, &KeyChange)| match it.touch {
+        Touch::Create(ns) | Touch::Overwrite(ns) => ns.is_some(),
+        Touch::Extend(ns) => ns != u64::MAX,
+        _ => false,
+    };
+    let (before, later): (Vec<_>, Vec<_>) =
+        changes.partition(|(command, _)| command.sent < release);
+    let stays = !before.iter().any(expires);
+    let got = |it: &TracedCommand| {
+        let of = acquisition(phases, it.client, it.sent);
+        phases.iter().any(|it| it.acquisition == of && it.acquired.is_some())
+    };
+    let is_victims = |it: &TracedCommand| it.client == VICTIM;
+    let counts = |(_, it): &(&TracedCommand, &KeyChange)| match it.inside {
+        InsideChange::Counted { by, now } => Some((by, now)),
+        _ => None,
+    };
+    // Whoever is refused counts on, too.
+    let counts_back =
+        later.iter().find(|it| is_victims(it.0)).and_then(counts).is_some_and(|it| it.0 < 0);
+    let counts_from_0 = later.iter().any(|it| {
+        let is_there = !matches!(it.1.touch, Touch::Create(_));
+        let is_first = counts(it).is_some_and(|(by, now)| by > 0 && by == now);
+        !is_victims(it.0) && is_there && is_first && got(it.0)
+    });
+    if stays && counts_back && counts_from_0 {
+        return true;
+    }
+    let [(freeing, first), (taking, second), ..] = later[..] else { return false };
+    first.touch == Touch::Overwrite(None)
+        && matches!(second.touch, Touch::Overwrite(_))
+        && is_victims(freeing)
+        && !is_victims(taking)
+        && got(taking)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio::time::sleep_until;
 use crate::board::{PlanStage, VICTIM, VictimState};
 use crate::clock::now;
 use crate::seen::{CommandSeen, ServerLog};
+use crate::shared_key::{SharedKey, Writer};
 use crate::transcript::HANDSHAKE;
 
 /// So much of the key's life after its creation its client is in the middle of its hold.
@@ -27,6 +28,7 @@ pub(crate) struct KeyWatch {
     proxy: Arc<ProxyLog>,
     /// None before it is known: then any key that is created with a TTL counts.
     key: Option<Vec<u8>>,
+    shared: SharedKey,
     looked_at: usize,
     clients: BTreeMap<SocketAddr, u32>,
     hold: Option<WatchedHold>,
@@ -47,7 +49,8 @@ impl KeyWatch {
         proxy: Arc<ProxyLog>,
         key: Option<Vec<u8>>,
     ) -> Self {
-        Self { stage, log, proxy, key, looked_at: 0, clients: BTreeMap::new(), hold: None }
+        let (shared, clients) = (SharedKey::new(stage.ttl()), BTreeMap::new());
+        Self { stage, log, proxy, key, shared, looked_at: 0, clients, hold: None }
     }
 
     /// Follows it until it is dropped.
@@ -78,7 +81,12 @@ impl KeyWatch {
                 continue;
             }
             let until = |ns: u64| seen.at.checked_add(Duration::from_nanos(ns));
-            match change.touch {
+            let by = Writer { client, at: seen.at, since: seen.at };
+            let touch = match self.key {
+                Some(_) => self.shared.see(by, change, None),
+                None => change.touch,
+            };
+            match touch {
                 Touch::Create(ttl) | Touch::Overwrite(ttl) => {
                     let hold = WatchedHold { client, from: seen.at, until: ttl.and_then(until) };
                     // What was not deleted before it was created anew had expired.

@@ -28,6 +28,7 @@ mod recorder;
 mod report;
 mod seen;
 mod server;
+mod shared_key;
 mod stage;
 mod stamped;
 mod table;

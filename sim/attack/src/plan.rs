@@ -50,6 +50,8 @@ pub struct Boundary {
     pub command: String,
     /// Which of this name in this step, from 1.
     pub nth: u64,
+    /// It counts a number before the lock's key is made: a fencing token, perhaps, which may be old once the lock is had.
+    pub draws: bool,
 }
 
 impl fmt::Display for Boundary {
@@ -116,6 +118,7 @@ attack_faults! {
     Busy "busy" Message "the server answers -BUSY",
     NoScript "noscript" Message "the server answers -NOSCRIPT",
     Stop "stop" Process "the process stands still until another has the lock",
+    OldToken "old-token" Process "the process stands still until another has had the lock, and then gets it with the number that it drew before",
     Kill "kill" Process "the process is killed before it hears the answer",
     ClockForward "clock-forward" Process "the process's wall clock jumps an hour ahead",
     ClockBack "clock-back" Process "the process's wall clock jumps an hour back",
@@ -149,7 +152,7 @@ impl AttackFault {
     }
 
     /// Whether a server may answer this command so.
-    fn suits(self, Boundary { step, command, .. }: &Boundary) -> bool {
+    fn suits(self, Boundary { step, command, draws, .. }: &Boundary) -> bool {
         let command = command.as_str();
         match self {
             Self::Oom if *step == LockStep::Run => may_take_memory(command),
@@ -165,6 +168,7 @@ impl AttackFault {
             Self::NoScript => command == "EVALSHA",
             // Whatever else arrives so late, the client has the lock rightly then.
             Self::LateAgain => *step == LockStep::Release,
+            Self::OldToken => *draws,
             _ => true,
         }
     }
@@ -176,12 +180,17 @@ impl AttackFault {
 
     /// Whether the victim gets the lock once more after it: with a clock that has jumped, or to meet what is late.
     pub(crate) const fn comes_again(self) -> bool {
-        matches!(self, Self::ClockForward | Self::ClockBack | Self::LateAgain)
+        self.steps_clock() || matches!(self, Self::LateAgain)
+    }
+
+    /// Whether the wall clock of its process jumps.
+    pub(crate) const fn steps_clock(self) -> bool {
+        matches!(self, Self::ClockForward | Self::ClockBack)
     }
 
     /// Whether its process stands still for as long as it lasts.
     pub(crate) const fn stands_still(self) -> bool {
-        matches!(self, Self::Stop | Self::HolderStop)
+        matches!(self, Self::Stop | Self::HolderStop | Self::OldToken)
     }
 
     /// Whether no lock with a TTL can survive it without a fence, or without a server that remembers.
@@ -254,7 +263,7 @@ mod tests {
     use super::*;
 
     fn boundary(step: LockStep, command: &str, nth: u64) -> Boundary {
-        Boundary { step, command: command.to_owned(), nth }
+        Boundary { step, command: command.to_owned(), nth, draws: false }
     }
 
     #[test]
@@ -280,6 +289,10 @@ mod tests {
         ] {
             assert_eq!(names.contains(name), is_one, "{name}: {names:?}");
         }
+        let drawn = Boundary { draws: true, ..boundary(LockStep::Acquire, "INCR", 1) };
+        let of_token = |it: &&AttackPlan| it.fault == AttackFault::OldToken;
+        let drawn = plans(&[drawn], 1).iter().filter(of_token).count();
+        assert_eq!((drawn, all.iter().filter(of_token).count()), (1, 0));
         // Fourteen faults at SET; at EVALSHA two more, but no lack of memory; eight in the hold.
         assert_eq!(all.len(), 14 + 15 + 8);
         let again = all.iter().filter(|it| it.fault == AttackFault::LateAgain);

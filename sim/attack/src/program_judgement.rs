@@ -108,6 +108,10 @@ impl ProgramVerdict {
                 Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
             }
         }
+        if let Some(why) = trace.doubts.first() {
+            outcomes.push(Outcome::Inconclusive);
+            self.doubts.push(why.clone());
+        }
         self.key = history::verdict::worst(outcomes);
     }
 }

@@ -16,6 +16,7 @@ use crate::key_search;
 use crate::known::{MARGIN, probe};
 use crate::plan::{AttackPlan, Boundary, LockStep};
 use crate::recorder::RecordedEvent;
+use crate::shared_key;
 use crate::tenure::{Tenure, tenures};
 use crate::transcript::{self, HANDSHAKE, TracedCommand};
 
@@ -35,6 +36,8 @@ pub(crate) struct ProgramTrace {
     pub(crate) history: History,
     /// Why nothing can be said of the key, though it is known.
     pub(crate) divergence: Option<String>,
+    /// What of the key cannot be told.
+    pub(crate) doubts: Vec<String>,
 }
 
 /// Looks at a run that has ended. Without a key it is looked for.
@@ -48,12 +51,14 @@ pub(crate) async fn trace(
     // A server that came back has broken the connection by which it is asked.
     let is_seen = arena.catch_up().await || arena.catch_up().await;
     let commands = arena.commands();
-    let sent = transcript::sent(&arena.proxy.log(), &commands, run.start);
+    let mut sent = transcript::sent(&arena.proxy.log(), &commands, run.start);
     let said = arena.attack.lock_key.as_ref().map(|it| it.clone().into_bytes());
     let lock_key = key.map(<[u8]>::to_vec).or(said).or_else(|| lock_key(&sent, &arena.attack.key));
     if let Some(key) = &lock_key {
         probe(arena, &key_search::named(key.clone(), &sent), &run.stage.recorder).await;
     }
+    let of_key = lock_key.as_deref().map(|key| shared_key::apply(&mut sent, key, arena.life, None));
+    let doubts = of_key.map(|it| it.reasons).unwrap_or_default();
     let mut recorded = run.stage.recorder.take();
     recorded.events.extend(acquisitions(
         &sent,
@@ -84,7 +89,7 @@ pub(crate) async fn trace(
         true => divergence(&sent, key, arena.servers[0].endpoint.is_embedded()),
         false => Some(String::from("the witness has not seen all that the server carried out")),
     };
-    ProgramTrace { sent, lock_key, tenures, history, divergence }
+    ProgramTrace { sent, lock_key, tenures, history, divergence, doubts }
 }
 
 /// The acquisitions of all clients: one from the start, and one for each creation of the key.
@@ -126,7 +131,7 @@ pub(crate) fn boundaries(sent: &[TracedCommand]) -> Vec<Boundary> {
         let nth = same.count() as u64 + 1;
         if nth <= NTH_MOST {
             let step = LockStep::Run;
-            boundaries.push(Boundary { step, command: command.name.clone(), nth });
+            boundaries.push(Boundary { step, command: command.name.clone(), nth, draws: false });
         }
     }
     boundaries
@@ -165,7 +170,7 @@ pub(crate) fn life(sent: &[TracedCommand], key: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use redis_model::witness::KeyChange;
+    use redis_model::witness::{InsideChange, KeyChange};
 
     use super::*;
     use crate::clock::now;
@@ -175,7 +180,7 @@ mod tests {
     /// A command of this client that did this to the key.
     fn command(client: u32, name: &str, key: &str, touch: Touch) -> TracedCommand {
         let (at, key) = (now(), key.as_bytes().to_vec());
-        let change = KeyChange { db: 0, key: key.clone(), touch };
+        let change = KeyChange { db: 0, key: key.clone(), touch, inside: InsideChange::None };
         let seen = CommandSeen {
             at,
             from: ([127, 0, 0, 1], 1).into(),

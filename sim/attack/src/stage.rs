@@ -38,6 +38,8 @@ pub(crate) struct PlanRun {
     pub(crate) late: Duration,
     /// Whether the fault met what it was meant for.
     pub(crate) struck: bool,
+    /// When the fault was over.
+    pub(crate) healed: Option<Instant>,
     /// Why the fault cannot be staged here.
     pub(crate) not_stageable: Option<String>,
     /// Workers that were of no use any more, and why: by client.
@@ -97,11 +99,14 @@ pub(crate) async fn run(
     }
     beating.shutdown().await;
     let stage = Arc::into_inner(stage).expect("every task has ended");
-    let struck = stage.board.borrow().struck.is_some();
+    let (struck, healed) = {
+        let board = stage.board.borrow();
+        (board.struck.is_some(), board.healed)
+    };
     let register = stage.register.into_inner();
     let late = Duration::from_nanos(stage.late_ns.into_inner());
     let recorder = stage.recorder;
-    PlanRun { start, end: now(), recorder, register, late, struck, not_stageable, failures }
+    PlanRun { start, end: now(), recorder, register, late, struck, healed, not_stageable, failures }
 }
 
 /// Puts the rule of a plan in force, as the victim comes to this step.
@@ -123,7 +128,9 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
             (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Reset))
         }
         AttackFault::ResetAfter => (Action::Reset(Side::Reply), Some(Fault::Reset)),
-        AttackFault::Stop => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause)),
+        AttackFault::Stop | AttackFault::OldToken => {
+            (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause))
+        }
         // The command itself is on its way, and must not be later than it would have been.
         AttackFault::Kill => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Crash)),
         AttackFault::ClockForward | AttackFault::ClockBack => {
@@ -194,12 +201,17 @@ pub(crate) async fn direct(
                 links[0].reset_connections();
             }
         }
-        Some(AttackFault::Stop) if goes_on => {
+        Some(AttackFault::Stop | AttackFault::OldToken) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             // The answer is there when the process goes on.
             gate.open();
             stage.another(4).await;
+            if fault == Some(AttackFault::OldToken) {
+                // Only if the victim gets the lock it shows how old its token is.
+                stage.board.send_modify(|board| board.aside = true);
+                stage.until(ttl * 2, |board| board.busy == 0).await;
+            }
             process.signal(Signal::Cont);
         }
         Some(AttackFault::HolderStop) if goes_on => {
@@ -227,6 +239,11 @@ pub(crate) async fn direct(
     }
     gate.open();
     stage.board.send_modify(|board| board.healed = Some(now()));
+    if stage.board.borrow().aside {
+        let has_it = |board: &Board| board.acquired[0] > 0 || is_over(board);
+        stage.until(ttl, has_it).await;
+        stage.board.send_modify(|board| board.aside = false);
+    }
     problem
 }
 
@@ -304,10 +321,18 @@ async fn hold(
     arm: &impl Fn(LockStep),
     keep: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
-    let end = now() + stage.ttl() * 6;
+    let begun = now();
+    let end = begun + stage.ttl() * 6;
+    let steps_clock = stage.plan.as_ref().is_some_and(|plan| plan.fault.steps_clock());
     loop {
         let attempt = stage.recorder.attempt(VICTIM);
-        if acquire(stage, &attempt, worker).await? {
+        let is_held = acquire(stage, &attempt, worker).await?;
+        // It has come while others had the lock. If they are quicker each time, its clock is not tried.
+        if steps_clock {
+            let is_outrun = !is_held && now() >= begun + stage.ttl() * 2;
+            stage.board.send_modify(|board| board.aside = is_outrun);
+        }
+        if is_held {
             arm(LockStep::Hold);
             stage.board.send_modify(|board| board.victim = VictimState::Holding);
             work(stage, &attempt, worker, keep).await?;
@@ -315,20 +340,28 @@ async fn hold(
             return release(stage, &attempt, worker).await;
         }
         if now() >= end {
+            stage.board.send_modify(|board| board.aside = false);
             return Ok(());
         }
         sleep(RETRY).await;
     }
 }
 
-/// The same for its second hold: until what is late has come, and somebody else after it.
+/// The same for its second hold: until what is late has come, and somebody else after it; or until somebody else has
+/// asked for the lock.
 async fn keep_again(stage: &PlanStage) {
     let ttl = stage.ttl();
+    let tries = stage.board.borrow().tries;
     if stage.plan.as_ref().is_some_and(|plan| plan.fault == AttackFault::LateAgain) {
         stage.until(ttl / 4, |board| board.healed.is_some()).await;
         stage.until(ttl / 4, Board::is_taken_over).await;
     }
     stage.pass(stage.work(VICTIM)).await;
+    if stage.plan.as_ref().is_some_and(|plan| plan.fault.steps_clock()) {
+        // Each rival may have been asking already when the lock was got.
+        let has_come = |board: &Board| board.tries >= tries + board.acquired.len();
+        stage.until(ttl / 4, has_come).await;
+    }
 }
 
 /// Returns when the victim has held the lock for as long as its plan needs.
@@ -374,13 +407,20 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
         sleep(stage.ttl().mul_f64(0.05)).await;
     }
     while !stage.board.borrow().stop {
+        stage.until(Duration::MAX, |board| !board.aside || board.stop).await;
+        stage.board.send_modify(|board| board.busy += 1);
         let attempt = stage.recorder.attempt(client);
-        if acquire(stage, &attempt, &mut worker).await? {
+        let is_held = acquire(stage, &attempt, &mut worker).await?;
+        stage.board.send_modify(|board| board.tries += 1);
+        if is_held {
             stage.board.send_modify(|board| board.working += 1);
             let worked = work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await;
             stage.board.send_modify(|board| board.working -= 1);
             worked?;
             release(stage, &attempt, &mut worker).await?;
+        }
+        stage.board.send_modify(|board| board.busy -= 1);
+        if is_held {
             // Whoever comes back at once may get it again and again, and the others never.
             let before = stage.board.borrow().acquired[client as usize - 1];
             let others = |board: &Board| board.acquired.iter().sum::<u32>() - before;

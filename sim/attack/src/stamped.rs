@@ -49,7 +49,7 @@ pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use redis_model::witness::KeyChange;
+    use redis_model::witness::{InsideChange, KeyChange};
 
     use super::*;
     use crate::clock::now;
@@ -62,7 +62,8 @@ mod tests {
         let start = now();
         let command = |(ms, client, touch): &(u64, u32, Touch)| {
             let at = start + Duration::from_millis(*ms);
-            let change = KeyChange { db: 0, key: b"k".to_vec(), touch: *touch };
+            let change =
+                KeyChange { db: 0, key: b"k".to_vec(), touch: *touch, inside: InsideChange::None };
             let seen = CommandSeen {
                 at,
                 from: ([127, 0, 0, 1], 1).into(),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
 use history::verdict::WitnessStep;
 use history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
+use redis_model::witness::InsideChange;
 
 use crate::board::VICTIM;
 use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep};
@@ -274,7 +275,7 @@ pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) ->
     let is_theirs = |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent < acquired;
     let theirs = sent.iter().filter(is_theirs);
     let mut changes = theirs.flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
-    match changes.rfind(|it| it.key == key)?.touch {
+    match changes.rfind(|it| it.key == key && it.touch != Touch::None)?.touch {
         Touch::Create(ns) | Touch::Overwrite(ns) => ns.map(Duration::from_nanos),
         Touch::Extend(ns) => Some(Duration::from_nanos(ns)),
         _ => None,
@@ -282,12 +283,17 @@ pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) ->
 }
 
 /// What the victim of a run without faults has sent to the first server, step by step.
-pub(crate) fn learn(sent: &[TracedCommand], recorded: &PlanRecord) -> Vec<Boundary> {
+pub(crate) fn learn(
+    sent: &[TracedCommand],
+    recorded: &PlanRecord,
+    lock_key: &[u8],
+) -> Vec<Boundary> {
     let phases = phases(recorded);
     let Some(held) = phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some()) else {
         return Vec::new();
     };
     let mut boundaries: Vec<Boundary> = Vec::new();
+    let mut is_made = false;
     let is_theirs =
         |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent >= held.begun;
     for command in sent.iter().filter(is_theirs) {
@@ -303,11 +309,16 @@ pub(crate) fn learn(sent: &[TracedCommand], recorded: &PlanRecord) -> Vec<Bounda
             () if held.release.is_none_or(|at| command.sent < at) => LockStep::Hold,
             () => LockStep::Release,
         };
+        let changes = || command.seen.iter().flat_map(|seen| &seen.changes);
+        is_made |= changes().any(|it| it.key == lock_key);
+        let counts =
+            changes().any(|it| matches!(it.inside, InsideChange::Counted { by, .. } if by > 0));
         let is_same = |it: &&Boundary| it.step == step && it.command == command.name;
         let nth = boundaries.iter().filter(is_same).count() as u64 + 1;
         // Of renewals the first two show all that later ones would.
         if step != LockStep::Hold || nth <= 2 {
-            boundaries.push(Boundary { step, command: command.name.clone(), nth });
+            let draws = step == LockStep::Acquire && !is_made && counts;
+            boundaries.push(Boundary { step, command: command.name.clone(), nth, draws });
         }
     }
     boundaries

@@ -27,6 +27,7 @@ use super::stats::ErrorCount;
 use super::value::StoredValue;
 use crate::commands::table::TABLE;
 use crate::server::Execution;
+use crate::server::notify::KeyspaceEvent;
 pub use crate::server::persistence::Termination;
 pub use crate::server::replication::{ReplicaId, Snapshot};
 pub use crate::server::session::ConnectionId;
@@ -200,6 +201,11 @@ impl Model {
         for (number, db) in (0..).zip(&self.server.borrow().dbs) {
             db.entries().for_each(|it| see(number, &it.key, &it.value, it.expires_at_ms));
         }
+    }
+
+    /// What commands have called what they did to keys since the last call, in their order.
+    pub(crate) fn take_key_events(&self) -> Vec<KeyspaceEvent> {
+        self.server.borrow_mut().take_key_events()
     }
 
     /// Whether there is such a key, expired or not.

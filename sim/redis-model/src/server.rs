@@ -20,6 +20,7 @@ use resp::{Blob, ErrorReply, Reply};
 use rustc_hash::FxHashSet;
 
 use self::blocking::Blocking;
+use self::notify::KeyspaceEvent;
 use self::persistence::AppendOnlyFile;
 use self::pubsub::Subscriptions;
 use self::replication::{Following, Replica};
@@ -125,6 +126,8 @@ pub(crate) struct Server {
     pub(crate) notify_classes: u16,
     /// The name of the event that the command under way publishes, while any class is.
     pub(crate) event: &'static str,
+    /// What a witness has not been told yet.
+    pub(crate) key_events: Vec<KeyspaceEvent>,
     /// Messages to sessions other than by the reply to their own request.
     pub(crate) outbox: Vec<(u32, Reply)>,
 }
@@ -161,6 +164,7 @@ impl Server {
             monitors: Vec::new(),
             notify_classes: 0,
             event: "",
+            key_events: Vec::new(),
             outbox: Vec::new(),
         };
         server.start_file();
@@ -170,6 +174,8 @@ impl Server {
     /// As after `new`, the memory kept.
     pub(crate) fn reset(&mut self) {
         self.end_process();
+        // Whoever looked on is not to pay for it ever after.
+        self.notify_classes = 0;
         self.parameters = Parameters::new(&self.options);
         self.next_id = 1;
         self.compiled_is_stale = false;
@@ -201,6 +207,7 @@ impl Server {
         self.subscriptions.clear();
         self.monitors.clear();
         self.outbox.clear();
+        self.key_events.clear();
     }
 
     pub(crate) fn session(&mut self, request: &Request<'_>) -> &mut Session {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use resp::{Blob, ErrorReply};
+use resp::{Blob, ErrorReply, decimal};
 
 use super::scored::Scored;
 
@@ -92,6 +92,23 @@ impl StoredValue {
             Self::Set(members) => !members.iter().any(has),
             Self::Scored(members) => !members.as_slice().iter().any(|(_, member)| has(member)),
         }
+    }
+
+    /// What a collection is made of: fields, members or elements.
+    pub(crate) fn entries(&self) -> Vec<&Blob> {
+        match self {
+            Self::Str(_) => Vec::new(),
+            Self::Hash(fields) => fields.iter().map(|(field, _)| field).collect(),
+            Self::List(list) => list.iter().collect(),
+            Self::Set(set) => set.iter().collect(),
+            Self::Scored(set) => set.as_slice().iter().map(|(_, member)| member).collect(),
+        }
+    }
+
+    /// The number in a string, which INCR would count on.
+    pub(crate) fn count(&self) -> Option<i64> {
+        let Self::Str(text) = self else { return None };
+        decimal(text)
     }
 
     /// Whether nothing is left of a collection. A string of no bytes is something.

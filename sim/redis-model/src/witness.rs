@@ -2,7 +2,8 @@
 //!
 //! Invariant: what is reported is what happened, whatever command did it, inside scripts and transactions too. An
 //! expiry is not reported: it follows from the life that was reported last. A value that is written as it was is no
-//! overwrite; a hash or set is overwritten where nothing of it is left.
+//! overwrite; a hash or set is overwritten where nothing of it is left. By its values alone a SET of the next number
+//! looks like an INCR, so whether a number was counted on is decided by the names of the key's events.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,31 @@ use picklock::time::WallTime;
 use resp::Blob;
 
 use super::model::Model;
+use super::server::notify::KeyspaceEvent;
 use super::value::StoredValue;
+
+/// What counts in a key's value (INCR, DECR and their kin).
+const COUNTS: &str = "incrby";
+/// What leaves a value as it was.
+const LIVES: [&str; 2] = ["expire", "persist"];
+/// How a key begins that was not there, or whose time had passed.
+const BEGINS: [&str; 2] = ["expired", "new"];
+/// What takes entries out of a collection; the last one takes the key with it.
+const TAKES_OUT: [&str; 13] = [
+    "hdel",
+    "lpop",
+    "lrem",
+    "ltrim",
+    "rpop",
+    "spop",
+    "srem",
+    "zpopmax",
+    "zpopmin",
+    "zrem",
+    "zremrangebylex",
+    "zremrangebyrank",
+    "zremrangebyscore",
+];
 
 /// What a command has done to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +45,32 @@ pub struct KeyChange {
     pub db: u16,
     /// The key.
     pub key: Vec<u8>,
-    /// What was done to it.
+    /// What was done to it as a whole.
     pub touch: Touch,
+    /// What was done inside it.
+    pub inside: InsideChange,
+}
+
+/// What a command has done inside a key that several clients may have a part in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum InsideChange {
+    /// Nothing, or it wrote or deleted all of it.
+    #[default]
+    None,
+    /// It counted a number on, by so much and to this.
+    Counted {
+        /// By how much, downwards below 0.
+        by: i64,
+        /// What the number is now.
+        now: i64,
+    },
+    /// Entries of a collection (fields, members, elements) came or went.
+    Entries {
+        /// Those that were not there before.
+        added: Vec<Vec<u8>>,
+        /// Those that are gone.
+        removed: Vec<Vec<u8>>,
+    },
 }
 
 /// Follows the keys of a model from command to command.
@@ -47,9 +96,10 @@ impl KeyWitness {
                 left_ms.saturating_mul(1_000_000)
             })
         };
+        let events = model.take_key_events();
         let mut changes = Vec::new();
-        let mut change = |(db, key): &(u16, Blob), touch| {
-            changes.push(KeyChange { db: *db, key: key.to_vec(), touch });
+        let mut change = |(db, key): &(u16, Blob), touch, inside| {
+            changes.push(KeyChange { db: *db, key: key.to_vec(), touch, inside });
         };
         let mut seen = 0;
         model.each_key(|db, key, value, expires_at_ms| {
@@ -63,16 +113,21 @@ impl KeyWitness {
                 return;
             }
             let now_known = KnownKey { value: value.clone(), expires_at_ms };
-            match before.filter(|it| lives(it)) {
-                None => change(&place, Touch::Create(life(&now_known))),
-                Some(it) if it.value.is_replaced_by(value) => {
-                    change(&place, Touch::Overwrite(life(&now_known)));
+            let before = before.filter(|it| lives(it));
+            let inside = inside(before.map(|it| &it.value), value, &of_key(&events, &place));
+            let touch = match before {
+                None => Touch::Create(life(&now_known)),
+                Some(it) if it.value.is_replaced_by(value) && !inside.is_count() => {
+                    Touch::Overwrite(life(&now_known))
                 }
                 Some(it) if it.expires_at_ms != expires_at_ms => {
-                    change(&place, Touch::Extend(life(&now_known).unwrap_or(u64::MAX)));
+                    Touch::Extend(life(&now_known).unwrap_or(u64::MAX))
                 }
-                // An element of a collection: the key is as it was.
-                Some(_) => {}
+                // A part of its value: the key is as it was.
+                Some(_) => Touch::None,
+            };
+            if touch != Touch::None || inside != InsideChange::None {
+                change(&place, touch, inside);
             }
             self.known.insert(place, now_known);
         });
@@ -80,13 +135,63 @@ impl KeyWitness {
             self.known.retain(|place, key| {
                 let is_there = model.has_key(place.0, &place.1);
                 if !is_there && lives(key) {
-                    change(place, Touch::Delete);
+                    let inside = match of_key(&events, place)[..] {
+                        [.., last, "del"] if TAKES_OUT.contains(&last) => {
+                            let removed = key.value.entries();
+                            let removed = removed.into_iter().map(|it| it.to_vec()).collect();
+                            InsideChange::Entries { added: Vec::new(), removed }
+                        }
+                        _ => InsideChange::None,
+                    };
+                    change(place, Touch::Delete, inside);
                 }
                 is_there
             });
         }
         changes
     }
+}
+
+impl InsideChange {
+    fn is_count(&self) -> bool {
+        matches!(self, Self::Counted { .. })
+    }
+}
+
+/// What has happened to this key, in its order.
+fn of_key(events: &[KeyspaceEvent], (db, key): &(u16, Blob)) -> Vec<&'static str> {
+    events.iter().filter(|it| it.db == *db && it.key == *key).map(|it| it.name).collect()
+}
+
+/// What was done inside a key by commands that called it so.
+fn inside(before: Option<&StoredValue>, now: &StoredValue, events: &[&str]) -> InsideChange {
+    if let Some(count) = now.count() {
+        let is_count =
+            |name: &&str| *name == COUNTS || LIVES.contains(name) || BEGINS.contains(name);
+        let from = match before {
+            Some(before) => before.count().filter(|_| !events.iter().any(|it| BEGINS.contains(it))),
+            None => Some(0),
+        };
+        return match from {
+            Some(from) if events.contains(&COUNTS) && events.iter().all(is_count) => {
+                InsideChange::Counted { by: count.saturating_sub(from), now: count }
+            }
+            _ => InsideChange::None,
+        };
+    }
+    // An element may stand in a list more than once.
+    let mut added: Vec<&Blob> = now.entries();
+    let mut removed = Vec::new();
+    for entry in before.map(StoredValue::entries).unwrap_or_default() {
+        match added.iter().position(|it| *it == entry) {
+            Some(place) => drop(added.remove(place)),
+            None => removed.push(entry.to_vec()),
+        }
+    }
+    if added.is_empty() && removed.is_empty() {
+        return InsideChange::None;
+    }
+    InsideChange::Entries { added: added.into_iter().map(|it| it.to_vec()).collect(), removed }
 }
 
 #[cfg(test)]
@@ -97,8 +202,13 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What each of these lines has done, at its millisecond.
+    /// What each of these lines has done to keys as a whole, at its millisecond.
     fn changes(lines: &[(u64, &str)]) -> Vec<Vec<Touch>> {
+        let touches = |it: Vec<KeyChange>| it.into_iter().map(|it| it.touch).collect();
+        looks(lines).into_iter().map(touches).collect()
+    }
+
+    fn looks(lines: &[(u64, &str)]) -> Vec<Vec<KeyChange>> {
         let mut model = Model::new(ModelOptions::default());
         let mut witness = KeyWitness::default();
         let wall = |ms: u64| WallTime::from_unix_ns((1_000_000 + ms) * MS);
@@ -107,9 +217,102 @@ mod tests {
             let words: Vec<&[u8]> = line.split('|').map(str::as_bytes).collect();
             let reply = model.submit(wall(*ms), client, &words);
             assert!(matches!(reply, Submitted::Reply(_)), "{line}: {reply:?}");
-            witness.look(&model, wall(*ms)).into_iter().map(|it| it.touch).collect()
+            witness.look(&model, wall(*ms))
         };
         lines.iter().map(&mut touched).collect()
+    }
+
+    /// What these lines have done to their key, all in one millisecond: as a whole, and inside it.
+    fn inside(lines: &[&str]) -> Vec<Option<(Touch, InsideChange)>> {
+        let lines: Vec<(u64, &str)> = lines.iter().map(|line| (0, *line)).collect();
+        let one = |mut it: Vec<KeyChange>| {
+            assert!(it.len() <= 1, "{it:?}");
+            it.pop().map(|it| (it.touch, it.inside))
+        };
+        looks(&lines).into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_number_is_counted_on_by_the_commands_that_count() {
+        let script =
+            "EVAL|redis.call('incr', KEYS[1]) return redis.call('pexpire', KEYS[1], 70)|1|c";
+        let over = "EVAL|redis.call('set', KEYS[1], 8) return redis.call('incr', KEYS[1])|1|c";
+        let found = inside(&[
+            // The first look tells the model to write events down.
+            "PING",
+            "INCR|c",
+            "INCR|c",
+            "DECRBY|c|5",
+            script,
+            // By its values alone, this is an INCR.
+            "SET|c|-1",
+            "SET|c|0|KEEPTTL",
+            over,
+            "GETSET|c|10",
+            "MULTI",
+            "INCR|c",
+            "INCR|c",
+            "EXEC",
+            "INCRBY|c|1700000000",
+            "APPEND|c|1",
+        ]);
+        let counted = |by, now| InsideChange::Counted { by, now };
+        let written = Some((Touch::Overwrite(None), InsideChange::None));
+        let expected = [
+            None,
+            Some((Touch::Create(None), counted(1, 1))),
+            Some((Touch::None, counted(1, 2))),
+            Some((Touch::None, counted(-5, -3))),
+            Some((Touch::Extend(70 * MS), counted(1, -2))),
+            written.clone(),
+            written.clone(),
+            written.clone(),
+            written.clone(),
+            None,
+            None,
+            None,
+            Some((Touch::None, counted(2, 12))),
+            Some((Touch::None, counted(1_700_000_000, 1_700_000_012))),
+            written,
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn entries_of_a_collection_come_and_go() {
+        let found = inside(&[
+            "ZADD|z|1|one",
+            "ZADD|z|2|two",
+            "ZADD|z|3|two",
+            "ZREM|z|one",
+            "ZREMRANGEBYSCORE|z|-inf|+inf",
+            "RPUSH|l|a|b|a",
+            "LREM|l|1|a",
+            "DEL|l",
+            "HSET|h|one|1",
+            "HINCRBY|h|one|1",
+            "HDEL|h|one",
+        ]);
+        let all = |names: &[&str]| names.iter().map(|it| it.as_bytes().to_vec()).collect();
+        let entries = |added: &[&str], removed: &[&str]| InsideChange::Entries {
+            added: all(added),
+            removed: all(removed),
+        };
+        let expected = [
+            Some((Touch::Create(None), entries(&["one"], &[]))),
+            Some((Touch::None, entries(&["two"], &[]))),
+            None,
+            Some((Touch::None, entries(&[], &["one"]))),
+            Some((Touch::Delete, entries(&[], &["two"]))),
+            Some((Touch::Create(None), entries(&["a", "b", "a"], &[]))),
+            Some((Touch::None, entries(&[], &["a"]))),
+            // That takes the key away, whoever has entries in it.
+            Some((Touch::Delete, InsideChange::None)),
+            Some((Touch::Create(None), entries(&["one"], &[]))),
+            None,
+            Some((Touch::Delete, entries(&[], &["one"]))),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

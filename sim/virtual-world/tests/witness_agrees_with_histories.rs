@@ -9,8 +9,8 @@
 //! - what an answer tells. A history says *unknown* of a script that hands the lock over and of the register's own
 //!   script, and of nothing else. Of commands in a transaction the answer of EXEC tells;
 //! - what has changed. A write of the value that stood there is an extension to the witness, and nothing if the key
-//!   does not live longer for it. Counting is an overwrite to the witness alone, and must leave the key's life as
-//!   it was. *Overwrite* in a history says that there may have been a key: to the witness it may be a creation;
+//!   does not live longer for it. Counting is nothing to either. *Overwrite* in a history says that there may have been
+//!   a key: to the witness it may be a creation;
 //! - the life of the key, to the millisecond in which servers count. Where the key's value says how long a hold
 //!   lasts, the history has the life of the hold, and only what was done is compared.
 //!
@@ -39,13 +39,12 @@ const CROWD: (u32, u64) = (50, 1);
 const NS_PER_MS: u64 = 1_000_000;
 
 /// What is read and what is seen, how often at least. Nothing else may come together.
-const KINDS: [((&str, &str), u64); 10] = [
+const KINDS: [((&str, &str), u64); 9] = [
     (("create", "create"), 50_000),
     (("delete", "delete"), 50_000),
     (("extend", "extend"), 5_000),
     (("extend", "none"), 1),
     (("none", "none"), 500_000),
-    (("none", "overwrite"), 500),
     (("overwrite", "create"), 5_000),
     (("overwrite", "extend"), 2_000),
     (("overwrite", "none"), 2_000),
@@ -119,10 +118,6 @@ fn kind(touch: Touch) -> &'static str {
 fn value_of(command: &Command) -> Option<Vec<u8>> {
     let writes = [&b"SET"[..], b"SETNX", b"GETSET"].contains(&command.name());
     command.args().nth(2).filter(|_| writes).map(<[u8]>::to_vec)
-}
-
-fn counts(command: &Command) -> bool {
-    command.name() == b"DECR"
 }
 
 impl Comparison<'_> {
@@ -203,7 +198,6 @@ impl Comparison<'_> {
         let same_value = before.is_some_and(|it| is_on_trust || it.value == value_of(command));
         match (read, seen) {
             (Touch::None, Touch::None) | (Touch::Delete, Touch::Delete) => true,
-            (Touch::None, Touch::Overwrite(left)) => counts(command) && ends_as_before(left),
             (Touch::Create(ttl), Touch::Create(left))
             | (Touch::Overwrite(ttl), Touch::Create(left) | Touch::Overwrite(left)) => {
                 life(ttl) == left

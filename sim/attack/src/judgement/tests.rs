@@ -1,6 +1,7 @@
 //! What is true of claims, and what is not.
 
 use history::Head;
+use redis_model::witness::InsideChange;
 
 use super::*;
 use crate::seen::{CommandSeen, SeenAnswer};
@@ -34,7 +35,7 @@ impl Tape {
 
     /// A client sent a command that did this to the key when it arrived.
     fn does(mut self, client: u32, sent_ms: u64, arrived_ms: u64, touch: Touch) -> Self {
-        let change = KeyChange { db: 0, key: b"k".to_vec(), touch };
+        let change = KeyChange { db: 0, key: b"k".to_vec(), touch, inside: InsideChange::None };
         let seen = CommandSeen {
             at: self.at(arrived_ms),
             from: ([127, 0, 0, 1], 1).into(),
@@ -75,6 +76,7 @@ impl Tape {
             phases: &self.phases,
             claims: &[],
             validities: &[],
+            doubts: &KeyDoubts::default(),
             failures: &[],
             start: self.start,
             end: self.at(2_000),

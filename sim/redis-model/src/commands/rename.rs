@@ -48,7 +48,7 @@ fn place(
     key: &[u8],
     value: StoredValue,
     expires_at_ms: Option<i64>,
-    left: Option<(u16, &[u8], &str)>,
+    left: Option<(u16, &[u8], &'static str)>,
 ) {
     if matches!(value, StoredValue::List(_) | StoredValue::Scored(_)) {
         server.blocking.created(server.db_number(request), key);

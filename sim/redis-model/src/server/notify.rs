@@ -1,7 +1,9 @@
-//! Keyspace notifications: what happens to keys, published to subscribers.
+//! Keyspace notifications: what happens to keys, published to subscribers and told to a witness.
 //!
 //! Invariant: whatever changes a key is notified of in the same moment, under the name that
 //! redis-server 7.0.15 gives it. With `notify-keyspace-events` empty, that costs one comparison.
+
+use resp::{Blob, blob};
 
 use super::Server;
 use crate::value::StoredValue;
@@ -20,6 +22,8 @@ pub(crate) mod event {
     pub(crate) const KEYSPACE: u16 = 1 << 11;
     pub(crate) const KEYEVENT: u16 = 1 << 12;
     pub(crate) const MISSED: u16 = 1 << 13;
+    /// No letter: a witness of the keys wants every event, and no subscriber sees any for that.
+    pub(crate) const WITNESSED: u16 = 1 << 14;
     /// What `A` stands for: all before `NEW`.
     pub(crate) const ALL: u16 = NEW - 1;
 
@@ -59,9 +63,26 @@ pub(crate) fn named(command: &'static str) -> &'static str {
     }
 }
 
+/// An event of a key, as a witness is told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceEvent {
+    pub(crate) db: u16,
+    pub(crate) key: Blob,
+    pub(crate) name: &'static str,
+}
+
 impl Server {
+    /// The events since the last call; those before the first one are not known.
+    pub(crate) fn take_key_events(&mut self) -> Vec<KeyspaceEvent> {
+        self.notify_classes |= event::WITNESSED;
+        std::mem::take(&mut self.key_events)
+    }
+
     /// Publishes an event, if its class is switched on.
-    pub(crate) fn notify(&mut self, number: u16, key: &[u8], class: u16, event: &str) {
+    pub(crate) fn notify(&mut self, number: u16, key: &[u8], class: u16, event: &'static str) {
+        if self.notify_classes & event::WITNESSED != 0 {
+            self.key_events.push(KeyspaceEvent { db: number, key: blob(key), name: event });
+        }
         if self.notify_classes & class == 0 {
             return;
         }

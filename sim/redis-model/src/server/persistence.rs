@@ -68,7 +68,8 @@ impl Server {
         };
         self.journal.on = on || !self.replicas.is_empty();
         let events = self.parameters.get("notify-keyspace-events");
-        self.notify_classes = super::notify::parse(events).unwrap_or_default();
+        let witnessed = self.notify_classes & super::notify::event::WITNESSED;
+        self.notify_classes = super::notify::parse(events).unwrap_or_default() | witnessed;
     }
 
     /// When `everysec` is to sync next; none: there is nothing to sync, or it is not for the server.

@@ -300,7 +300,7 @@ impl Server {
     }
 
     /// Takes a key away that no command has deleted: the stream has to say so.
-    fn delete_unasked(&mut self, number: u16, slot: u32, class: u16, event: &str) {
+    fn delete_unasked(&mut self, number: u16, slot: u32, class: u16, event: &'static str) {
         let gone = self.delete_entry(number, slot);
         if self.journal.on {
             self.journal.write(number, &[b"DEL", &gone.key]);

@@ -1,0 +1,418 @@
+//! Keys in which several clients have a part: a number that each counts on (INCR), or a collection with an entry of each.
+//!
+//! Invariant: to take one's own part back harms nobody, and to take another's does. A number is held by whom it was 0
+//! for. Which entry of a collection has the lock, only the lock knows: its key is first whose client made it, and once
+//! that one has no entry left, whose client has one and says that it has the lock. What cannot be told so is a doubt, and
+//! no harm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use history::Touch;
+use picklock::time::span_ns;
+use redis_model::witness::{InsideChange, KeyChange};
+
+use crate::seen::SeenAnswer;
+use crate::transcript::{Phases, TracedCommand, acquisition};
+
+/// Some locks write their own time into an entry, and may have read it a while before they sent it: behind so much of
+/// its life others may take it for old.
+const OLD: f64 = 0.9;
+
+/// Who has done something to a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer {
+    pub(crate) client: u32,
+    /// When the server carried it out.
+    pub(crate) at: Instant,
+    /// When the client began to acquire the lock, as far as that is known.
+    pub(crate) since: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Nobody has been seen to make the key.
+    Unseen,
+    Nobody,
+    /// It has given its part back, and the key is still taken by those of others.
+    Gone,
+    Client(u32),
+}
+
+#[derive(Debug)]
+enum Parts {
+    /// None: the key is one client's.
+    Whole,
+    /// How often each client has counted up and not down again.
+    Count(BTreeMap<u32, i64>),
+    Entries(Vec<Entry>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: Vec<u8>,
+    by: Writer,
+}
+
+/// The lock's key on one server.
+#[derive(Debug)]
+pub(crate) struct SharedKey {
+    life: Duration,
+    owner: Owner,
+    until: Option<Instant>,
+    /// Since when it is nobody's.
+    free_since: Option<Instant>,
+    parts: Parts,
+    doubts: Vec<String>,
+}
+
+impl SharedKey {
+    /// One that nobody has made yet; a part in it lasts for `life`.
+    pub(crate) fn new(life: Duration) -> Self {
+        let (owner, parts, doubts) = (Owner::Unseen, Parts::Whole, Vec::new());
+        Self { life, owner, until: None, free_since: None, parts, doubts }
+    }
+
+    /// What a change counts as. `phases` say who believes to have the lock, where clients tell.
+    pub(crate) fn see(
+        &mut self,
+        by: Writer,
+        change: &KeyChange,
+        phases: Option<&[Phases]>,
+    ) -> Touch {
+        let touch = change.touch;
+        match touch {
+            Touch::Create(_) => (self.owner, self.parts) = (Owner::Client(by.client), Parts::Whole),
+            _ if self.owner == Owner::Unseen => return touch,
+            _ => {}
+        }
+        match touch {
+            Touch::Create(ns) | Touch::Overwrite(ns) => self.lives(by.at, ns),
+            Touch::Extend(ns) => self.lives(by.at, Some(ns)),
+            _ => {}
+        }
+        let counts_as = match &change.inside {
+            InsideChange::None => self.whole(by, touch),
+            InsideChange::Counted { by: step, now } => self.counted(by, touch, *step, *now),
+            InsideChange::Entries { added, removed } => {
+                self.entries(by, touch, (added, removed), phases)
+            }
+        };
+        if touch == Touch::Delete {
+            (self.owner, self.parts) = (Owner::Nobody, Parts::Whole);
+        }
+        if self.owner == Owner::Nobody {
+            self.free_since.get_or_insert(by.at);
+        } else {
+            self.free_since = None;
+        }
+        counts_as
+    }
+
+    fn lives(&mut self, at: Instant, ns: Option<u64>) {
+        self.until = ns.and_then(|ns| at.checked_add(Duration::from_nanos(ns)));
+    }
+
+    /// The key as one that is made now.
+    fn made(&mut self, by: Writer) -> Touch {
+        self.owner = Owner::Client(by.client);
+        self.made_at(by.at)
+    }
+
+    fn made_at(&self, at: Instant) -> Touch {
+        Touch::Create(self.until.map(|until| span_ns(until.saturating_duration_since(at))))
+    }
+
+    fn has_entry(&self, client: u32) -> bool {
+        matches!(&self.parts, Parts::Entries(all) if all.iter().any(|it| it.by.client == client))
+    }
+
+    /// All of the key was written or deleted, or its life was set.
+    fn whole(&mut self, by: Writer, touch: Touch) -> Touch {
+        match (touch, self.owner) {
+            (Touch::Overwrite(_), owner) => {
+                self.parts = Parts::Whole;
+                let made = self.made(by);
+                if owner == Owner::Nobody { made } else { touch }
+            }
+            (Touch::Delete | Touch::Extend(_), Owner::Nobody) => Touch::None,
+            (Touch::Extend(_), Owner::Client(owner)) => self.extended(by, touch, owner),
+            _ => touch,
+        }
+    }
+
+    fn extended(&mut self, by: Writer, touch: Touch, owner: u32) -> Touch {
+        // Whose entries have times of their own lets the key live for as long as the last of them.
+        if owner == by.client || !self.has_entry(by.client) || !self.has_entry(owner) {
+            return touch;
+        }
+        let client = by.client;
+        self.doubts.push(format!(
+            "client {client} made the lock's key live longer, in which client {owner} has an entry: picklock cannot \
+             tell whether that entry lasts longer, too"
+        ));
+        Touch::None
+    }
+
+    fn counted(&mut self, by: Writer, touch: Touch, step: i64, now: i64) -> Touch {
+        let before = now.saturating_sub(step);
+        if !matches!(self.parts, Parts::Count(_)) {
+            // What it held before was its owner's.
+            let first = match self.owner {
+                Owner::Client(owner) if before > 0 => BTreeMap::from([(owner, before)]),
+                _ => BTreeMap::new(),
+            };
+            self.parts = Parts::Count(first);
+        }
+        let Parts::Count(counts) = &mut self.parts else { return touch };
+        let theirs = counts.entry(by.client).or_default();
+        let had = std::mem::replace(theirs, theirs.saturating_add(step).max(0));
+        let is_own = had > 0 || self.owner == Owner::Client(by.client);
+        let has_none = *theirs == 0;
+        match (touch, self.owner) {
+            (Touch::Create(_), _) => {
+                if now <= 0 {
+                    self.owner = Owner::Nobody;
+                    let client = by.client;
+                    self.doubts.push(format!(
+                        "client {client} made the lock's key with the number {now} in it: picklock knows whose a \
+                         number is that is counted up from 0"
+                    ));
+                }
+                touch
+            }
+            _ if before <= 0 && now > 0 => self.made(by),
+            (_, owner) if step < 0 && now <= 0 => {
+                self.owner = Owner::Nobody;
+                match owner {
+                    Owner::Nobody => Touch::None,
+                    Owner::Client(owner) if owner != by.client && is_own => Touch::Unknown,
+                    _ => Touch::Delete,
+                }
+            }
+            (_, Owner::Client(owner)) if step < 0 && owner == by.client && has_none => {
+                self.owner = Owner::Gone;
+                Touch::Unknown
+            }
+            // What it takes back is what another has counted.
+            (_, Owner::Client(_)) if step < 0 && !is_own => {
+                self.owner = Owner::Nobody;
+                Touch::Delete
+            }
+            (_, Owner::Nobody) => Touch::None,
+            _ => touch,
+        }
+    }
+
+    fn entries(
+        &mut self,
+        by: Writer,
+        touch: Touch,
+        (added, removed): (&[Vec<u8>], &[Vec<u8>]),
+        phases: Option<&[Phases]>,
+    ) -> Touch {
+        if !matches!(self.parts, Parts::Entries(_)) {
+            self.parts = Parts::Entries(Vec::new());
+        }
+        let Parts::Entries(all) = &mut self.parts else { return touch };
+        let mut taken = Vec::new();
+        for name in removed {
+            let own = all.iter().position(|it| it.name == *name && it.by.client == by.client);
+            let place = own.or_else(|| all.iter().position(|it| it.name == *name));
+            taken.extend(place.map(|place| all.remove(place)));
+        }
+        all.extend(added.iter().map(|name| Entry { name: name.clone(), by }));
+        let is_alone = !added.is_empty() && all.iter().all(|it| it.by.client == by.client);
+        if matches!(touch, Touch::Create(_)) {
+            return touch;
+        }
+        let owner = match self.owner {
+            Owner::Client(owner) => owner,
+            _ if is_alone => return self.made(by),
+            _ => return Touch::None,
+        };
+        match self.has_entry(owner) {
+            true if matches!(touch, Touch::Extend(_)) => self.extended(by, touch, owner),
+            true => touch,
+            false if owner == by.client => {
+                self.owner = Owner::Nobody;
+                Touch::Delete
+            }
+            false => {
+                let since = taken.iter().filter(|it| it.by.client == owner).map(|it| it.by.since);
+                let is_harm = self.is_harm(by, owner, since.max(), phases);
+                self.owner = Owner::Nobody;
+                match () {
+                    () if is_harm && matches!(touch, Touch::Overwrite(_)) => {
+                        self.owner = Owner::Client(by.client);
+                        touch
+                    }
+                    () if is_harm => Touch::Delete,
+                    () if is_alone => self.made(by),
+                    () => Touch::Unknown,
+                }
+            }
+        }
+    }
+
+    /// Whether an owner's last entry, which it has since then, was taken out while it had the lock.
+    fn is_harm(
+        &mut self,
+        by: Writer,
+        owner: u32,
+        since: Option<Instant>,
+        phases: Option<&[Phases]>,
+    ) -> bool {
+        let is_old =
+            since.is_none_or(|it| by.at.saturating_duration_since(it) >= self.life.mul_f64(OLD));
+        if is_old {
+            return false;
+        }
+        let Some(phases) = phases else {
+            let client = by.client;
+            self.doubts.push(format!(
+                "client {client} took an entry of client {owner} out of the lock's key: picklock cannot tell whether \
+                 client {owner} had the lock"
+            ));
+            return false;
+        };
+        let holds = |it: &Phases| {
+            it.acquired.is_some_and(|at| at <= by.at) && it.release.is_none_or(|at| at > by.at)
+        };
+        phases.iter().any(|it| it.client == owner && holds(it))
+    }
+
+    /// Whose it is once this client says that it has the lock.
+    fn claimed(&mut self, client: u32, at: Instant) -> Claimed {
+        if self.until.is_some_and(|until| until < at) {
+            self.owner = Owner::Unseen;
+        }
+        if self.owner == Owner::Client(client) || !self.has_entry(client) {
+            return Claimed::AsSeen;
+        }
+        match self.owner {
+            Owner::Client(owner) if self.has_entry(owner) => {
+                self.doubts.push(format!(
+                    "client {client} said that it has the lock while client {owner} has an entry in its key: picklock \
+                     cannot tell whose entry has it"
+                ));
+                Claimed::Undecided
+            }
+            Owner::Client(_) | Owner::Unseen => Claimed::AsSeen,
+            Owner::Nobody | Owner::Gone => {
+                let since = self.free_since.take();
+                self.owner = Owner::Client(client);
+                Claimed::TakesOver(since)
+            }
+        }
+    }
+}
+
+/// What a client says that has the lock, beside what was seen of its key.
+enum Claimed {
+    AsSeen,
+    /// It has taken over what is nobody's since then.
+    TakesOver(Option<Instant>),
+    Undecided,
+}
+
+/// What cannot be told of the lock's key.
+#[derive(Debug, Default)]
+pub(crate) struct KeyDoubts {
+    pub(crate) reasons: Vec<String>,
+    /// Acquisitions of which nobody can tell whether they have the lock.
+    pub(crate) undecided: BTreeSet<u32>,
+}
+
+/// Has changes of the lock's key count as what they are to those who have a part in it.
+pub(crate) fn apply(
+    sent: &mut [TracedCommand],
+    key: &[u8],
+    life: Duration,
+    phases: Option<&[Phases]>,
+) -> KeyDoubts {
+    let mut order: Vec<(Instant, usize)> = (0..)
+        .zip(sent.iter())
+        .filter_map(|(place, it)| Some((it.seen.as_ref()?.at, place)))
+        .collect();
+    order.sort_by_key(|(at, _)| *at);
+    let told = phases.unwrap_or_default();
+    let mut claims: Vec<(Instant, Phases)> =
+        told.iter().filter_map(|it| Some((it.acquired?, *it))).collect();
+    claims.sort_by_key(|(at, _)| *at);
+    let mut claims = claims.into_iter().peekable();
+    let mut keys: BTreeMap<u16, SharedKey> = BTreeMap::new();
+    let mut doubts = KeyDoubts::default();
+    for (done, (at, place)) in order.iter().enumerate() {
+        while let Some((_, claim)) = claims.next_if(|(claimed, _)| claimed < at) {
+            take_over(sent, &order[..done], (key, &mut keys), claim, &mut doubts);
+        }
+        let command = &mut sent[*place];
+        let of_key = keys.entry(command.node).or_insert_with(|| SharedKey::new(life));
+        let of = acquisition(told, command.client, command.sent);
+        let begun = told.iter().find(|it| it.acquisition == of).map(|it| it.begun);
+        let by = Writer { client: command.client, at: *at, since: begun.unwrap_or(command.sent) };
+        let changes = command.seen.iter_mut().flat_map(|it| &mut it.changes);
+        for change in changes.filter(|it| it.key == key) {
+            change.touch = of_key.see(by, change, phases);
+        }
+    }
+    for (_, claim) in claims {
+        take_over(sent, &order, (key, &mut keys), claim, &mut doubts);
+    }
+    doubts.reasons.extend(keys.into_values().flat_map(|it| it.doubts));
+    doubts
+}
+
+/// A client says that it has the lock: what is nobody's it took over with the last command that it sent for it.
+fn take_over(
+    sent: &mut [TracedCommand],
+    done: &[(Instant, usize)],
+    (key, keys): (&[u8], &mut BTreeMap<u16, SharedKey>),
+    claim: Phases,
+    doubts: &mut KeyDoubts,
+) {
+    for (node, of_key) in keys {
+        let Some(claimed) = claim.acquired else { return };
+        let since = match of_key.claimed(claim.client, claimed) {
+            Claimed::AsSeen => continue,
+            Claimed::Undecided => {
+                doubts.undecided.insert(claim.acquisition);
+                continue;
+            }
+            Claimed::TakesOver(since) => since,
+        };
+        let is_last = |(at, place): &&(Instant, usize)| {
+            let it = &sent[*place];
+            // When one was answered that has waited is not known.
+            let waited = it.seen.as_ref().is_none_or(|seen| {
+                matches!(seen.answer, SeenAnswer::Waits | SeenAnswer::Waited(_))
+            });
+            (it.client, it.node) == (claim.client, *node)
+                && it.sent >= claim.begun
+                && since.is_none_or(|since| *at >= since)
+                && !waited
+        };
+        let Some((at, place)) = done.iter().rfind(is_last) else {
+            let client = claim.client;
+            doubts.reasons.push(format!(
+                "client {client} has an entry in the lock's key, and picklock cannot tell when it got the lock by it"
+            ));
+            doubts.undecided.insert(claim.acquisition);
+            continue;
+        };
+        let touch = of_key.made_at(*at);
+        let Some(seen) = &mut sent[*place].seen else { continue };
+        match seen.changes.iter_mut().find(|it| it.key == key) {
+            Some(change) => change.touch = touch,
+            None => {
+                let (key, inside) = (key.to_vec(), InsideChange::None);
+                seen.changes.push(KeyChange { db: 0, key, touch, inside });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "shared_key_tests.rs"]
+mod tests;
