@@ -116,8 +116,17 @@ impl Listener {
         let shared = &self.shared;
         let (sender, inbox) = unbounded_channel();
         let (mut sink, channel) = (shared.sink.clone(), Message::from(channel));
-        let named = channel.clone();
-        let mut confirmed = Box::pin(async move { sink.subscribe(&named[..]).await });
+        let (named, heard) = (channel.clone(), Arc::clone(shared));
+        let mut confirmed = Box::pin(async move {
+            let answer = sink.subscribe(&named[..]).await;
+            match &answer {
+                Err(error) if server_error(error).is_none() => {
+                    heard.health.broken.store(true, Ordering::Relaxed);
+                }
+                _ => heard.health.received(),
+            }
+            answer
+        });
         shared.health.sent();
         let (subscription, polled) = {
             let mut subscribers = shared.subscribers();
@@ -132,19 +141,19 @@ impl Listener {
             (subscription, poll_once(confirmed.as_mut()))
         };
         let answer = match polled {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => confirmed.await,
+            Poll::Ready(answer) => Ok(answer),
+            // As a task, which goes on where the caller does not: a confirmation that nobody hears of would leave the
+            // connection silent for all.
+            Poll::Pending => shared.runtime.spawn(confirmed).await,
         };
-        let Err(error) = answer else {
-            shared.health.received();
-            return Ok(subscription);
-        };
-        if let Some(refusal) = server_error(&error) {
-            shared.health.received();
-            return Err(CallError::Refused(refusal));
+        let unknown = |why: String| CallError::Indeterminate(why.into());
+        match answer.map_err(|ended| unknown(ended.to_string()))? {
+            Ok(()) => Ok(subscription),
+            Err(error) => match server_error(&error) {
+                Some(refusal) => Err(CallError::Refused(refusal)),
+                None => Err(unknown(error.to_string())),
+            },
         }
-        shared.health.broken.store(true, Ordering::Relaxed);
-        Err(CallError::Indeterminate(error.to_string().into()))
     }
 }
 
