@@ -5,6 +5,7 @@
 //! and all known owners. A node that is neither is forgotten, so that addresses do not pile up.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -25,7 +26,7 @@ const SHARE: u32 = 4;
 
 /// A Redis Cluster. Cloning gives another handle to the same connections: one a node, shared by all
 /// locks. [`TokioEnv::for_key`](super::TokioEnv::for_key) is the environment of a lock there.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Cluster {
     pub(super) nodes: Arc<ClusterNodes>,
 }
@@ -78,6 +79,14 @@ impl Cluster {
             first: AtomicUsize::new(0),
         };
         Ok(Self { nodes: Arc::new(nodes) })
+    }
+}
+
+/// The nodes that the user gave.
+impl fmt::Debug for ClusterNodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seeds: Vec<String> = self.seeds.iter().map(Addr::to_string).collect();
+        write!(f, "[{}]", seeds.join(", "))
     }
 }
 

@@ -7,6 +7,7 @@
 //! stays unconfirmed replaces this connection.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -94,7 +95,8 @@ impl Listener {
         let made = made.map_err(|_| {
             CallError::NotSent(format!("no connection for listening within {within:?}").into())
         })?;
-        let (sink, stream) = made.map_err(connect_error)?.split();
+        let (sink, stream) =
+            made.map_err(|error| connect_error(client.get_connection_info(), error))?.split();
         let (subscribers, health, runtime) =
             (Mutex::default(), Health::default(), Handle::current());
         let shared = Arc::new(ListenerShared { sink, subscribers, health, runtime });
@@ -177,6 +179,15 @@ pub struct TokioSubscription {
     id: u64,
     inbox: UnboundedReceiver<Message>,
     owner: Option<SubscribedOwner>,
+}
+
+impl fmt::Debug for TokioSubscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let channel = self.channel.escape_ascii();
+        f.debug_struct("TokioSubscription")
+            .field("channel", &format_args!("{channel}"))
+            .finish_non_exhaustive()
+    }
 }
 
 /// The server of a subscription that must follow the primary or the owner of a slot. On another server, messages

@@ -4,6 +4,7 @@
 //! only after it has reported itself as a primary. The sentinels' messages are not subscribed to: a demoted
 //! primary breaks its connections or refuses with READONLY, and either makes the next connect ask again.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,6 +42,13 @@ struct NamedServer {
     host: Arc<Host>,
     /// It has reported itself as a primary on the connection that it has.
     leads: bool,
+}
+
+impl fmt::Debug for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peers: Vec<String> = self.hosts.iter().map(|host| host.peer().to_string()).collect();
+        write!(f, "{} of [{}]", self.name, peers.join(", "))
+    }
 }
 
 impl Sentinels {
@@ -110,7 +118,8 @@ impl Sentinels {
             conn.call(&ask).await
         };
         let named = timeout(span, question).await.map_err(|_| {
-            CallError::NotSent(format!("no word of a sentinel within {span:?}").into())
+            let peer = self.hosts[place].peer();
+            CallError::NotSent(format!("no word of the sentinel {peer} within {span:?}").into())
         })?;
         match named {
             Ok(Reply::Array(parts)) => named_in(&parts).ok_or_else(|| {
