@@ -70,7 +70,8 @@ async fn send<E: Env>(target: &Arc<LockTarget<E>>) -> Result<Guard<E>, FailedAtt
     env.mark(Mark::Phase(Phase::AcquireBeforeSend));
     let sent = env.now();
     // Made before the command is: from here on, a dropped future leaves a clean-up behind.
-    let pending = PendingAcquire { target, conn: &conn, token: &token, sent, settled: false };
+    let pending =
+        PendingAcquire { target, conn: &conn, token: &token, sent: Some(sent), settled: false };
     let fence = match target.answer(pin!(ask(target, &conn, &token))).await.and_then(read) {
         Ok(AttemptReply::Granted(fence)) => fence,
         Ok(AttemptReply::Held(ttl_left)) => {
@@ -247,7 +248,9 @@ pub(crate) struct PendingAcquire<'a, E: Env> {
     pub(crate) target: &'a Arc<LockTarget<E>>,
     pub(crate) conn: &'a E::Conn,
     pub(crate) token: &'a OwnerToken,
-    pub(crate) sent: Instant,
+    /// When it was sent; none once the server has answered that it stands in line, where it may have stood for longer
+    /// than a clean-up lingers.
+    pub(crate) sent: Option<Instant>,
     pub(crate) settled: bool,
 }
 
@@ -302,7 +305,8 @@ impl<E: Env> PendingAcquire<'_, E> {
     }
 
     fn clean_up(&self) -> Arc<Cleanup> {
-        Cleanup::start(self.target, self.conn, self.token, self.sent)
+        let from = self.sent.unwrap_or_else(|| self.target.env.now());
+        Cleanup::start(self.target, self.conn, self.token, from)
     }
 }
 

@@ -140,6 +140,8 @@
 //! | `lock.release` | the release, to its end | `released`, `expired`, `taken`, `release_unknown` |
 //! | `lock.clean_up` | the clean-up after an unknown outcome | `cleaned_up`, `clean_up_given_up` |
 
+#![warn(missing_debug_implementations)]
+
 mod attempt;
 mod background;
 mod cleanup;

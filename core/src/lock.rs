@@ -45,12 +45,14 @@ pub enum NotAcquired {
         wanted: u32,
     },
     /// Too few nodes granted it; the keys on those that did are being deleted in the background.
-    #[error("granted by {granted} of the {needed} nodes needed")]
+    #[error("granted by {granted} of the {needed} nodes needed{}", because(.error.as_deref()))]
     NoQuorum {
         /// How many nodes did.
         granted: usize,
         /// How many a quorum is.
         needed: usize,
+        /// The error of the first node that could not be asked or refused; none where others hold the lock.
+        error: Option<Box<CallError>>,
     },
     /// The lock may or may not have been taken; a background task deletes the key if it was.
     #[error(transparent)]
@@ -62,6 +64,10 @@ pub enum NotAcquired {
         /// The error of that attempt.
         last: Box<NotAcquired>,
     },
+}
+
+fn because(error: Option<&CallError>) -> String {
+    error.map_or_else(String::new, |error| format!("; {error}"))
 }
 
 impl NotAcquired {
@@ -185,7 +191,7 @@ mod tests {
             (NotAcquired::NoRuntime, Outcome::No),
             (NotAcquired::TooLate, Outcome::Yes),
             (NotAcquired::NotReplicated { acknowledged: 0, wanted: 1 }, Outcome::Yes),
-            (NotAcquired::NoQuorum { granted: 1, needed: 2 }, Outcome::No),
+            (NotAcquired::NoQuorum { granted: 1, needed: 2, error: None }, Outcome::No),
             (unknown.clone(), Outcome::Unknown),
             (NotAcquired::Deadline { last: Box::new(NotAcquired::Held) }, Outcome::No),
             (NotAcquired::Deadline { last: Box::new(unknown) }, Outcome::Unknown),
@@ -203,6 +209,8 @@ mod tests {
         };
         let call = CallError::from(ServerError { code: "OOM".into(), message: "full".into() });
         let deadline = NotAcquired::Deadline { last: Box::new(refused("OOM")) };
+        let error = Some(Box::new(call.clone()));
+        assert_eq!(code(&NotAcquired::NoQuorum { granted: 1, needed: 2, error }), 1);
         assert_eq!(code(&call), 1);
         assert_eq!((code(&refused("OOM")), code(&deadline)), (1, 1));
         assert_eq!(code(&NotAcquired::Unknown(call.clone())), 1);

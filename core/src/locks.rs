@@ -23,10 +23,10 @@ use crate::with::{Holding, Unprotected};
 
 /// The service that keeps the locks: made from a [`redis::Client`], a [`TokioEnv`] (such as
 /// [`TokioEnv::sentinel`] gives), or a [`Cluster`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Service(ServiceKind);
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum ServiceKind {
     Server(TokioEnv),
     Cluster(Cluster),
@@ -163,6 +163,7 @@ impl Locks {
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locks")
+            .field("service", &self.service.0)
             .field("options", &self.options)
             .field("counters", self.counters())
             .finish_non_exhaustive()

@@ -165,14 +165,15 @@ impl OptionsBuilder {
 
     /// How long to wait for a connection, and then for a reply, before the outcome counts as
     /// unknown. Default: a third of the TTL, at most two seconds; so a watchdog that renews at a
-    /// third of the TTL can try again before validity ends.
+    /// third of the TTL can try again before validity ends. More than the TTL counts as the TTL.
     pub fn call_timeout(mut self, span: Duration) -> Self {
         self.call_timeout = Some(span);
         self
     }
 
     /// How long after its send an acquisition with an unknown outcome is cleaned up, where its own connection is
-    /// gone and it might still arrive. Default: the TTL and one call timeout.
+    /// gone and it might still arrive; and how long after its end one is that has waited in a queue. Default: the TTL and
+    /// one call timeout.
     pub fn linger(mut self, span: Duration) -> Self {
         self.linger = Some(span);
         self
@@ -270,6 +271,9 @@ impl OptionsBuilder {
         if call_timeout.is_zero() {
             return Err(OptionsError::CallTimeoutZero);
         }
+        // An answer that comes later is of no use, and the pauses between tries, and what a queue's scripts add up, grow
+        // with the call timeout.
+        let call_timeout = call_timeout.min(ttl);
         if let Some(Renewal { every, max_hold }) = self.renewal {
             let validity = ttl.saturating_sub(allowance);
             if every.is_zero() {

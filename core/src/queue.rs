@@ -204,7 +204,8 @@ impl<E: Env> Queue<E> {
         let waiter = self.subscriber.wait_for(&token);
         env.mark(Mark::Phase(Phase::AcquireBeforeSend));
         let sent = env.now();
-        let pending = PendingAcquire { target, conn: &conn, token: &token, sent, settled: false };
+        let mut pending =
+            PendingAcquire { target, conn: &conn, token: &token, sent: Some(sent), settled: false };
         let lock_conn = LockConn::on(conn.clone());
         let answer = self.ask(&JOIN, &lock_conn, &token).await;
         let (server_us, sleep) = match answer {
@@ -219,6 +220,7 @@ impl<E: Env> Queue<E> {
         };
         env.mark(Mark::Phase(Phase::Wait));
         target.counters.count(Count::Waited);
+        pending.sent = None;
         let request = QueueRequest { sent, server_us };
         self.wait(pending, lock_conn, &waiter, (request, sleep), end).await
     }

@@ -3,8 +3,8 @@
 //! Invariant: a waiter is registered before it asks for the lock, so no message for it is missed between
 //! the two; and when the subscription breaks, every waiter is woken to look for itself. A message wakes
 //! only the waiter whose token it names. The subscribing task ends with the last handle; one that is dropped before,
-//! as by a runtime that ends, leaves a failed subscription, which the next caller replaces. A message may be
-//! lost without an error, so waiters also look by themselves.
+//! as by a runtime that ends, leaves a failed subscription, which the next caller replaces, and so is one that does not
+//! get on, as in a runtime that does not run. A message may be lost without an error, so waiters also look by themselves.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -38,6 +38,8 @@ struct SubscriberShared {
 #[derive(Default)]
 struct SubscriberState {
     subscription: SubscriptionState,
+    /// The number of the task that subscribes, the latest; what earlier ones say is no longer of interest.
+    task: u64,
     /// By token.
     waiters: BTreeMap<Box<[u8]>, Arc<Inbox>>,
     closed: bool,
@@ -81,22 +83,22 @@ impl Subscriber {
     /// Waits until the subscription is confirmed, subscribing if need be.
     ///
     /// # Errors
-    /// Those of [`Env::subscribe`]; [`CallError::Indeterminate`] after a call timeout; [`CallError::NotSent`] where the
-    /// task that subscribes was dropped.
+    /// Those of [`Env::subscribe`]; [`CallError::Indeterminate`] after a call timeout, or after two where the task that
+    /// subscribes does not run; [`CallError::NotSent`] where it was dropped.
     pub(crate) async fn subscribe<E: Env>(
         &self,
         target: &Arc<LockTarget<E>>,
     ) -> Result<(), CallError> {
         use SubscriptionState::{Confirmed, Distrusted, Failed, Idle, Subscribing};
         let starts = self.shared.state.with(|state| {
-            let starts = matches!(state.subscription, Idle | Failed(_));
-            if starts {
+            matches!(state.subscription, Idle | Failed(_)).then(|| {
                 state.subscription = Subscribing;
-            }
-            starts
+                state.task += 1;
+                state.task
+            })
         });
-        if starts {
-            let mut task = SubscribingTask { shared: Arc::clone(&self.shared), ended: false };
+        if let Some(id) = starts {
+            let mut task = SubscribingTask { shared: Arc::clone(&self.shared), id, ended: false };
             let (env, target) = (target.env.clone(), Arc::clone(target));
             env.spawn(async move { task.run(&target).await });
         }
@@ -106,7 +108,23 @@ impl Subscriber {
             // The task that abandons a subscription starts the next one itself.
             Idle | Subscribing | Distrusted => None,
         };
-        self.shared.state.until(confirmed).await
+        // The task itself gives up after one call timeout.
+        let span = target.options.call_timeout().saturating_mul(2);
+        if let Some(answer) =
+            within(&target.env, span, pin!(self.shared.state.until(confirmed))).await
+        {
+            return answer;
+        }
+        let stuck = format!("no subscription within {span:?}; does the runtime of its task run?");
+        let error = CallError::Indeterminate(stuck.into());
+        self.shared.state.change(|state| {
+            let pending = matches!(state.subscription, Subscribing | Distrusted);
+            if pending {
+                state.subscription = Failed(error.clone());
+            }
+            ((), pending)
+        });
+        Err(error)
     }
 
     /// Replaces a subscription on which a message was sent and not heard.
@@ -163,12 +181,13 @@ impl Drop for GrantWaiter {
 /// The task that subscribes and delivers. Where it is dropped unfinished, nobody else would ever say so.
 struct SubscribingTask {
     shared: Arc<SubscriberShared>,
+    id: u64,
     ended: bool,
 }
 
 impl SubscribingTask {
     async fn run<E: Env>(&mut self, target: &LockTarget<E>) {
-        self.shared.run(target).await;
+        self.shared.run(self.id, target).await;
         self.ended = true;
     }
 }
@@ -177,7 +196,7 @@ impl Drop for SubscribingTask {
     fn drop(&mut self) {
         if !self.ended {
             let reason = "the task that subscribes was dropped, as by a runtime that ends";
-            self.shared.set(SubscriptionState::Failed(CallError::NotSent(reason.into())));
+            self.shared.set(self.id, SubscriptionState::Failed(CallError::NotSent(reason.into())));
         }
     }
 }
@@ -189,25 +208,25 @@ enum SubscriptionEnd {
 }
 
 impl SubscriberShared {
-    /// Subscribes and delivers messages until the last handle is dropped.
-    async fn run<E: Env>(&self, target: &LockTarget<E>) {
+    /// Subscribes and delivers messages until the last handle is dropped, or another task does so.
+    async fn run<E: Env>(&self, id: u64, target: &LockTarget<E>) {
         loop {
             let env = &target.env;
             let subscribing = pin!(env.subscribe(target.node, &self.channel));
             let span = target.options.call_timeout();
             let mut subscription = match within(env, span, subscribing).await {
                 Some(Ok(subscription)) => subscription,
-                Some(Err(error)) => return self.set(SubscriptionState::Failed(error)),
+                Some(Err(error)) => return self.set(id, SubscriptionState::Failed(error)),
                 None => {
                     let silent = format!("no subscription within {span:?}");
                     let error = CallError::Indeterminate(silent.into());
-                    return self.set(SubscriptionState::Failed(error));
+                    return self.set(id, SubscriptionState::Failed(error));
                 }
             };
-            self.set(SubscriptionState::Confirmed);
-            match self.deliver_all(&mut subscription).await {
+            self.set(id, SubscriptionState::Confirmed);
+            match self.deliver_all(id, &mut subscription).await {
                 SubscriptionEnd::Closed => return,
-                SubscriptionEnd::Broken => self.set(SubscriptionState::Subscribing),
+                SubscriptionEnd::Broken => self.set(id, SubscriptionState::Subscribing),
             }
             // Waiters are woken for what they may have missed only when the next subscription is
             // confirmed: a look before that would leave another gap behind it.
@@ -215,8 +234,11 @@ impl SubscriberShared {
         }
     }
 
-    fn set(&self, subscription: SubscriptionState) {
+    fn set(&self, id: u64, subscription: SubscriptionState) {
         let woken = self.state.change(|state| {
+            if state.task != id {
+                return (Vec::new(), false);
+            }
             let woken: Vec<_> = match subscription {
                 SubscriptionState::Subscribing => Vec::new(),
                 _ => state.waiters.values().map(Arc::clone).collect(),
@@ -229,9 +251,9 @@ impl SubscriberShared {
         }
     }
 
-    async fn deliver_all<S: Subscription>(&self, subscription: &mut S) -> SubscriptionEnd {
+    async fn deliver_all<S: Subscription>(&self, id: u64, subscription: &mut S) -> SubscriptionEnd {
         let over = |state: &SubscriberState| match state.subscription {
-            _ if state.closed => Some(SubscriptionEnd::Closed),
+            _ if state.closed || state.task != id => Some(SubscriptionEnd::Closed),
             SubscriptionState::Distrusted => Some(SubscriptionEnd::Broken),
             _ => None,
         };
@@ -274,7 +296,7 @@ mod tests {
     use super::*;
     use crate::env::Node;
     use crate::target::{LockContext, WaitMode};
-    use crate::testing::{TestEnv, World, exact};
+    use crate::testing::{MS, TIMEOUT, TestEnv, World, exact};
 
     fn target(env: TestEnv) -> Arc<LockTarget<TestEnv>> {
         let (options, context) = (exact().build().unwrap(), LockContext::default());
@@ -308,5 +330,23 @@ mod tests {
         assert_eq!(world.poll_and_drop(waiter.next()), Some(Notice::Look));
         assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
         assert_eq!(world.listeners(), 1);
+    }
+
+    #[test]
+    fn a_task_that_does_not_run_is_waited_for_twice_as_long_as_a_call_and_replaced() {
+        let world = World::new();
+        let (subscriber, target) = (Subscriber::new(&world.env()), target(world.env()));
+        assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
+        let stuck = world.suspend_tasks();
+        subscriber.distrust();
+        let (began, waited) = (world.now(), world.block_on(subscriber.subscribe(&target)));
+        assert!(matches!(waited, Err(CallError::Indeterminate(_))), "{waited:?}");
+        assert_eq!(world.now().since(began), 2 * TIMEOUT);
+        assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
+        assert_eq!(world.listeners(), 2);
+        world.resume_tasks(stuck);
+        world.advance(MS);
+        assert!(subscriber.is_subscribed());
+        assert_eq!(world.listeners(), 1, "it has been replaced, and ends");
     }
 }

@@ -86,7 +86,7 @@ struct State {
     ready: VecDeque<u64>,
 }
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 enum Event {
     Wake(Waker),
@@ -222,8 +222,19 @@ impl World {
 
     /// Ends all tasks where they are, as a runtime does that shuts down.
     pub(crate) fn drop_tasks(&self) {
-        let tasks = std::mem::take(&mut self.state().tasks);
-        drop(tasks);
+        drop(self.suspend_tasks());
+    }
+
+    /// Takes all tasks out, as in a runtime that does not run.
+    pub(crate) fn suspend_tasks(&self) -> BTreeMap<u64, Task> {
+        std::mem::take(&mut self.state().tasks)
+    }
+
+    /// Goes on with these tasks.
+    pub(crate) fn resume_tasks(&self, tasks: BTreeMap<u64, Task>) {
+        let mut state = self.state();
+        state.tasks.extend(tasks);
+        state.wake_all();
     }
 
     pub(crate) fn tasks(&self) -> usize {

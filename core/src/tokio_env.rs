@@ -16,6 +16,7 @@ mod server_conn;
 mod slot_conn;
 mod slot_owners;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,6 +157,23 @@ impl TokioEnv {
     }
 }
 
+/// Says where the servers are, and nothing of users and passwords.
+impl fmt::Debug for TokioEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut nodes = f.debug_list();
+        for node in &self.shared.nodes {
+            match &**node {
+                NodeSource::At(host) => nodes.entry(&format_args!("{}", host.peer())),
+                NodeSource::Primary(sentinels) => nodes.entry(sentinels),
+                NodeSource::Slot { nodes: cluster, slot, .. } => {
+                    nodes.entry(&format_args!("slot {slot} of {cluster:?}"))
+                }
+            };
+        }
+        nodes.finish()
+    }
+}
+
 impl Env for TokioEnv {
     type Conn = TokioConn;
     type Subscription = TokioSubscription;
@@ -272,6 +290,12 @@ enum ConnRoute {
     Slot(Arc<SlotConn>),
 }
 
+impl fmt::Debug for TokioConn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokioConn").finish_non_exhaustive()
+    }
+}
+
 impl Conn for TokioConn {
     fn gave_up(&self, silence: Duration) -> bool {
         match &self.route {
@@ -299,7 +323,11 @@ mod tests {
         let error = runtime.block_on(env.connect(Node(1))).err().unwrap();
         assert!(matches!(error, CallError::NotSent(_)), "{error}");
         let error = runtime.block_on(env.connect(Node(0))).err().unwrap();
-        assert!(matches!(error, CallError::NotSent(_)), "nobody listens there: {error}");
+        let names = |why: &str| why.starts_with("127.0.0.1:1: ");
+        assert!(
+            matches!(&error, CallError::NotSent(why) if names(why)),
+            "nobody is there: {error}"
+        );
     }
 
     fn poll<F: Future>(work: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
@@ -345,6 +373,18 @@ mod tests {
         };
         assert!(!primary(&[]));
         assert!(primary(&["redis://127.0.0.1:1/"]));
+    }
+
+    #[test]
+    fn debug_says_where_servers_are_and_no_password() {
+        let url = |port| format!("redis://user:secret@127.0.0.1:{port}/");
+        let env = TokioEnv::open(url(1)).unwrap();
+        let sentinel = TokioEnv::sentinel([url(2), url(3)], "primary", url(0)).unwrap();
+        let cluster = TokioEnv::for_key(&Cluster::open([url(4)]).unwrap(), "{b}");
+        let shown = format!("{env:?} {sentinel:?} {cluster:?}");
+        let said =
+            "[127.0.0.1:1] [primary of [127.0.0.1:2, 127.0.0.1:3]] [slot 3300 of [127.0.0.1:4]]";
+        assert_eq!(shown, said);
     }
 
     #[test]

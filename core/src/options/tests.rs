@@ -70,6 +70,14 @@ fn the_other_spans_are_not_zero() {
 }
 
 #[test]
+fn no_answer_is_waited_for_beyond_the_ttl() {
+    let timeout = |span| exact(10 * MS).call_timeout(span).build().unwrap();
+    assert_eq!(timeout(10 * MS - NS).call_timeout(), 10 * MS - NS);
+    assert_eq!(timeout(Duration::MAX).call_timeout(), 10 * MS);
+    assert_eq!(timeout(Duration::MAX).linger(), 20 * MS);
+}
+
+#[test]
 fn replicas_are_waited_for_within_a_call() {
     let build = |count, within| exact(30 * MS).call_timeout(10 * MS).wait_for(count, within);
     assert_eq!(build(0, MS).build(), Err(OptionsError::ReplicasZero));

@@ -13,6 +13,8 @@ const LATE: Fault =
     Fault::Delay { request: Duration::from_millis(20), reply: Duration::from_millis(20) };
 const POLL: Poll = Poll { base: MS, jitter: Duration::ZERO, max_retries: None };
 
+const NO_QUORUM: NotAcquired = NotAcquired::NoQuorum { granted: 0, needed: 2, error: None };
+
 fn wrong_password(world: &World) {
     let refusal = ServerError::from_line("WRONGPASS invalid username-password pair");
     world.fault_connect(refusal.into());
@@ -87,6 +89,7 @@ fn a_wrong_password_on_fewer_nodes_is_no_reason_to_give_up() {
     world.put_on(Node(1), "k", Some("another"));
     let missed = world.block_on(lock(&world).try_acquire()).unwrap_err();
     assert!(matches!(missed, NotAcquired::NoQuorum { needed: 2, .. }), "{missed}");
+    assert!(missed.to_string().contains("WRONGPASS"), "{missed}");
     world.put_on(Node(1), "k", None);
     assert!(world.block_on(lock(&world).acquire(LONG, POLL)).is_ok());
 }
@@ -182,7 +185,7 @@ fn what_can_no_longer_be_had_is_not_waited_for() {
     world.fault("SET", Fault::Hang);
     put_on_quorum(&world, Some("another"));
     let missed = world.block_on(lock(&world).try_acquire()).unwrap_err();
-    assert_eq!((missed, world.now()), (NotAcquired::NoQuorum { granted: 0, needed: 2 }, START));
+    assert_eq!((missed, world.now()), (NO_QUORUM, START));
     // One that may have granted it, and one that has not said, may be a quorum.
     let world = World::new();
     world.fault("SET", Fault::Hang);

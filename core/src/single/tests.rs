@@ -215,9 +215,10 @@ fn a_future_that_was_never_polled_sends_nothing() {
 #[test]
 fn a_yes_that_comes_too_late_is_released() {
     let world = World::new();
-    // A call timeout beyond the TTL, so that the reply is awaited and not the timeout.
-    let lock = world.lock(exact().call_timeout(2 * TTL));
-    for (reply, late) in [(TTL - Duration::from_nanos(1), false), (TTL, true)] {
+    // A call timeout beyond the validity, so that the reply is awaited and not the timeout.
+    let validity = TTL - MS;
+    let lock = world.lock(exact().drift(Drift { ppm: 0, fixed: MS }).call_timeout(TTL));
+    for (reply, late) in [(validity - Duration::from_nanos(1), false), (validity, true)] {
         world.put("k", None);
         world.fault("SET", slow(5 * MS, reply - 5 * MS));
         let answer = world.block_on(lock.try_acquire());

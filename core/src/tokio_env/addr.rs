@@ -43,7 +43,8 @@ impl Addr {
             },
             _ => ConnectionAddr::Tcp(host, port),
         };
-        Client::open(like.clone().set_addr(addr)).map_err(connect_error)
+        let server = like.clone().set_addr(addr);
+        Client::open(server.clone()).map_err(|error| connect_error(&server, error))
     }
 }
 

@@ -1,9 +1,11 @@
 //! A Redis Cluster: its nodes, and which of them owns a slot.
 //!
 //! Invariant: the known owners may be out of date, without harm. A node that no longer owns a slot answers
-//! so and carries nothing out, and where an owner cannot be reached, the nodes are asked again.
+//! so and carries nothing out, and where an owner cannot be reached, the nodes are asked again: those that the user gave,
+//! and all known owners. A node that is neither is forgotten, so that addresses do not pile up.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +26,7 @@ const SHARE: u32 = 4;
 
 /// A Redis Cluster. Cloning gives another handle to the same connections: one a node, shared by all
 /// locks. [`TokioEnv::for_key`](super::TokioEnv::for_key) is the environment of a lock there.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Cluster {
     pub(super) nodes: Arc<ClusterNodes>,
 }
@@ -80,6 +82,14 @@ impl Cluster {
     }
 }
 
+/// The nodes that the user gave.
+impl fmt::Debug for ClusterNodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seeds: Vec<String> = self.seeds.iter().map(Addr::to_string).collect();
+        write!(f, "[{}]", seeds.join(", "))
+    }
+}
+
 impl ClusterNodes {
     /// Notes that this slot has moved, as its former owner reports.
     pub(super) fn moved(&self, slot: u16, to: &Addr) {
@@ -110,7 +120,7 @@ impl ClusterNodes {
         {
             return Ok((addr, conn));
         }
-        let asked = self.ask().await;
+        let asked = self.ask(slot).await;
         // Where no node has answered, the known owner may still be reachable.
         let Some(addr) = known() else {
             asked?;
@@ -122,12 +132,10 @@ impl ClusterNodes {
         Ok((addr, conn))
     }
 
-    /// Asks the nodes in turn for the owners of slots, until one answers.
-    async fn ask(&self) -> Result<(), CallError> {
-        let mut nodes: Vec<Addr> = lock(&self.hosts).keys().cloned().collect();
-        let seeds = self.seeds.iter().filter(|seed| !nodes.contains(seed));
-        let seeds: Vec<Addr> = seeds.cloned().collect();
-        nodes.extend(seeds);
+    /// Asks the nodes in turn for the owners of slots, until one answers who knows that of this slot: one that was taken
+    /// out of the cluster knows none.
+    async fn ask(&self, slot: u16) -> Result<(), CallError> {
+        let nodes = self.nodes_of(&self.owners.borrow());
         let span = self.options.connect_timeout / SHARE;
         let mut last = CallError::NotSent("no node of the cluster is known".into());
         for _ in &nodes {
@@ -142,8 +150,11 @@ impl ClusterNodes {
                 |_| CallError::NotSent(format!("no word of {addr} within {span:?}").into());
             match timeout(span, question).await.map_err(silent).unwrap_or_else(Err) {
                 Ok(reply) => {
-                    if let Some(owners) = SlotOwners::read(&reply, addr) {
+                    let owners = SlotOwners::read(&reply, addr);
+                    if let Some(owners) = owners.filter(|owners| owners.of(slot).is_some()) {
                         self.first.store(place, Ordering::Relaxed);
+                        let nodes = self.nodes_of(&owners);
+                        lock(&self.hosts).retain(|addr, _| nodes.contains(addr));
                         self.owners.send_if_modified(|known| {
                             let is_new = *known != owners;
                             *known = owners;
@@ -151,7 +162,8 @@ impl ClusterNodes {
                         });
                         return Ok(());
                     }
-                    last = CallError::NotSent(format!("{addr} names no slots").into());
+                    let unowned = format!("{addr} names no owner of slot {slot}");
+                    last = CallError::NotSent(unowned.into());
                 }
                 Err(CallError::Indeterminate(reason)) => last = CallError::NotSent(reason),
                 Err(error) => last = error,
@@ -159,10 +171,19 @@ impl ClusterNodes {
         }
         Err(last)
     }
+
+    /// The nodes that the user gave, and then the other owners.
+    fn nodes_of(&self, owners: &SlotOwners) -> Vec<Addr> {
+        let others = owners.nodes().into_iter().filter(|addr| !self.seeds.contains(addr));
+        self.seeds.iter().chain(others).cloned().collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -170,5 +191,28 @@ mod tests {
         assert!(Cluster::open([] as [&str; 0]).is_err());
         assert!(Cluster::open(["nonsense"]).is_err());
         assert!(Cluster::open(["redis://127.0.0.1:7000"]).is_ok());
+    }
+
+    #[test]
+    fn a_node_that_owns_nothing_any_more_is_forgotten() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("redis://{}/", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut peer, mut request) = (listener.accept().unwrap().0, [0; 4096]);
+            while let Ok(len @ 1..) = peer.read(&mut request) {
+                let words = String::from_utf8_lossy(&request[..len]).into_owned();
+                let greetings = "+OK\r\n".repeat(words.matches("SETINFO").count());
+                let all = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$-1\r\n:1\r\n";
+                let slots = all.repeat(words.matches("SLOTS").count());
+                peer.write_all((greetings + &slots).as_bytes()).unwrap();
+            }
+        });
+        let nodes = Cluster::open([url]).unwrap().nodes;
+        let former = Addr::new("127.0.0.1", 2);
+        nodes.host(&former).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(nodes.ask(7)).unwrap();
+        assert_eq!(nodes.owners.borrow().of(7), Some(&Addr::new("127.0.0.1", 1)));
+        assert_eq!(lock(&nodes.hosts).keys().collect::<Vec<_>>(), [&nodes.seeds[0]]);
     }
 }

@@ -6,7 +6,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use redis::Client;
+use redis::{Client, ConnectionAddr};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::listener::Listener;
@@ -23,6 +23,11 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(client: Client) -> Self {
         Self { client, conn: Arc::default(), listener: Arc::default() }
+    }
+
+    /// Where it is.
+    pub(super) fn peer(&self) -> &ConnectionAddr {
+        self.client.get_connection_info().addr()
     }
 
     /// The connection, made again if need be.

@@ -7,6 +7,7 @@
 //! stays unconfirmed replaces this connection.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -94,7 +95,8 @@ impl Listener {
         let made = made.map_err(|_| {
             CallError::NotSent(format!("no connection for listening within {within:?}").into())
         })?;
-        let (sink, stream) = made.map_err(connect_error)?.split();
+        let (sink, stream) =
+            made.map_err(|error| connect_error(client.get_connection_info(), error))?.split();
         let (subscribers, health, runtime) =
             (Mutex::default(), Health::default(), Handle::current());
         let shared = Arc::new(ListenerShared { sink, subscribers, health, runtime });
@@ -116,8 +118,17 @@ impl Listener {
         let shared = &self.shared;
         let (sender, inbox) = unbounded_channel();
         let (mut sink, channel) = (shared.sink.clone(), Message::from(channel));
-        let named = channel.clone();
-        let mut confirmed = Box::pin(async move { sink.subscribe(&named[..]).await });
+        let (named, heard) = (channel.clone(), Arc::clone(shared));
+        let mut confirmed = Box::pin(async move {
+            let answer = sink.subscribe(&named[..]).await;
+            match &answer {
+                Err(error) if server_error(error).is_none() => {
+                    heard.health.broken.store(true, Ordering::Relaxed);
+                }
+                _ => heard.health.received(),
+            }
+            answer
+        });
         shared.health.sent();
         let (subscription, polled) = {
             let mut subscribers = shared.subscribers();
@@ -132,19 +143,19 @@ impl Listener {
             (subscription, poll_once(confirmed.as_mut()))
         };
         let answer = match polled {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => confirmed.await,
+            Poll::Ready(answer) => Ok(answer),
+            // As a task, which goes on where the caller does not: a confirmation that nobody hears of would leave the
+            // connection silent for all.
+            Poll::Pending => shared.runtime.spawn(confirmed).await,
         };
-        let Err(error) = answer else {
-            shared.health.received();
-            return Ok(subscription);
-        };
-        if let Some(refusal) = server_error(&error) {
-            shared.health.received();
-            return Err(CallError::Refused(refusal));
+        let unknown = |why: String| CallError::Indeterminate(why.into());
+        match answer.map_err(|ended| unknown(ended.to_string()))? {
+            Ok(()) => Ok(subscription),
+            Err(error) => match server_error(&error) {
+                Some(refusal) => Err(CallError::Refused(refusal)),
+                None => Err(unknown(error.to_string())),
+            },
         }
-        shared.health.broken.store(true, Ordering::Relaxed);
-        Err(CallError::Indeterminate(error.to_string().into()))
     }
 }
 
@@ -168,6 +179,15 @@ pub struct TokioSubscription {
     id: u64,
     inbox: UnboundedReceiver<Message>,
     owner: Option<SubscribedOwner>,
+}
+
+impl fmt::Debug for TokioSubscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let channel = self.channel.escape_ascii();
+        f.debug_struct("TokioSubscription")
+            .field("channel", &format_args!("{channel}"))
+            .finish_non_exhaustive()
+    }
 }
 
 /// The server of a subscription that must follow the primary or the owner of a slot. On another server, messages

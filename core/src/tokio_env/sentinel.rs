@@ -4,6 +4,7 @@
 //! only after it has reported itself as a primary. The sentinels' messages are not subscribed to: a demoted
 //! primary breaks its connections or refuses with READONLY, and either makes the next connect ask again.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,16 +30,32 @@ pub(super) struct Sentinels {
     /// The index of the sentinel to ask first. It advances before a sentinel is asked, so that a caller that
     /// gives up on a silent one asks another the next time.
     first: AtomicUsize,
-    known: Mutex<Option<(Addr, Arc<Host>)>>,
+    named: Mutex<Option<NamedServer>>,
     /// The address of the primary, as last found, with notice of changes.
     pub(super) at: watch::Sender<Option<Addr>>,
+}
+
+/// The server that a sentinel has named last. It is kept from then on, so that a connection which takes longer to make
+/// than a call may wait is made once.
+struct NamedServer {
+    addr: Addr,
+    host: Arc<Host>,
+    /// It has reported itself as a primary on the connection that it has.
+    leads: bool,
+}
+
+impl fmt::Debug for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let peers: Vec<String> = self.hosts.iter().map(|host| host.peer().to_string()).collect();
+        write!(f, "{} of [{}]", self.name, peers.join(", "))
+    }
 }
 
 impl Sentinels {
     pub(super) fn new(sentinels: Vec<Client>, name: &str, like: ConnectionInfo) -> Self {
         let hosts = sentinels.into_iter().map(Host::new).collect();
-        let (first, known) = (AtomicUsize::new(0), Mutex::new(None));
-        Self { hosts, name: name.into(), like, first, known, at: watch::Sender::new(None) }
+        let (first, named) = (AtomicUsize::new(0), Mutex::new(None));
+        Self { hosts, name: name.into(), like, first, named, at: watch::Sender::new(None) }
     }
 
     /// The primary, with a connection that can be used.
@@ -46,8 +63,8 @@ impl Sentinels {
         &self,
         options: TokioOptions,
     ) -> Result<(Addr, Arc<Host>, ServerConn), CallError> {
-        let mut known = self.known.lock().await;
-        if let Some((addr, host)) = &*known
+        let mut named = self.named.lock().await;
+        if let Some(NamedServer { addr, host, leads: true }) = &*named
             && let Some(conn) = host.usable_conn().await
         {
             return Ok((addr.clone(), Arc::clone(host), conn));
@@ -65,15 +82,17 @@ impl Sentinels {
                     continue;
                 }
             };
-            let host = match &*known {
-                Some((same, host)) if *same == addr => Arc::clone(host),
+            let host = match &*named {
+                Some(known) if known.addr == addr => Arc::clone(&known.host),
                 _ => Arc::new(Host::new(addr.client(&self.like)?)),
             };
+            let server = |leads| NamedServer { addr: addr.clone(), host: Arc::clone(&host), leads };
+            *named = Some(server(false));
             match lead(&addr, &host, options).await {
                 Ok(conn) => {
                     self.first.store(place, Ordering::Relaxed);
                     self.at.send_if_modified(|at| at.replace(addr.clone()) != Some(addr.clone()));
-                    *known = Some((addr.clone(), Arc::clone(&host)));
+                    *named = Some(server(true));
                     return Ok((addr, host, conn));
                 }
                 // The primary itself refuses us; another sentinel does not change that.
@@ -99,7 +118,8 @@ impl Sentinels {
             conn.call(&ask).await
         };
         let named = timeout(span, question).await.map_err(|_| {
-            CallError::NotSent(format!("no word of a sentinel within {span:?}").into())
+            let peer = self.hosts[place].peer();
+            CallError::NotSent(format!("no word of the sentinel {peer} within {span:?}").into())
         })?;
         match named {
             Ok(Reply::Array(parts)) => named_in(&parts).ok_or_else(|| {

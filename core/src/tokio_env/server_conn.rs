@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, Pipeline, RedisError,
+    RedisResult, Value,
 };
 
 use crate::command::Command;
@@ -102,7 +103,8 @@ impl ServerConn {
             .set_connection_timeout(Some(options.connect_timeout))
             .set_response_timeout(options.response_timeout);
         let made = client.get_multiplexed_async_connection_with_config(&config).await;
-        let conn = Self { inner: made.map_err(connect_error)?, health: Arc::default() };
+        let made = made.map_err(|error| connect_error(client.get_connection_info(), error));
+        let conn = Self { inner: made?, health: Arc::default() };
         conn.health.received();
         Ok(conn)
     }
@@ -263,7 +265,8 @@ pub(super) fn server_error(error: &RedisError) -> Option<ServerError> {
     }
 }
 
-pub(super) fn connect_error(error: RedisError) -> CallError {
+/// The error of an attempt to connect to `peer`, which it names.
+pub(super) fn connect_error(peer: &ConnectionInfo, error: RedisError) -> CallError {
     match (error.kind(), server_error(&error)) {
         (_, Some(refusal)) => CallError::Refused(refusal),
         // redis-rs drops the server's message here; this is the code that Redis uses.
@@ -271,7 +274,7 @@ pub(super) fn connect_error(error: RedisError) -> CallError {
             code: "WRONGPASS".into(),
             message: error.to_string().into(),
         }),
-        (_, None) => CallError::NotSent(error.to_string().into()),
+        (_, None) => CallError::NotSent(format!("{}: {error}", peer.addr()).into()),
     }
 }
 

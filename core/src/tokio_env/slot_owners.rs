@@ -2,7 +2,7 @@
 //!
 //! Invariant: a redirection that came after the last list of slots takes precedence over that list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::addr::Addr;
 use crate::reply::Reply;
@@ -23,6 +23,11 @@ impl SlotOwners {
             let (_, (first, owner)) = self.ranges.range(slot..).next()?;
             (*first <= slot).then_some(owner)
         })
+    }
+
+    /// Every node that owns a slot.
+    pub(super) fn nodes(&self) -> BTreeSet<&Addr> {
+        self.ranges.values().map(|(_, owner)| owner).chain(self.moved.values()).collect()
     }
 
     /// Reads the answer to CLUSTER SLOTS of the node at `asked`; none where it has another shape.
@@ -69,6 +74,8 @@ mod tests {
         owners.moved.insert(10, Addr::new("b", 9));
         assert_eq!(of(&owners, 10).as_deref(), Some("b:9"));
         assert_eq!(of(&owners, 11).as_deref(), Some("a:1"));
+        let nodes: Vec<String> = owners.nodes().into_iter().map(ToString::to_string).collect();
+        assert_eq!(nodes, ["a:1", "b:9", "seed:2", "seed:3"]);
     }
 
     #[test]

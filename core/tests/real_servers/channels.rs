@@ -1,5 +1,8 @@
 //! Listening to the channels of a real redis-server.
 
+use std::task::{Context, Waker};
+use std::time::Duration;
+
 use crate::support::{ServerExt, call, eventually, listeners, subscribers};
 use picklock::env::{CallError, Env, Subscription};
 use picklock::{Node, TokioEnv};
@@ -74,4 +77,20 @@ async fn a_refusal_is_told_apart_from_a_failed_connect() {
     let nobody = TokioEnv::open("redis://127.0.0.1:1/").unwrap();
     let error = nobody.subscribe(Node(0), b"c").await.err().unwrap();
     assert!(matches!(error, CallError::NotSent(_)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_gives_up_before_the_confirmation_ends_nobody_elses_subscription() {
+    let server = RedisServer::start(&[]);
+    let (env, other) = (server.env(), server.env());
+    let mut listening = env.subscribe(Node(0), b"c").await.unwrap();
+    let mut given_up = Box::pin(env.subscribe(Node(0), b"d"));
+    assert!(given_up.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(given_up);
+    // A connection counts as silent after a second without the answer that it waits for.
+    let later = other.now().after(Duration::from_millis(1_100));
+    eventually(&other, || async { other.now() > later }).await;
+    let _another = env.subscribe(Node(0), b"e").await.unwrap();
+    assert_eq!(publish(&other, "c", "for the first").await, 1);
+    assert_eq!(listening.next().await.as_deref(), Ok(&b"for the first"[..]));
 }

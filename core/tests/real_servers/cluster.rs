@@ -299,6 +299,20 @@ async fn an_owner_that_dies_is_followed_by_its_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_was_the_only_node_given_is_followed_by_its_replica() {
+    let mut nodes = Nodes::start(true).await;
+    let cluster = Cluster::open([nodes.servers[0].url()]).unwrap();
+    let guard = single(TokioEnv::for_key(&cluster, KEY), options()).try_acquire().await.unwrap();
+    let replica = nodes.node(3);
+    eventually(&replica, || async { nodes.keys(3).await == Reply::Int(1) }).await;
+    nodes.servers[0].kill();
+    call(&replica, &["CLUSTER", "FAILOVER", "TAKEOVER"]).await;
+    // The other two are known from its own list of slots.
+    eventually(&replica, || async { guard.extend().await.is_ok() }).await;
+    assert_eq!(guard.release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_told_wherever_they_listen() {
     let nodes = Nodes::start(false).await;
     let notified = || Options::builder(LONG).notify().build().unwrap();
@@ -373,4 +387,25 @@ async fn a_slot_that_each_node_gives_to_the_other_is_led_on_a_few_times_and_no_m
     assert!(matches!(&error, NotAcquired::NotSent(why) if why.contains("led on")), "{error}");
     assert_eq!(asked.load(Ordering::Relaxed), 6);
     assert_eq!(lock.counters().get(Count::CleanUp), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_taken_out_of_the_cluster_leaves_the_answer_to_others() {
+    let listen = || TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let (outside, inside) = (listen(), listen());
+    let urls = [&outside, &inside].map(|it| format!("redis://{}/", it.local_addr().unwrap()));
+    let port = inside.local_addr().unwrap().port();
+    let owned = format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+    for (listener, slots) in [(outside, "*0\r\n".to_owned()), (inside, owned)] {
+        fake::answering(listener, move |_, words| {
+            let sets = words.matches("$3\r\nSET\r\n").count();
+            slots.repeat(words.matches("SLOTS").count()) + &"+OK\r\n".repeat(sets)
+        });
+    }
+    let cluster = Cluster::open(urls.clone()).unwrap();
+    let guard = single(TokioEnv::for_key(&cluster, KEY), options()).try_acquire().await;
+    assert!(guard.is_ok(), "{guard:?}");
+    let alone = Cluster::open([&*urls[0]]).unwrap();
+    let error = single(TokioEnv::for_key(&alone, KEY), options()).try_acquire().await.unwrap_err();
+    assert!(matches!(&error, NotAcquired::NotSent(why) if why.contains("no owner")), "{error}");
 }

@@ -67,7 +67,7 @@ async fn what_cannot_be_had_is_told_at_once_and_what_comes_late_is_given_back() 
     }
     signal(&servers[0], "-STOP");
     let missed = in_time(lock.try_acquire()).await.unwrap_err();
-    assert_eq!(missed, NotAcquired::NoQuorum { granted: 0, needed: 2 });
+    assert_eq!(missed, NotAcquired::NoQuorum { granted: 0, needed: 2, error: None });
     assert_eq!(missed.outcome(), Outcome::No);
     signal(&servers[0], "-CONT");
     in_time(lock.drain()).await;

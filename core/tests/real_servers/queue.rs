@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{
-    LONG, PATIENCE, ServerExt, call, eventually, listeners, ran, subscribers, synced, text,
+    LONG, PATIENCE, ServerExt, answered, call, eventually, listeners, ran, subscribers, synced,
+    text,
 };
 use picklock::env::Env;
 use picklock::options::QUEUE_TTL_MAX;
 use picklock::queue_scripts::LEAVE;
 use picklock::reply::Reply;
 use picklock::{
-    Fence, FenceGate, Lost, Node, NotAcquired, Options, OptionsError, Poll, Queue, Released,
+    Count, Fence, FenceGate, Lost, Node, NotAcquired, Options, OptionsError, Poll, Queue, Released,
     Single, TokioEnv,
 };
 use test_server::RedisServer;
@@ -147,6 +148,31 @@ async fn a_deadline_leaves_the_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_stood_in_line_for_long_leaves_it_though_the_server_refuses_at_first() {
+    const LINGER: Duration = Duration::from_secs(2);
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let holder = queue(server.env(), LONG).acquire(PATIENCE).await.unwrap();
+    let short = Duration::from_millis(100);
+    let options = Options::builder(LONG).linger(LINGER).call_timeout(short).build().unwrap();
+    let lock = Queue::new(server.env(), Node(0), *b"the key", options).unwrap();
+    let waiting_on = lock.clone();
+    let waiter = tokio::spawn(async move { waiting_on.acquire(LONG).await.map(drop) });
+    eventually(&env, || async { waiting(&env).await == 1 }).await;
+    let long_ago = env.now().after(LINGER);
+    eventually(&env, || async { env.now() > long_ago }).await;
+    call(&env, &["ACL", "SETUSER", "default", "-evalsha"]).await;
+    waiter.abort();
+    eventually(&env, || async { answered(&env, "NOPERM").await > 0 }).await;
+    call(&env, &["ACL", "SETUSER", "default", "+evalsha"]).await;
+    lock.drain().await;
+    assert_eq!(waiting(&env).await, 0);
+    assert_eq!(lock.counters().get(Count::CleanedUp), 1);
+    assert_eq!(holder.release().await, Released::Released);
+    assert_eq!(call(&env, &["EXISTS", "the key"]).await, Reply::Int(0), "nobody was handed it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_is_heard_and_no_ttl_waited_for() {
     let server = RedisServer::start(&[]);
     let env = server.env();
@@ -174,6 +200,25 @@ async fn the_longest_ttl_of_a_queue_is_one_that_its_scripts_take() {
     let lock = queue(server.env(), QUEUE_TTL_MAX);
     let waiter = tokio::spawn(async move { lock.acquire(PATIENCE).await });
     eventually(&env, || async { waiting(&env).await == 1 }).await;
+    assert_eq!(holder.release().await, Released::Released);
+    assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_call_timeout_was_asked_for_a_place_in_the_line_expires() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let lock = |env| {
+        let options = Options::builder(LONG).call_timeout(Duration::MAX).build().unwrap();
+        Queue::new(env, Node(0), *b"the key", options).unwrap()
+    };
+    let holder = lock(server.env()).acquire(PATIENCE).await.unwrap();
+    let next = lock(server.env());
+    let waiter = tokio::spawn(async move { next.acquire(PATIENCE).await });
+    eventually(&env, || async { waiting(&env).await == 1 }).await;
+    for key in ["{the key}:line", "{the key}:book"] {
+        assert!(call(&env, &["PTTL", key]).await.as_int() > Some(0), "{key}");
+    }
     assert_eq!(holder.release().await, Released::Released);
     assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
 }

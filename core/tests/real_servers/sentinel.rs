@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use crate::fake;
@@ -253,4 +255,35 @@ async fn what_sentinels_say_is_told_apart() {
     let nobody = TokioEnv::from_sentinels(vec![], NAME, ignored.unwrap(), defaults);
     let nobody = nobody.connect(Node(0)).await.err().unwrap();
     assert!(matches!(nobody, CallError::NotSent(_)), "{nobody}");
+}
+
+/// A handshake may take longer than the call timeout of a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_is_slow_to_greet_is_greeted_once() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let sentinel = sentinel_that_says(listener.local_addr().unwrap().port());
+    let (greeting, connections) = (Arc::new(Barrier::new(2)), Arc::new(AtomicUsize::new(0)));
+    let (greets, counted) = (Arc::clone(&greeting), Arc::clone(&connections));
+    fake::answering(listener, move |number, words| {
+        counted.fetch_max(number + 1, Ordering::Relaxed);
+        if words.contains("SETINFO") {
+            greets.wait();
+        }
+        let role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n".repeat(words.matches("ROLE").count());
+        role + &"+OK\r\n".repeat(words.matches("$3\r\nSET\r\n").count())
+    });
+    let sentinels = vec![redis::Client::open(format!("redis://127.0.0.1:{sentinel}/")).unwrap()];
+    let like = "redis://ignored/".into_connection_info().unwrap();
+    let mut patient = TokioOptions::default();
+    patient.connect_timeout = LONG;
+    let env = TokioEnv::from_sentinels(sentinels, NAME, like, patient);
+    let short = Options::builder(LONG).call_timeout(Duration::from_millis(100)).build().unwrap();
+    let lock = Single::new(env.clone(), Node(0), *b"the key", short).unwrap();
+    for _ in 0..3 {
+        let error = lock.try_acquire().await.unwrap_err();
+        assert!(matches!(error, NotAcquired::NotSent(_)), "{error}");
+    }
+    greeting.wait();
+    eventually(&env, || async { lock.try_acquire().await.is_ok() }).await;
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
 }
