@@ -242,14 +242,15 @@ impl SharedKey {
                 let since = taken.iter().filter(|it| it.by.client == owner).map(|it| it.by.since);
                 let is_harm = self.is_harm(by, owner, since.max(), phases);
                 self.owner = Owner::Nobody;
-                match () {
-                    () if is_harm && matches!(touch, Touch::Overwrite(_)) => {
-                        self.owner = Owner::Client(by.client);
-                        touch
-                    }
-                    () if is_harm => Touch::Delete,
-                    () if is_alone => self.made(by),
-                    () => Touch::Unknown,
+                if is_harm && matches!(touch, Touch::Overwrite(_)) {
+                    self.owner = Owner::Client(by.client);
+                    touch
+                } else if is_harm {
+                    Touch::Delete
+                } else if is_alone {
+                    self.made(by)
+                } else {
+                    Touch::Unknown
                 }
             }
         }
