@@ -194,7 +194,7 @@ pub trait Held: Send + Sync {
     /// Releases the lock.
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
 
-    /// Lets go of the handle: from now on nobody has it, and nobody can wait for what the lock has in the background.
+    /// Drops the handle, so that nobody can wait for the lock's background work any more.
     fn let_go(&mut self) {}
 
     /// What waits, once this is dropped or released, for the work that the lock then has in the background.

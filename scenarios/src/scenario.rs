@@ -114,7 +114,7 @@ pub struct LockPart {
     /// The most that is added to a pause at random.
     #[serde(default)]
     pub jitter: Span,
-    /// For how long a client of the library waits in one go. Then it gives up, and asks anew with the same handle.
+    /// How long a client of the library waits before it gives up and asks again with the same handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub give_up: Option<Span>,
     /// The deadline of every caller: after so long it has its answer, however many retries are left.
@@ -162,7 +162,7 @@ pub struct RegisterPart {
     /// How many acquisitions each task of a client makes, one after the other.
     #[serde(default = "once")]
     pub rounds: u32,
-    /// Whether it makes the lock anew for each of them, and lets go of it once it has been granted.
+    /// Whether it makes a new handle to the lock for each of them, and drops it once the lock is granted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
     /// How many tasks of each client do so at the same time, with one handle to the lock.
@@ -320,6 +320,13 @@ pub struct Expectation {
     pub why: String,
 }
 
+impl Expectation {
+    /// Whether it is about this recipe.
+    pub fn names(&self, lock: &str) -> bool {
+        self.locks.iter().any(|name| name == lock || name == "*")
+    }
+}
+
 /// So many commands, in thousandths.
 #[expect(
     clippy::cast_possible_truncation,
@@ -338,8 +345,7 @@ impl Scenario {
 
     /// What a run with this recipe is expected to show; the last entry that names it decides.
     pub fn expectation(&self, lock: &str) -> Option<&Expectation> {
-        let named = |it: &&Expectation| it.locks.iter().any(|name| name == lock || name == "*");
-        self.expect.iter().rev().find(named)
+        self.expect.iter().rev().find(|it| it.names(lock))
     }
 
     /// What is expected of this recipe at this level; `n/a` where nothing is.

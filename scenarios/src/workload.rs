@@ -34,7 +34,7 @@ pub trait Workload<W: Observed>: Send + Sync {
     /// What the server says: then there is nothing to run.
     fn set_up<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>>;
 
-    /// What one task of a client does, from its first to its last word.
+    /// What one task of a client does, from beginning to end.
     fn task(&self, process: Process<W>) -> BoxFuture<'_, ()>;
 
     /// Looks at what is left of the resource, after the last client.
@@ -113,15 +113,15 @@ async fn acquire<W: Observed>(env: &Recorded<W>, handle: &dyn Handle) -> Option<
     acquire_ended(env, op, acquired)
 }
 
-/// The same, dropped where it has not ended within this time: then nobody knows what has become of it, and there is what
-/// waits for what is done about it in the background.
+/// The same, but dropped if it has not ended within this time. Then its outcome is unknown, and what is returned waits for
+/// its clean-up in the background.
 async fn acquire_within<W: Observed>(
     env: &Recorded<W>,
     handle: &dyn Handle,
     span: Duration,
 ) -> Result<Option<Box<dyn Held>>, Drained> {
     let op = env.invoke(What::Acquire);
-    // With the statement ends the acquisition, before its end is written down.
+    // The future is gone when this statement ends, before the end of the acquisition is written down.
     let acquired = handle.acquire_within(span).await;
     match acquired {
         Ok(acquired) => Ok(acquire_ended(env, op, acquired)),
@@ -158,7 +158,7 @@ fn acquire_ended<W: Observed>(
     }
 }
 
-/// Drops what was got in the place of a release: nobody is told what becomes of it, and there is what waits for that.
+/// Drops the guard instead of releasing it: nobody is told how that ends, and what is returned waits for it.
 fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) -> Drained {
     let op = env.invoke(What::Release);
     let drained = held.drained();
@@ -167,7 +167,7 @@ fn drop_guard<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) -> Drained {
     drained
 }
 
-/// Begins a release, and drops it at once, as a time limit does that is over: nobody is told what becomes of it.
+/// Begins a release and drops it at once, as an expired time limit does: nobody is told how it ends.
 async fn drop_release<W: Observed>(env: &Recorded<W>, held: Box<dyn Held>) {
     let op = env.invoke(What::Release);
     let mut release = held.release();

@@ -93,7 +93,7 @@ fn of_scenario(scenario: &Scenario, asked: Option<&str>) -> String {
         Some((lock, of_asked)) => expected(std::slice::from_ref(of_asked), Some(lock)),
         None => expected(&scenario.expect, asked),
     };
-    text += &searched(scenario);
+    text += &searched(scenario, asked);
     let world = match scenario.only_virtual() {
         Some(_) => " --world virtual --seeds 0..1000",
         None => "",
@@ -114,7 +114,9 @@ fn expected(expect: &[Expectation], asked: Option<&str>) -> String {
     for it in expect {
         let locks = match asked {
             Some(lock) => lock.to_owned(),
-            None if it.locks.iter().any(|lock| lock == "*") => "every other lock".to_owned(),
+            None if it.locks.iter().any(|lock| lock == "*") => {
+                "every lock not named below".to_owned()
+            }
             None => it.locks.join(", "),
         };
         let levels = [
@@ -130,8 +132,8 @@ fn expected(expect: &[Expectation], asked: Option<&str>) -> String {
     text
 }
 
-/// What the searched form has instead of staged faults.
-fn searched(scenario: &Scenario) -> String {
+/// What the searched form has instead of staged faults, and what it expects; of one recipe, if given.
+fn searched(scenario: &Scenario, asked: Option<&str>) -> String {
     let mut text = String::new();
     if let Some(why) = &scenario.unsearched {
         let _ = writeln!(text, "\nno searched form: {why}");
@@ -152,9 +154,16 @@ fn searched(scenario: &Scenario) -> String {
     for it in lines {
         let _ = writeln!(text, "  {it}");
     }
-    if !search.expect.is_empty() {
+    let differing = match asked {
+        Some(lock) => {
+            let of_asked = search.expect.iter().rev().find(|it| it.names(lock));
+            of_asked.map_or(String::new(), |it| expected(std::slice::from_ref(it), asked))
+        }
+        None => expected(&search.expect, None),
+    };
+    if !differing.is_empty() {
         text += "\nexpected, where it differs from above:\n";
-        text += &expected(&search.expect, None);
+        text += &differing;
     }
     text
 }

@@ -20,8 +20,10 @@ const HEAD: &str = "\
 
 Each error below is one that real lock libraries have had. It is planted in a copy of the shipped lock, alone, and
 [`picklock explore`](explore.md) searches for 30 s at most, on two cores. It knows neither the error nor a scenario: it strikes a
-small world with every fault that a sound lock survives, at every place that clients come to. [Planted errors](planted.md) has what
-the scenarios convict. This page is made by `ci/planted --explore --markdown`.
+small world with every fault that a sound lock survives, at every place that clients come to, first with one fault and then with
+two. *Steps* are those of the smallest schedule that shows the error. *Schedules* and *seconds* are those of the whole search,
+which completes all schedules with that number of faults. [Planted errors](planted.md) has what the scenarios find. This page is
+made by `ci/planted --explore --markdown`.
 ";
 /// Those that are tried where none is named: of every kind some.
 pub(super) const ERRORS: [&str; 26] = [

@@ -32,14 +32,14 @@ pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
     }
     let (all, missing) = (found.pairs.len() as u64, found.missing() as u64);
     text += &format!(
-        "{} schedules, {} a second, of {}; {} of them have been run\n\
+        "{} schedules, {} a second; {} of {} run\n\
          {} strikes in holds\n\
          memory: {} at most\n\
          lasted {} of {}, in {}; seeds are drawn from {}\n",
         count(found.whole.schedules),
         count(told.pace()),
-        counted(all, "pair", "pairs"),
         count(all - missing),
+        counted(all, "pair", "pairs"),
         count(found.strikes_in_holds()),
         megabytes(told.highest_bytes()),
         long_duration(told.lasted_ns()),

@@ -1,8 +1,8 @@
-//! Availability: who wants a lock that nobody has gets it in time.
+//! Availability: a client that wants a lock that nobody has gets it in time.
 //!
 //! Invariant: a stall is a time in which two or more clients wanted the lock all along, nobody had it (or
-//! believed so), and nobody got it: the trouble of one client may be its own connection's. The longest
-//! is compared with what the scenario allows; where it allows nothing, nothing is said.
+//! believed so), and nobody got it. One client alone does not count: the reason may be its own connection. The
+//! longest stall is compared with the scenario's limit; without a limit nothing is judged.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};

@@ -1,8 +1,8 @@
-//! Deadlines: whoever has set one is answered by then, but for what was under way at that moment; and not told before
-//! that its time is up.
+//! Deadlines: a caller that has set one is answered by then, except for what was under way at that moment; and it is not
+//! told earlier that its time is up.
 //!
 //! Invariant: a client is blamed only where an acquisition lasts beyond its deadline for longer than the recipe
-//! claims, the time apart in which the client stood still; or where it begins more attempts after its deadline than
+//! claims, not counting the time in which the client stood still; or where it begins more attempts after its deadline than
 //! the one that was due and one by which it joins a line; or where it ends without the lock before its deadline, though its
 //! retries take longer and no server has refused it for good. A client that has died wants no answer, and one
 //! whose clock drifts measures another deadline.

@@ -1,10 +1,9 @@
-//! Deletion tries: who is refused the deletion of its key tries again, and not at once.
+//! Deletion tries: a client whose deletion of its key is refused tries again, and not at once.
 //!
-//! Invariant: a client is blamed only where the last command by which it was to delete its key from a server was
-//! refused with an error that passes, and it sent no other there: before half of the TTL was over of a key that it had
-//! asked for and not got, or after the tries of its release, two at least, had lasted for hardly any time. A release counts
-//! only where nothing else of the acquisition can be cleaned up on that server. A client that could not send is
-//! excused, and so are all by what happens to a server.
+//! Invariant: a client is blamed only where its last deletion of its key on a server was refused with an error that
+//! passes, and it sent no other there. For a key that it had asked for and not got, that counts before half of the TTL
+//! was over; for a release, if its two or more tries lasted for hardly any time, and nothing else of the acquisition can
+//! be cleaned up on that server. A client that could not send is excused, and a fault of a server excuses all.
 
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};

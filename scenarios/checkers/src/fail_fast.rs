@@ -1,9 +1,9 @@
-//! Failing fast: who is refused for good says so at once; and a few servers of many do not decide for all.
+//! Failing fast: a client that is refused for good says so at once; and a minority of the servers does not decide.
 //!
 //! Invariant: a server refuses for good with an error that time does not change, such as NOPERM. A client is blamed
 //! only where so many servers have refused it for good that the others are no quorum, and it asks one of these again
 //! or does not say in time that it has not got the lock; or where fewer have, and it gives up before its retries can
-//! have been used up. Who stands still or has died cannot say anything, and a clock that drifts measures another time.
+//! have been used up. A client that stands still or has died is excused, and so is one whose clock drifts.
 
 use std::collections::BTreeSet;
 

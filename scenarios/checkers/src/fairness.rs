@@ -1,14 +1,12 @@
-//! Fairness: whoever is in line is not overtaken by more than the recipe claims.
+//! Fairness: a client in line is not overtaken by more clients than the recipe claims.
 //!
-//! Invariant: an acquisition is in line from when its lock says that it waits, which a recipe that
-//! claims to be fair says once its place is sure, until it says that it asks anew. One that gives up
-//! a place which it surely had, and asks anew, has not had to: it stays in line from when it first was.
-//! It is overtaken by each acquisition that sent its first command only then and got the lock before it. A
-//! client that a fault has struck may have lost its place, now or later, and shows nothing any more, unless
-//! all that was lost, late or refused was a message: then it asks again, and keeps its place. As long as nothing
-//! has struck anybody and all answers come soon, no client in line is to be taken for dead: then who asks anew, and
-//! has not given up by itself, has been put out of the line, and is still in line from when it first was.
-//! What strikes nobody in particular excuses all who wait, and all who come before it is over.
+//! Invariant: an acquisition is in line from the note that it waits, which a fair recipe writes once its place is
+//! certain, until it asks anew. It is overtaken by each acquisition that sent its first command after that note and
+//! got the lock first. Two kinds of asking anew do not end its time in line: giving up a place that it certainly had;
+//! and being put out of the line, though nothing has struck anybody and all answers came soon, so that no client could
+//! be taken for dead. A client that a fault has struck is excused, unless only messages were lost, late or refused: then
+//! it asks again, and keeps its place. A fault without a particular victim excuses all clients that wait or come before
+//! it is over.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +18,8 @@ use picklock::env::Phase;
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
 
-/// What a lock that is handed over answers who leaves the line, and had a place there while another had the lock.
+/// What a lock that is handed over answers a client that leaves the line, and had a place there while another had the
+/// lock.
 const STOOD_IN_LINE: i64 = 2;
 
 /// An answer that takes a larger part of the TTL is not soon.

@@ -1,4 +1,4 @@
-//! Fencing tokens: whoever gets the lock later has a greater one.
+//! Fencing tokens: a client that gets the lock later has a greater one.
 //!
 //! Invariant: no two acquisitions are given the same token; and one that surely got the lock after
 //! another one had been answered with yes has the greater token of the two. It surely did so where it

@@ -1,11 +1,11 @@
-//! Given back: who is told that it has not got the lock does not keep its key.
+//! Given back: a client that is told that it has not got the lock does not keep its key.
 //!
 //! Invariant: an acquisition is blamed only where a server had answered that it has the lock, and either it ended
 //! without it while at least half of the key's TTL was left, and until that was over it had sent nothing there that could
 //! give the key back; or it asked the same server for the lock anew while its own key might still be there, and had sent
-//! nothing of that kind before. A client that was dead, stood still after it had asked or was cut off meanwhile is excused, though
-//! who stood still is not for asking anew, and all are by what happens to a server. Each of several servers counts for
-//! itself: what a few of them have granted is in everybody's way, too.
+//! nothing of that kind before. A client that was dead or cut off meanwhile is excused; one that stood still after it had
+//! asked, for keeping the key but not for asking anew; and all clients, by what happens to a server. Each of several
+//! servers counts for itself: a key on a minority is in everybody's way, too.
 
 use durations::span::rounded;
 use history::fault::Fault;

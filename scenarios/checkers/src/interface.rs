@@ -16,7 +16,7 @@ pub(super) type Kinds = u32;
 pub(super) const KEY_SENT: Kinds = 1;
 /// Its end, unless it is answered that it did nothing.
 pub(super) const KEY_ENDED: Kinds = 2;
-/// It is answered that it did nothing. Of crowds that ask for the lock, most events are this one.
+/// It is answered that it did nothing. Where many clients ask for the lock, most events are of this kind.
 const KEY_IDLE: Kinds = 4;
 /// The sending and the end of a command that may do something to the lock's key.
 pub(super) const LOCK_COMMANDS: Kinds = KEY_SENT | KEY_ENDED | KEY_IDLE;
@@ -32,15 +32,15 @@ pub(super) const KINDS: usize = FIRST_PHASE as usize + Phase::ALL.len();
 /// Every phase.
 pub(super) const PHASES: Kinds = ((1 << Phase::ALL.len()) - 1) << FIRST_PHASE;
 
-/// A checker that says nothing of a history in which no server answered with an error that passes,
+/// The checker says nothing of a history in which no server answered with an error that passes.
 pub(super) const IF_ERROR_PASSES: Kinds = 1 << 28;
-/// or with one that does not,
+/// The same without an error that does not pass.
 pub(super) const IF_ERROR_LASTS: Kinds = 1 << 29;
-/// or in which no fencing token was handed out,
+/// The same if no fencing token was handed out.
 pub(super) const IF_FENCED: Kinds = 1 << 30;
-/// or nobody was told what had become of work that the lock was given.
+/// The same if nobody was told what had become of work that was given to the lock.
 pub(super) const IF_WORK_TOLD: Kinds = 1 << 31;
-/// What checkers say nothing without.
+/// All conditions. A checker with several says nothing only if none is met.
 pub(super) const CONDITIONS: Kinds = IF_ERROR_PASSES | IF_ERROR_LASTS | IF_FENCED | IF_WORK_TOLD;
 
 /// A client comes to this phase.
@@ -65,12 +65,12 @@ pub(super) fn conditions(history: &History) -> Kinds {
     met.fold(0, |all, met| all | met)
 }
 
-/// Whether it is of its work that somebody is told, and not of a release alone, whose outcome is not known.
+/// Whether this tells somebody of its work, and not only of a release with an unknown outcome.
 fn is_of_work(told: &str) -> bool {
     told == STOPPED || told.starts_with(UNPROTECTED)
 }
 
-/// The error that passes, if this is one. Who is told that a script is not known sends its text, and does not wait.
+/// The error that passes, if this is one. NOSCRIPT is none: the client sends the text of the script at once.
 pub(super) fn passing(answer: &str) -> Option<ErrorAnswer> {
     ErrorAnswer::of(answer).filter(|it| *it != ErrorAnswer::Noscript && !it.is_final())
 }
@@ -85,8 +85,8 @@ pub(super) const fn may_speak(kinds: Kinds, met: Kinds) -> bool {
     kinds & CONDITIONS == 0 || kinds & CONDITIONS & met != 0
 }
 
-/// What a checker says that blames whom it can: *violated* where it has the first witness, *held* where anything was
-/// tested, and otherwise why nothing was.
+/// The verdict of a checker that blames clients: *violated* if there is a witness, *held* if anything was tested, and
+/// otherwise *n/a* with the reason why nothing was.
 pub(super) fn verdict(first: Option<Witness>, tested: bool, untested: &str) -> Verdict {
     match first {
         Some(witness) => Verdict::Violated(witness),

@@ -1,6 +1,6 @@
 //! Judging a history: every checker is shown every event of the kinds it looks at.
 //!
-//! Invariant: what is found does not depend on how a history is come by, be it read, recorded or seen as it happens.
+//! Invariant: the findings are the same whether a history is read from a file, recorded, or seen event by event.
 
 use history::verdict::{Finding, Level, Verdict};
 use history::{Event, Head, History, Texts};
@@ -26,10 +26,10 @@ use super::{
 /// Makes a checker of a history that begins with this head; none where the head asks for none.
 type MakeChecker = fn(&Head) -> Option<Box<dyn Checker>>;
 
-/// All of them.
+/// Every kind of event.
 const ANY: Kinds = LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | PHASES | OTHERS;
 
-/// What is missed at the end of a history may come later, where the run was cut short.
+/// Invariants that blame what is missing at the end: where the run was cut short, it might have come later.
 const MAY_COME_YET: [&str; 4] =
     [deadlock_freedom::NAME, pool::ALL_WON, deletion_tries::NAME, efficiency::NAME];
 
@@ -84,7 +84,7 @@ impl<'a> Checkers<'a> {
         Self::under(head, CONDITIONS)
     }
 
-    /// Those of a history that is known to its end: who says nothing of it is shown nothing of it.
+    /// Those of a whole history. A checker whose condition it does not meet is shown nothing of it.
     pub(super) fn of_whole(history: &'a History) -> Self {
         Self::under(&history.head, conditions(history))
     }

@@ -3,10 +3,10 @@
 //! Invariant: a client with a validity begins to use the resource, and decides to write, only before the
 //! validity's end as then known to it, and before it has learnt of the loss or begun the release; nor is its work told before
 //! that end that the lock is lost. It learns of a loss before that end only where no quorum of the servers, by the last answer
-//! of each, has its key. Who has renewed a lock in time, and of several servers on more than half of them at once, knows
-//! that it has it for half of the TTL from when it asked, whatever end it has noted. And nobody relies on a lock to
-//! the very end of its key, by the requests that have made or extended it: it subtracts what clocks may run apart, unless
-//! one of them has run off by then. All that can be said only where nothing comes between a decision and its stamp.
+//! of each, has its key. A client that has renewed its lock in time (on several servers: on more than half of them at
+//! once) has it for half of the TTL from when it asked, whatever end it has noted. And nobody relies on a lock to the very
+//! end of its key, counted from the requests that made or extended it: the drift allowance is subtracted, unless a clock
+//! has drifted further. All of this is judged only where nothing comes between a decision and its stamp.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! Perseverance: who may try again does, after an error that passes and after a request without an answer.
+//! Perseverance: a client that may try again does, after an error that passes and after a request without an answer.
 //!
 //! Invariant: a client is blamed only where a server had answered its last request for the lock with an error that
 //! passes, or the last had no answer, and it ended without the lock before its retries can have been used up; or where a
 //! quorum of the servers had granted the lock in its last round, and it ended without it within half a TTL from when that
-//! began. Whom its caller has stopped, and what it is refused for good, is no reason; nor is, where clocks run off or
-//! replicas are asked as well, a grant.
+//! began. A client that its caller has stopped, or that is refused for good, is not blamed; nor is one with a grant, where
+//! clocks drift or replicas are asked as well.
 
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};

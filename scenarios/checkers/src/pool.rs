@@ -3,7 +3,7 @@
 //! Invariant: a take of unknown outcome may have been carried out or not, and no verdict depends on
 //! which. The numbers are those that clients read and that the server answered; what a client meant
 //! to do counts for nothing. That prizes are left is held against a lock only where somebody was refused
-//! it though surely nobody had it: who runs out of retries, or cannot ask, says nothing of the lock.
+//! it though surely nobody had it: a client that runs out of retries, or cannot ask, shows nothing.
 
 use std::collections::BTreeMap;
 

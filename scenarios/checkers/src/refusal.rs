@@ -1,9 +1,8 @@
 //! Refusals: why acquisitions did not get the lock, and who was refused though surely nobody had it.
 //!
-//! Invariant: a refusal is blamed only where the last command that asked for the lock was sent after
-//! everybody who may have had it had surely given it back, and answered before anybody may have had it
-//! again. Whoever made the key, or may have, has the lock until its release is answered; where that is
-//! not known, or the lock was handed over, nobody is blamed any more.
+//! Invariant: a refusal is blamed only where nobody can have had the lock from when the last command that asked for
+//! it was sent until it was answered. A client that made the key, or may have, counts as having the lock until its
+//! release is answered. Once that is not known, or the lock was handed over, nobody is blamed any more.
 
 use history::{CommandOp, Event, Head, Recent, Touch, What};
 use rustc_hash::FxHashSet;

@@ -1,12 +1,12 @@
 //! Renewal: a hold that is to be renewed does not end because nobody tried.
 //!
-//! Invariant: a hold is blamed whose validity ended although its client had been able to renew it, and had not
-//! tried in the last three fifths of a TTL, be it that it waited for an answer; where nothing kept its messages from the
-//! server, to try is to send something, and who has tried in vain tries again before the last quarter. Other renewals that were tried in
-//! vain say nothing of the lock, unless the server refused all of them, time and again, and served others meanwhile: who
-//! asks the same connection again gets the same answer. Nor is a hold renewed for longer than the longest that the recipe is
-//! set to. A client that stood still or whose clock ran off may not have known that it was time. That can be said only
-//! where nothing comes between what a client does and its stamp.
+//! Invariant: a hold is blamed if its validity ended although its client was able to renew it and made no try in the
+//! last three fifths of a TTL; waiting for one answer for so long is no try. Where nothing kept its messages from the
+//! server, only sending something is a try, and after a failed one another has to follow before the last quarter. Other
+//! failed renewals are not blamed, unless the server refused all of them, several times, and served others meanwhile:
+//! the client asked the same connection again and got the same answer. A client that stood still or whose clock drifted
+//! may not have known that it was time, and no hold has to be renewed beyond the longest that the recipe is set to.
+//! Judged only where nothing comes between what a client does and its stamp.
 
 use durations::span::rounded;
 use history::fault::Fault;
@@ -22,7 +22,7 @@ pub(super) const NAME: &str = "renewal";
 /// A client that renews every third of a TTL, and waits in vain for a connection for a third, tries again within
 /// three fifths.
 const FIFTHS: u64 = 3;
-/// Who has tried in vain is idle for this part of a TTL at most, before the end.
+/// A client whose renewal has failed is idle for this part of a TTL at most, before the end.
 const IDLE_PART: u64 = 4;
 /// So many refusals in a row show that a client asks the same connection again.
 const REFUSED_AGAIN: u32 = 2;

@@ -1,11 +1,11 @@
 //! Wake-ups: nobody sleeps on while the lock is surely free.
 //!
-//! Invariant: who sleeps has said that it waits, and has no command under way; the lock is free from the
-//! answer to its deletion, or from when its TTL is surely over, until the next command that might make
-//! it is sent. What nobody can know never counts as sleeping, nor as free: a client that stands still is
-//! not asleep until it has moved again, one that another fault has struck may not have been told, and
-//! after a make without an answer the lock is never surely free again. A key that a server has found before anybody is known
-//! to have made one is there until it is deleted, or another made.
+//! Invariant: a client sleeps if it has said that it waits and has no command pending. The lock is free from the
+//! answer to its deletion, or from when its TTL is certainly over, until the next command is sent that might create it.
+//! Ambiguity never counts as sleeping, nor as free: a client that stands still is not asleep until it has moved again,
+//! one that another fault has struck may not have been told, and after an unanswered request to create the key the lock is
+//! never certainly free again. A key that a server has found before anybody is known to have created one is there until it
+//! is deleted, or another is created.
 
 use std::collections::BTreeMap;
 

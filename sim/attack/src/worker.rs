@@ -234,7 +234,7 @@ impl Worker {
         let printed = self.printed();
         if printed.lines.is_empty() {
             return String::from(
-                "; it printed nothing else (does it flush its output after each line?)",
+                "; it printed nothing more (does it flush its output after each line?)",
             );
         }
         let lines: Vec<&str> = printed.lines.iter().map(String::as_str).collect();

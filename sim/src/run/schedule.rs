@@ -43,10 +43,14 @@ impl StoredSchedule {
         if manifest.world != WORLD {
             return Err(Failure::usage_text(
                 format!(
-                    "this run was made in the {} world, which no replay repeats",
+                    "this run was made in the {} world, and only runs of the virtual world can be \
+                     replayed or shrunk",
                     manifest.world
                 ),
-                format!("run it again under the same conditions: {}", manifest.replay),
+                format!(
+                    "make one with --world virtual, or run the same conditions again: {}",
+                    manifest.replay
+                ),
             ));
         }
         let recorded = read(run, "history.jsonl")?;

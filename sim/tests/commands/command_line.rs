@@ -230,6 +230,14 @@ fn a_place_that_cannot_be_written_is_named_before_anything_is_started() {
 }
 
 #[test]
+fn a_scenario_shown_with_a_lock_expects_nothing_of_others() {
+    let room = Room::new();
+    let shown = |lock| room.run(&["show", "gc-pause", "--lock", lock]).ended(0).stdout;
+    assert!(!shown("del-release").contains("get-del-release"));
+    assert!(shown("get-del-release").contains("where it differs from above"));
+}
+
+#[test]
 fn what_is_asked_for_is_printed_on_stdout_alone() {
     let room = Room::new();
     for (args, holds) in [

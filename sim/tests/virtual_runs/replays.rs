@@ -140,7 +140,7 @@ fn a_run_replays_from_its_directory_and_says_so_where_it_does_not() {
     refused("history.jsonl", "\"stage\":\"invoke\"", "\"stage\":\"dance\"", "line");
     refused("manifest.json", "\"seed\": 7", "\"seed\": 8", "seed 8");
     refused("manifest.json", "\"lock\": {", "\"lock\": [", "manifest.json");
-    refused("manifest.json", "\"virtual\"", "\"redis\"", "no replay repeats");
+    refused("manifest.json", "\"virtual\"", "\"redis\"", "only runs of the virtual world");
     let cut = run.join("manifest.json");
     let text = std::fs::read_to_string(&cut).unwrap();
     std::fs::write(&cut, &text[..text.len() / 2]).unwrap();

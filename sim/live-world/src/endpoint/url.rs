@@ -25,6 +25,11 @@ pub enum UrlError {
          TCP too (`port 6379` in its configuration) and give redis://127.0.0.1:6379"
     )]
     UnixSocket,
+    /// Nothing, as from a replay line whose variable is not set.
+    #[error(
+        "the Redis URL is empty; in a replay line $PICKLOCK_REDIS stands for it: set this variable first"
+    )]
+    Empty,
     /// Some other scheme, or none.
     #[error("the Redis URL must begin with redis://, or with rediss:// for TLS")]
     Scheme,
@@ -81,6 +86,7 @@ impl RedisUrl {
             _ if text.starts_with("unix:") || text.starts_with('/') => {
                 return Err(UrlError::UnixSocket);
             }
+            _ if text.is_empty() => return Err(UrlError::Empty),
             _ => return Err(UrlError::Scheme),
         };
         // redis-rs refuses rediss:// where it is built without TLS, which here ends in the proxy.
@@ -264,10 +270,11 @@ mod tests {
         for text in ["unix:///run/redis.sock", "redis+unix:///r.sock", "unix:/r.sock", "/r.sock"] {
             assert_eq!(parse(text), Err(UrlError::UnixSocket), "{text}");
         }
-        for text in ["", "localhost:6379", "http://localhost", "redis:localhost", "redis"] {
+        for text in ["localhost:6379", "http://localhost", "redis:localhost", "redis"] {
             let error = parse(text).unwrap_err();
             assert!(error.to_string().contains("redis://"), "{text}: {error}");
         }
+        assert_eq!(parse(""), Err(UrlError::Empty));
         assert_eq!(parse("redis://user@host"), Err(UrlError::UserOnly));
         assert_eq!(parse("redis://host/-1"), Err(UrlError::Database(-1)));
         assert!(parse("redis://host/0").is_ok());
