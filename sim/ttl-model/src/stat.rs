@@ -81,10 +81,20 @@ impl Mean {
 
     /// The mean with its normal interval, valid for many values.
     pub(super) fn interval(&self) -> Interval {
+        self.at(USUAL)
+    }
+
+    /// The same at 99.9 %.
+    #[cfg(test)]
+    pub(super) fn interval_999(&self) -> Interval {
+        self.at(SURE)
+    }
+
+    fn at(&self, Confidence { z, .. }: Confidence) -> Interval {
         let count = float(self.count.max(1));
         let middle = self.sum / count;
         let variance = (self.squares / count - middle * middle).max(0.0);
-        let spread = USUAL.z * (variance / count).sqrt();
+        let spread = z * (variance / count).sqrt();
         Interval { middle, low: (middle - spread).max(0.0), high: middle + spread }
     }
 
