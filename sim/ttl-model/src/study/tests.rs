@@ -207,6 +207,19 @@ fn nobody_overlaps_who_is_alone() {
     }
 }
 
+#[test]
+fn who_finds_the_lock_taken_waits_for_polls() {
+    let mut study = study("100ms", None, &[(5_000, None)]);
+    // One acquisition a second.
+    let (every_ns, poll_ns) = (200_000_000_000, 500_000_000);
+    study.traffic = Traffic { clients: 200, locks: 1, every_ns, poll_ns, ..study.traffic };
+    let wait = found(&study)[0].wait;
+    // One in ten waits for a poll or two; the round trip takes 2 ms.
+    let mean_ms = wait.mean.0.as_millis();
+    assert!((52..70).contains(&mean_ms), "{mean_ms}");
+    assert!((900 * MS..1_100 * MS).contains(&wait.p99.0), "{wait:?}");
+}
+
 /// Only what is certain of a setting may make a longer TTL look better than it was found to be.
 fn no_longer_ttl_looks_worse(study: &Study) {
     let points = found(study);
