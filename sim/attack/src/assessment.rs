@@ -254,7 +254,6 @@ mod tests {
     use crate::clock::now;
     use crate::plan::{AttackFault, Boundary};
     use crate::recorder::Recorder;
-    use crate::seen::{CommandSeen, SeenAnswer};
 
     /// Why a clock that jumped 100 ms from the start has shown nothing, if so. Client 1 had the lock from 200 to 300 ms, having
     /// begun at `victim`; client 2 began to ask for it at `rival.0`, was answered at `rival.1`, and its command was carried out at
@@ -290,26 +289,7 @@ mod tests {
         ];
         let of = ClaimOf::NotAcquired(None);
         let claim = Claim { client: 2, acquisition: 2, of, asked, answered };
-        let name = || String::from("SET");
-        let seen = CommandSeen {
-            at: at(rival.2),
-            from: ([127, 0, 0, 1], 1).into(),
-            name: name(),
-            answer: SeenAnswer::Nil,
-            changes: Vec::new(),
-        };
-        let sent = TracedCommand {
-            client: 2,
-            node: 0,
-            sent: at(rival.2),
-            name: name(),
-            key: Vec::new(),
-            lost: false,
-            refused: None,
-            reply: None,
-            discarded: false,
-            seen: Some(seen),
-        };
+        let sent = TracedCommand::carried_out(2, at(rival.2), "SET", Vec::new());
         untried(Some(&plan), &staged, &phases, (&[claim], &[sent]))
     }
 

@@ -75,10 +75,7 @@ pub(crate) async fn work(
     let op = attempt.invoke(What::Update);
     let read = stage.register.load(Ordering::SeqCst);
     let kept = keep(stage, attempt, worker, busy).await;
-    if let Some(at) = worker.ended() {
-        // Whoever is dead believes nothing.
-        stage.recorder.ended(attempt.client, at.max(begun));
-    }
+    note_end(stage, attempt, worker, begun);
     if let Some((asked, why)) = kept? {
         // Who asks has stopped working until it hears yes.
         attempt.write(asked, 0, |_| What::Lost);
@@ -93,6 +90,7 @@ pub(crate) async fn work(
     let asked = now();
     let still = worker.ask(Order::Check, stage.attack.answer_within).await;
     let at = now();
+    note_end(stage, attempt, worker, begun);
     attempt.looked(asked, at);
     let why = match still {
         Ok((_, WorkerAnswer::Ok(_))) if worker.lost().is_none() => {
@@ -114,6 +112,13 @@ pub(crate) async fn work(
     attempt.write(asked, 0, |_| What::Lost);
     attempt.write(at, op, |texts| What::NotUpdated(texts.intern(&why)));
     Ok(())
+}
+
+/// Records that a worker's process has ended, if it has: the dead believe nothing.
+fn note_end(stage: &PlanStage, attempt: &Attempt<'_>, worker: &Worker, begun: Instant) {
+    if let Some(at) = worker.ended() {
+        stage.recorder.ended(attempt.client, at.max(begun));
+    }
 }
 
 /// Works for as long as this takes, and has the worker extend the lock meanwhile, if that is how it is kept. Where it

@@ -175,22 +175,12 @@ mod tests {
     use super::*;
     use crate::clock::now;
     use crate::recorder::PlanRecord;
-    use crate::seen::{CommandSeen, SeenAnswer};
 
     /// A command of this client that did this to the key.
     fn command(client: u32, name: &str, key: &str, touch: Touch) -> TracedCommand {
-        let (at, key) = (now(), key.as_bytes().to_vec());
-        let change = KeyChange { db: 0, key: key.clone(), touch, inside: InsideChange::None };
-        let seen = CommandSeen {
-            at,
-            from: ([127, 0, 0, 1], 1).into(),
-            name: name.to_owned(),
-            answer: SeenAnswer::Ok,
-            changes: vec![change],
-        };
-        let (node, name, seen, reply) = (0, name.to_owned(), Some(seen), None);
-        let (lost, refused, discarded) = (false, None, false);
-        TracedCommand { client, node, sent: at, name, key, lost, refused, reply, discarded, seen }
+        let key = key.as_bytes().to_vec();
+        let change = KeyChange { db: 0, key, touch, inside: InsideChange::None };
+        TracedCommand::carried_out(client, now(), name, vec![change])
     }
 
     const CREATE: Touch = Touch::Create(Some(1_000_000));

@@ -38,25 +38,8 @@ fn judged(done: &[Done], holds: Option<Holds<'_>>) -> (Vec<Touch>, KeyDoubts) {
     let at = |ms: u64| start + Duration::from_millis(ms);
     let command = |(client, ms, touch, inside): &Done| {
         let (touch, inside) = (*touch, inside.clone());
-        let seen = crate::seen::CommandSeen {
-            at: at(*ms),
-            from: ([127, 0, 0, 1], 1).into(),
-            name: String::from("X"),
-            answer: SeenAnswer::Ok,
-            changes: vec![KeyChange { db: 0, key: b"k".to_vec(), touch, inside }],
-        };
-        TracedCommand {
-            client: *client,
-            node: 0,
-            sent: at(*ms),
-            name: String::from("X"),
-            key: b"k".to_vec(),
-            lost: false,
-            refused: None,
-            reply: None,
-            discarded: false,
-            seen: Some(seen),
-        }
+        let change = KeyChange { db: 0, key: b"k".to_vec(), touch, inside };
+        TracedCommand::carried_out(*client, at(*ms), "X", vec![change])
     };
     let mut sent: Vec<TracedCommand> = done.iter().map(command).collect();
     let phases = holds.map(|all| {

@@ -396,6 +396,21 @@ async fn keep(stage: &PlanStage) {
     }
 }
 
+/// A rival asks for the lock once, and works under it if it gets it; whether it did.
+async fn turn(stage: &PlanStage, client: u32, worker: &mut Worker) -> Result<bool, WorkerError> {
+    let attempt = stage.recorder.attempt(client);
+    let is_held = acquire(stage, &attempt, worker).await?;
+    stage.board.send_modify(|board| board.tries += 1);
+    if is_held {
+        stage.board.send_modify(|board| board.working += 1);
+        let worked = work(stage, &attempt, worker, stage.pass(stage.work(client))).await;
+        stage.board.send_modify(|board| board.working -= 1);
+        worked?;
+        release(stage, &attempt, worker).await?;
+    }
+    Ok(is_held)
+}
+
 /// Another client: wants the lock from when the victim has it until it is told to stop.
 async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Worker, WorkerError> {
     let begins = |board: &Board| {
@@ -409,17 +424,9 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
     while !stage.board.borrow().stop {
         stage.until(Duration::MAX, |board| !board.aside || board.stop).await;
         stage.board.send_modify(|board| board.busy += 1);
-        let attempt = stage.recorder.attempt(client);
-        let is_held = acquire(stage, &attempt, &mut worker).await?;
-        stage.board.send_modify(|board| board.tries += 1);
-        if is_held {
-            stage.board.send_modify(|board| board.working += 1);
-            let worked = work(stage, &attempt, &mut worker, stage.pass(stage.work(client))).await;
-            stage.board.send_modify(|board| board.working -= 1);
-            worked?;
-            release(stage, &attempt, &mut worker).await?;
-        }
+        let turn = turn(stage, client, &mut worker).await;
         stage.board.send_modify(|board| board.busy -= 1);
+        let is_held = turn?;
         if is_held {
             // Whoever comes back at once may get it again and again, and the others never.
             let before = stage.board.borrow().acquired[client as usize - 1];

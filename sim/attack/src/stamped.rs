@@ -53,7 +53,6 @@ mod tests {
 
     use super::*;
     use crate::clock::now;
-    use crate::seen::{CommandSeen, SeenAnswer};
 
     const MS: u64 = 1_000_000;
 
@@ -64,25 +63,7 @@ mod tests {
             let at = start + Duration::from_millis(*ms);
             let change =
                 KeyChange { db: 0, key: b"k".to_vec(), touch: *touch, inside: InsideChange::None };
-            let seen = CommandSeen {
-                at,
-                from: ([127, 0, 0, 1], 1).into(),
-                name: String::from("SET"),
-                answer: SeenAnswer::Ok,
-                changes: vec![change],
-            };
-            TracedCommand {
-                client: *client,
-                node: 0,
-                sent: at,
-                name: String::from("SET"),
-                key: b"k".to_vec(),
-                lost: false,
-                refused: None,
-                reply: None,
-                discarded: false,
-                seen: Some(seen),
-            }
+            TracedCommand::carried_out(*client, at, "SET", vec![change])
         };
         let mut sent: Vec<TracedCommand> = touches.iter().map(command).collect();
         apply(&mut sent, b"k", Duration::from_millis(100));

@@ -153,6 +153,36 @@ fn mark_discarded(theirs: &mut [&mut TracedCommand]) {
 }
 
 impl TracedCommand {
+    /// One of this client that the first server carried out at once and answered with OK, having done this to keys.
+    #[cfg(test)]
+    pub(crate) fn carried_out(
+        client: u32,
+        at: Instant,
+        name: &str,
+        changes: Vec<redis_model::witness::KeyChange>,
+    ) -> Self {
+        let seen = CommandSeen {
+            at,
+            from: ([127, 0, 0, 1], 1).into(),
+            name: name.to_owned(),
+            answer: SeenAnswer::Ok,
+            changes,
+        };
+        let key = seen.changes.first().map(|it| it.key.clone()).unwrap_or_default();
+        Self {
+            client,
+            node: 0,
+            sent: at,
+            name: name.to_owned(),
+            key,
+            lost: false,
+            refused: None,
+            reply: None,
+            discarded: false,
+            seen: Some(seen),
+        }
+    }
+
     fn is_shown_as(&self, seen: &CommandSeen) -> bool {
         let is_queued = self.answered().map(|it| it.is_queued());
         match &self.refused {
@@ -446,16 +476,9 @@ mod tests {
     fn what_a_connection_says_of_itself_is_no_part_of_a_history() {
         let start = crate::clock::now();
         let refused = |name: &str| TracedCommand {
-            client: 1,
-            node: 0,
-            sent: start,
-            name: name.to_owned(),
-            key: Vec::new(),
-            lost: false,
             refused: Some(String::from("ERR")),
-            reply: None,
-            discarded: false,
             seen: None,
+            ..TracedCommand::carried_out(1, start, name, Vec::new())
         };
         let sent = [refused("CLIENT"), refused("GET"), refused("HELLO")];
         let history = history(Head::default(), PlanRecord::default(), &sent, start);

@@ -63,7 +63,7 @@ impl Ownership {
         if expires && (from_ns..=until_ns).contains(&orphan.until_ns) {
             witness.steps.insert(last + 1, step(orphan.until_ns, "its key expires"));
         }
-        // What those did who waited beside it explains nothing.
+        // The orphan is the cause; what the waiting client did adds nothing.
         witness.acquisitions = vec![orphan.by.acquisition];
         witness.accused.push(orphan.by.number);
         if !witness.clients.contains(&client) {

@@ -4,7 +4,6 @@ use history::Head;
 use redis_model::witness::InsideChange;
 
 use super::*;
-use crate::seen::{CommandSeen, SeenAnswer};
 
 const MS: u64 = 1_000_000;
 
@@ -36,29 +35,8 @@ impl Tape {
     /// A client sent a command that did this to the key when it arrived.
     fn does(mut self, client: u32, sent_ms: u64, arrived_ms: u64, touch: Touch) -> Self {
         let change = KeyChange { db: 0, key: b"k".to_vec(), touch, inside: InsideChange::None };
-        let seen = CommandSeen {
-            at: self.at(arrived_ms),
-            from: ([127, 0, 0, 1], 1).into(),
-            name: String::from("SET"),
-            answer: SeenAnswer::Ok,
-            changes: vec![change],
-        };
-        let (name, key) = (String::from("SET"), b"k".to_vec());
-        let (lost, refused, reply, seen) = (false, None, None, Some(seen));
-        let sent = self.at(sent_ms);
-        let (node, discarded) = (0, false);
-        self.sent.push(TracedCommand {
-            client,
-            node,
-            sent,
-            name,
-            key,
-            lost,
-            refused,
-            reply,
-            discarded,
-            seen,
-        });
+        let arrived = TracedCommand::carried_out(client, self.at(arrived_ms), "SET", vec![change]);
+        self.sent.push(TracedCommand { sent: self.at(sent_ms), ..arrived });
         self
     }
 

@@ -403,7 +403,7 @@ fn lossy(holds: u32, delete: Intent) -> Tape {
     })
 }
 
-/// It grows with the square of the overwrites that have no answer: each may have ended any hold.
+/// Unanswered overwrites are left out: the work grows with their square, as each may have ended any hold.
 #[test]
 fn the_work_grows_with_the_history_and_not_with_its_square() {
     for delete in [DELETE, PLAIN_DELETE] {
