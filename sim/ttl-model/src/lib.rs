@@ -10,6 +10,7 @@ pub mod law;
 mod lease;
 pub mod monte_carlo;
 pub mod presets;
+mod proposal;
 mod queue;
 mod rate;
 pub mod stat;

@@ -29,7 +29,7 @@ use super::traffic::Traffic;
 const PART: u64 = 20_000;
 /// The least holds per setting: simulated plainly, and by importance sampling.
 const FEWEST: u64 = 2_000;
-const FEWEST_ASKED: u64 = 500;
+const FEWEST_ASKED: u64 = 2_000;
 /// Cost of a pause in steps, at most: renewals between two pauses are batched.
 const STEPS_OF_A_PAUSE: f64 = 4.0;
 /// Importance sampling takes one hold for this many plain ones.
@@ -271,7 +271,7 @@ impl Study {
             let seen = found.iter().fold(0.0, |most, it| it.high.max(most));
             let bound = at_most(lease, until);
             // If nothing could go wrong in any simulated hold, only the bound and the sample size say anything.
-            if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.plain()).high) }
+            if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.plain).high) }
         };
         let wrong = match self.hits(lease, counted) {
             MANY_HITS.. => {
