@@ -9,7 +9,7 @@ use picklock::OptionsError;
 
 use super::law::{Random, float, whole};
 use super::lease::{Conditions, HoldStart, LeaseModel, NoObserver, Setting};
-use super::queue::Queue;
+use super::queue::PollingClients;
 use super::stat::{Mean, Quantile, quantile};
 use super::traffic::Traffic;
 
@@ -72,7 +72,7 @@ impl MonteCarlo {
         random: &mut Random,
         stop: &AtomicBool,
     ) {
-        let (mut queue, mut waited_ns) = (Queue::new(traffic), 0);
+        let (mut queue, mut waited_ns) = (PollingClients::new(traffic), 0);
         for number in 0..holds {
             if stop.load(Ordering::Relaxed) {
                 return;

@@ -9,7 +9,7 @@ use super::traffic::Traffic;
 use crate::tuning::IfTaken;
 
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct PollingClients {
     clients: u32,
     /// How often each asks for this lock.
     each_per_ns: f64,
@@ -18,7 +18,7 @@ pub(super) struct Queue {
     waited_ns: Vec<u64>,
 }
 
-impl Queue {
+impl PollingClients {
     /// Nobody waits at first. Clients that skip never do.
     pub(super) fn new(traffic: &Traffic) -> Self {
         let per_ns = traffic.asks_per_ns() / f64::from(traffic.locks.max(1));
@@ -86,7 +86,7 @@ mod tests {
     type Acquisitions = Vec<(u64, usize)>;
 
     fn of_the_queue(traffic: &Traffic, kept: &Law, random: &mut Random) -> Acquisitions {
-        let mut queue = Queue::new(traffic);
+        let mut queue = PollingClients::new(traffic);
         let mut next = || (queue.next(kept.draw(random), random), queue.len());
         (0..FILL + COUNTED).map(|_| next()).collect()
     }
@@ -188,11 +188,11 @@ mod tests {
     fn who_is_alone_never_waits_and_who_skips_does_not_either() {
         let mut random = Random::new(1, 1);
         for it in [traffic(1), Traffic { if_taken: IfTaken::Skip, ..traffic(100) }] {
-            let mut queue = Queue::new(&it);
+            let mut queue = PollingClients::new(&it);
             assert!((0..100).all(|_| queue.next(u64::MAX / 2, &mut random) == 0));
         }
         // Of two clients one at most waits, however long the other has the lock.
-        let mut two = Queue::new(&traffic(2));
+        let mut two = PollingClients::new(&traffic(2));
         assert!((0..100).any(|_| two.next(100_000_000_000, &mut random) > 0));
         assert!(two.len() <= 1);
     }
