@@ -42,8 +42,18 @@ fn figure(number: f64) -> String {
     scenarios::format::count(rounded)
 }
 
-/// A duration in the unit that suits it.
+/// A duration in the unit that suits it, from a day on to the hour: a year is as long as one on the command line.
 pub fn time(span: Span) -> String {
+    const YEAR_H: u64 = 8_766;
+    let hours = span.0.as_secs() / 3_600;
+    let parts = [(hours / YEAR_H, "y"), (hours % YEAR_H / 24, "d"), (hours % YEAR_H % 24, "h")];
+    if hours >= 24 {
+        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+        return parts
+            .map(|(number, unit)| format!("{number} {unit}"))
+            .collect::<Vec<_>>()
+            .join(" ");
+    }
     let ns = u64::try_from(span.0.as_nanos()).unwrap_or(u64::MAX);
     let text = scenarios::format::long_duration(ns);
     // Whole ones need no decimals.
@@ -80,5 +90,11 @@ mod tests {
         assert_eq!(time(Span(Duration::from_secs(3_599))), "59 min 59 s");
         assert_eq!(time(Span(Duration::from_secs(3_600))), "1 h");
         assert_eq!(time(Span(Duration::from_secs(5_400))), "1 h 30 min");
+        // Both sides of a day and of a year.
+        assert_eq!(time(Span(Duration::from_secs(86_399))), "23 h 59 min");
+        for text in ["1 d", "1 d 1 h", "365 d 5 h", "1 y"] {
+            assert_eq!(text.parse().map(time), Ok(text.to_owned()));
+        }
+        assert_eq!(time(Span(Duration::from_secs(2 * 31_557_600 - 1))), "1 y 365 d 5 h");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! At each point where something could end a hold, the probability of that is computed: of a pause of at least a given
 //! length, of a round trip of at least a given length. Holds with a pause are generated on purpose and weighted by
-//! the probability of a pause; long work and slow commands are oversampled and weighted down.
+//! the probability of a pause; long work, work that ends near the end of its lease, and slow commands are oversampled
+//! and weighted down.
 //!
 //! Invariant: the expectation of every sum is the probability itself, whatever is oversampled. Several independently
 //! slow messages are not modelled: they share a connection, on which the first delays the others. Pauses after a
@@ -15,14 +16,10 @@ use scenarios::distribution::Tail;
 
 use super::law::{Random, float, whole};
 use super::lease::{HoldEnd, HoldObserver, HoldStart, LeaseModel, SimulatedHold};
+use super::proposal::{Proposal, ProposedHold};
 use super::stat::Mean;
 use super::traffic::Traffic;
 
-/// The share of samples with long work, and with a slow command.
-const LONG_WORK: f64 = 0.35;
-const SLOW_TRIP: f64 = 0.15;
-/// The smallest tail probability that is oversampled.
-const RAREST: f64 = 1e-16;
 const SUMS: usize = 5;
 
 /// Weighted sums of one setting.
@@ -39,6 +36,8 @@ pub(super) struct ImportanceSampling {
     /// Its last write arrives after its lease, with those upper bounds, whether or not others wait.
     pub(super) late_most: Mean,
     pub(super) renewals: Mean,
+    /// How many holds were drawn as they come: nothing is oversampled in them.
+    pub(super) plain: u64,
 }
 
 impl ImportanceSampling {
@@ -51,11 +50,13 @@ impl ImportanceSampling {
         random: &mut Random,
         stop: &AtomicBool,
     ) {
+        let proposal = Proposal::of(lease);
         for _ in 0..holds {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
-            let (start, weight) = start(lease, random);
+            let ProposedHold { start, weight, is_plain } = proposal.draw(random);
+            self.plain += u64::from(is_plain);
             let mut sums = [0.0; SUMS];
             let per_ns = lease.conditions.pauses_per_ns();
             let paused = -(-per_ns * float(start.work_ns)).exp_m1();
@@ -75,46 +76,21 @@ impl ImportanceSampling {
         }
     }
 
-    /// How many holds, at least, were drawn as they come: nothing is oversampled in them.
-    pub(super) fn plain(&self) -> u64 {
-        whole(float(self.wrong.count) * (1.0 - LONG_WORK - SLOW_TRIP))
-    }
-
     /// By how much the share of holds that go wrong may be higher because its distributions were only measured.
     pub(super) fn unmeasured(&self) -> f64 {
         (self.wrong_most.middle() - self.wrong.middle()).max(0.0)
     }
 
     pub(super) fn merge(&mut self, mut other: Self) {
+        self.plain += other.plain;
         self.means().into_iter().zip(other.means()).for_each(|(mean, other)| mean.merge(other));
     }
 
     /// In the order of the sums, then renewals.
     fn means(&mut self) -> [&mut Mean; SUMS + 1] {
-        let Self { wrong, wrong_most, overlap, overlap_most, late_most, renewals } = self;
+        let Self { wrong, wrong_most, overlap, overlap_most, late_most, renewals, plain: _ } = self;
         [wrong, wrong_most, overlap, overlap_most, late_most, renewals]
     }
-}
-
-/// The start of a hold, and its weight.
-fn start(lease: &LeaseModel<'_>, random: &mut Random) -> (HoldStart, f64) {
-    let conditions = lease.conditions;
-    let lot = random.unit();
-    let (mut work, mut trip) = (random.unit(), random.unit());
-    match lot {
-        lot if lot < LONG_WORK => work = RAREST.powf(work),
-        lot if lot < LONG_WORK + SLOW_TRIP => trip = RAREST.powf(trip),
-        _ => {}
-    }
-    // Density of the tail proposal relative to the uniform one.
-    let tilted = |share: f64| if share >= RAREST { 1.0 / (share * -RAREST.ln()) } else { 0.0 };
-    let plain = 1.0 - LONG_WORK - SLOW_TRIP;
-    let density = plain + LONG_WORK * tilted(work) + SLOW_TRIP * tilted(trip);
-    let (hold, round_trip) = (&conditions.hold.tail, &conditions.round_trip.tail);
-    let start = HoldStart::new(round_trip.with_share(trip), hold.with_share(work));
-    // A reply that comes too late is no hold; the client asks again until it has one.
-    let is_granted = lease.is_granted(start.round_trip_ns);
-    (start, if is_granted { 1.0 / (density * lease.granted) } else { 0.0 })
 }
 
 /// Adds to the upper bounds what work may do that was longer than it was measured: if nothing renews the lease, it
@@ -300,3 +276,6 @@ impl HoldObserver for RiskObserver<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

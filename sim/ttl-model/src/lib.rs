@@ -10,6 +10,8 @@ pub mod law;
 mod lease;
 pub mod monte_carlo;
 pub mod presets;
+mod proposal;
+mod queue;
 mod rate;
 pub mod stat;
 pub mod study;

@@ -9,6 +9,7 @@ use picklock::OptionsError;
 
 use super::law::{Random, float, whole};
 use super::lease::{Conditions, HoldStart, LeaseModel, NoObserver, Setting};
+use super::queue::PollingClients;
 use super::stat::{Mean, Quantile, quantile};
 use super::traffic::Traffic;
 
@@ -37,6 +38,8 @@ pub(super) struct MonteCarlo {
     /// Ticks missed after a crash, with the same weight; if clients skip.
     missed: Vec<(u64, f64)>,
     waits: Vec<u64>,
+    /// How many clients still wait when one has the lock.
+    pub(super) waiting: Mean,
 }
 
 /// The shares of uncontended holds that lose their validity, and that outlive their lease, for validation against the
@@ -69,9 +72,7 @@ impl MonteCarlo {
         random: &mut Random,
         stop: &AtomicBool,
     ) {
-        let waits = traffic.if_taken == IfTaken::Wait;
-        let per_ns = if waits { traffic.others_per_ns() } else { 0.0 };
-        let mut queue_ns = 0_u64;
+        let (mut queue, mut waited_ns) = (PollingClients::new(traffic), 0);
         for number in 0..holds {
             if stop.load(Ordering::Relaxed) {
                 return;
@@ -111,20 +112,11 @@ impl MonteCarlo {
                 };
                 self.takeovers.push((free_ns.saturating_add(trip_ns), weight));
             }
-            if per_ns > 0.0 {
-                if number + REMEMBERED >= holds {
-                    self.waits.push(queue_ns + start.round_trip_ns);
-                }
-                // A waiting client notices the free lock at its next try.
-                let next_ns = random.gap(per_ns);
-                let busy_ns = queue_ns.saturating_add(free_ns);
-                queue_ns = match busy_ns.checked_sub(next_ns) {
-                    Some(wait_ns) => wait_ns + whole(random.unit() * float(traffic.poll_ns) / 2.0),
-                    None => 0,
-                };
-            } else if number + REMEMBERED >= holds {
-                self.waits.push(start.round_trip_ns);
+            if number + REMEMBERED >= holds {
+                self.waits.push(start.round_trip_ns.saturating_add(waited_ns));
             }
+            waited_ns = queue.next(free_ns, random);
+            self.waiting.add(float(queue.len() as u64));
         }
         self.holds += holds;
     }
@@ -141,6 +133,7 @@ impl MonteCarlo {
         self.takeovers.append(&mut other.takeovers);
         self.missed.append(&mut other.missed);
         self.waits.append(&mut other.waits);
+        self.waiting.merge(&other.waiting);
     }
 
     /// Takeover after a crash; weighted, because a long hold is more likely to crash.

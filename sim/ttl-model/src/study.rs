@@ -29,7 +29,7 @@ use super::traffic::Traffic;
 const PART: u64 = 20_000;
 /// The least holds per setting: simulated plainly, and by importance sampling.
 const FEWEST: u64 = 2_000;
-const FEWEST_ASKED: u64 = 500;
+const FEWEST_ASKED: u64 = 2_000;
 /// Cost of a pause in steps, at most: renewals between two pauses are batched.
 const STEPS_OF_A_PAUSE: f64 = 4.0;
 /// Importance sampling takes one hold for this many plain ones.
@@ -249,19 +249,16 @@ impl Study {
         Ok(())
     }
 
-    /// The traffic with its mean queue length (Pollaczek-Khinchine); clients that skip do not queue.
+    /// The traffic with its mean queue length. Few holds do not fill the queue of a lock that is nearly always taken, so it
+    /// counts with what Pollaczek-Khinchine's formula gives if that is more: the queue of clients that need not poll.
     fn crowd(&self, counted: &MonteCarlo) -> Traffic {
         if self.traffic.if_taken == IfTaken::Skip {
             return self.traffic;
         }
         let per_ns = self.traffic.others_per_ns();
-        // A waiting client notices a free lock after half a poll on average.
-        let gap_ns = float(self.traffic.poll_ns) / 4.0;
-        let (mean, squares) = (counted.kept.middle(), counted.kept_squares.middle());
-        let busy = (per_ns * (mean + gap_ns)).min(0.99);
-        let waiting = per_ns * per_ns * (squares + gap_ns * gap_ns + 2.0 * gap_ns * mean)
-            / (2.0 * (1.0 - busy));
-        Traffic { waiting, ..self.traffic }
+        let busy = (per_ns * counted.kept.middle()).min(0.99);
+        let formula = per_ns * per_ns * counted.kept_squares.middle() / (2.0 * (1.0 - busy));
+        Traffic { waiting: formula.max(counted.waiting.middle()), ..self.traffic }
     }
 
     /// The upper bounds of a setting by itself.
@@ -274,7 +271,7 @@ impl Study {
             let seen = found.iter().fold(0.0, |most, it| it.high.max(most));
             let bound = at_most(lease, until);
             // If nothing could go wrong in any simulated hold, only the bound and the sample size say anything.
-            if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.plain()).high) }
+            if seen > 0.0 { bound.min(seen) } else { bound.min(wilson(0, rare.plain).high) }
         };
         let wrong = match self.hits(lease, counted) {
             MANY_HITS.. => {

@@ -5,6 +5,7 @@ use scenarios::distribution::{Bucket, Distribution, Histogram};
 use super::*;
 use crate::closed_form::unrenewed;
 use crate::law::Law;
+use crate::stat::wilson_999;
 use crate::testing::{MS, conditions, law, overlap, traffic};
 
 fn study(hold: &str, pause: Option<(f64, &str)>, grid: &[(u32, Option<u32>)]) -> Study {
@@ -64,32 +65,38 @@ fn asking_finds_what_counting_finds() {
 }
 
 /// The probability that a hold under this setting goes wrong, in closed form.
-fn formula(study: &Study, point: &Point) -> f64 {
-    let setting = Setting { ttl: point.ttl.0, renew: None, tracked: point.keeping.is_tracked() };
-    let lease = LeaseModel::new(&study.conditions, setting).expect("a setting");
+fn formula(conditions: &Conditions, setting: Setting) -> f64 {
+    let lease = LeaseModel::new(conditions, setting).expect("a setting");
     let [ttl_ns, validity_ns] = [lease.options.ttl(), lease.options.validity()].map(span_ns);
-    unrenewed(&study.conditions, ttl_ns, validity_ns, setting.tracked).expect("there is a formula")
+    unrenewed(conditions, ttl_ns, validity_ns, setting.tracked).expect("there is a formula")
 }
 
 #[test]
 fn formulas_lie_within_what_is_simulated() {
+    const HOLDS: u64 = 200_000;
     let pauses = Some((0.5, "lognormal:200ms,p99=3s"));
     for (hold, pause) in
         [("lognormal:50ms,p99=1s", pauses), ("uniform:0s..2s", None), ("100ms", pauses)]
     {
-        let grid = [(400, None), (700, None), (1_900, None)];
-        let study = study(hold, pause, &grid);
-        for point in found(&study) {
-            let formula = formula(&study, &point);
-            let Share { per_hold, low, high, .. } = point.wrong;
-            // What the sums over quantiles leave out is below a hundredth.
-            let (low, high) = (low * 0.99 - 1e-9, high * 1.01 + 1e-9);
-            assert!(
-                (low..=high).contains(&formula),
-                "{hold}, {:?}, {:?}: {formula} is not in {low}..{high} around {per_hold}",
-                point.ttl,
-                point.keeping
-            );
+        let study = study(hold, pause, &[(400, None), (700, None), (1_900, None)]);
+        for setting in study.settings() {
+            let lease = LeaseModel::new(&study.conditions, setting).expect("a setting");
+            let (mut counted, mut rare) = (MonteCarlo::default(), ImportanceSampling::default());
+            let (traffic, go_on) = (&study.traffic, AtomicBool::new(false));
+            counted.add(&lease, traffic, HOLDS, &mut Random::new(7, 1), &go_on);
+            rare.add(&lease, traffic, HOLDS, &mut Random::new(7, 2), &go_on);
+            let hits = if setting.tracked { counted.lost } else { counted.outlived };
+            // Of two dozen intervals at 95 % one misses, by chance alone.
+            let asked = rare.wrong.interval_999();
+            let formula = formula(&study.conditions, setting);
+            for Interval { middle, low, high } in [wilson_999(hits, HOLDS), asked] {
+                // What the sums over quantiles leave out is below two in a thousand.
+                let (low, high) = (low * 0.998, high * 1.002);
+                assert!(
+                    (low..=high).contains(&formula),
+                    "{hold}, {setting:?}: {formula} is not in {low}..{high} around {middle}"
+                );
+            }
         }
     }
 }
@@ -100,7 +107,8 @@ fn what_comes_once_in_a_year_is_seen() {
     let study = study("1ms", Some((1e-4, "lognormal:100ms,p99=1s")), &[(20_000, None)]);
     let points = found(&study);
     let none = &points[0];
-    let formula = formula(&study, none);
+    let setting = Setting { ttl: none.ttl.0, renew: None, tracked: false };
+    let formula = formula(&study.conditions, setting);
     assert!(formula < 1e-14, "{formula}");
     assert!(matches!(none.wrong.how, How::Estimated { .. }));
     assert!(
@@ -197,6 +205,19 @@ fn nobody_overlaps_who_is_alone() {
     for point in found(&study) {
         assert_eq!((point.effect.how, point.effect.high), (How::Construction, 0.0));
     }
+}
+
+#[test]
+fn who_finds_the_lock_taken_waits_for_polls() {
+    let mut study = study("100ms", None, &[(5_000, None)]);
+    // One acquisition a second.
+    let (every_ns, poll_ns) = (200_000_000_000, 500_000_000);
+    study.traffic = Traffic { clients: 200, locks: 1, every_ns, poll_ns, ..study.traffic };
+    let wait = found(&study)[0].wait;
+    // One in ten waits for a poll or two; the round trip takes 2 ms.
+    let mean_ms = wait.mean.0.as_millis();
+    assert!((52..70).contains(&mean_ms), "{mean_ms}");
+    assert!((900 * MS..1_100 * MS).contains(&wait.p99.0), "{wait:?}");
 }
 
 /// Only what is certain of a setting may make a longer TTL look better than it was found to be.
