@@ -16,7 +16,8 @@ const MOST_PAUSES: u32 = 3;
 const RAREST: f64 = 1e-17;
 const PARTS_OF_WORK: u32 = 240;
 const PARTS_OF_TRIPS: u32 = 6;
-const PARTS_OF_PAUSES: u32 = 40;
+/// Of one pause or two, and of three, which are so rare that fewer parts do.
+const PARTS_OF_PAUSES: [u32; MOST_PAUSES as usize] = [40, 40, 10];
 
 /// The durations between two tail probabilities, and one of them that stands for all.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,16 @@ impl<'a> Parts<'a> {
         let far = (1..=parts).map(|part| 0.5 * RAREST.powf(f64::from(part) / f64::from(parts)));
         let mut above = 1.0;
         let cut = |below: f64| Part::of(&law.tail, std::mem::replace(&mut above, below), below);
-        Self { tail: &law.tail, parts: even.chain(far).map(cut).collect() }
+        let mut parts: Vec<Part> = even.chain(far).map(cut).collect();
+        // Of a constant one part is left.
+        parts.dedup_by(|later, kept| {
+            let is_same = later.ns == kept.ns;
+            if is_same {
+                kept.below = later.below;
+            }
+            is_same
+        });
+        Self { tail: &law.tail, parts }
     }
 
     /// The probability that a duration exceeds `room_ns`, alone or by what follows in the time that it leaves.
@@ -86,17 +96,20 @@ pub(crate) fn unrenewed(
         return None;
     }
     let work = Parts::of(&conditions.hold, PARTS_OF_WORK);
-    let pauses = conditions.pause.as_ref().map(|(_, law)| Parts::of(law, PARTS_OF_PAUSES));
+    let pauses = conditions
+        .pause
+        .as_ref()
+        .map(|(_, law)| PARTS_OF_PAUSES.map(|parts| Parts::of(law, parts)));
     let paused = |work_ns: u64, left_ns: u64| {
         let Some(pauses) = &pauses else { return 0.0 };
         let expected = per_ns * float(work_ns);
         let (mut exactly, mut sum) = ((-expected).exp(), 0.0);
         let mut at_least = -(-expected).exp_m1();
-        for count in 1..=MOST_PAUSES {
+        for (count, parts) in (1..).zip(pauses) {
             exactly *= expected / f64::from(count);
             let weight = if count < MOST_PAUSES { exactly } else { at_least };
             if weight > 1e-12 {
-                sum += weight * pauses.exceed_together(count, left_ns);
+                sum += weight * parts.exceed_together(count, left_ns);
             }
             at_least -= exactly;
         }

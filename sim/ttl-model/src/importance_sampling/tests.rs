@@ -9,7 +9,7 @@ use crate::stat::Interval;
 use crate::testing::{MS, conditions, law, traffic};
 use crate::tuning::IfTaken;
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 /// As many as for the fewest `--holds` that a study samples in full.
 const HOLDS: u64 = 2_000;
 
