@@ -345,20 +345,29 @@ async fn on_server(
             let servers = scenario.topology().servers().min(places);
             let takes = if scenario.clients >= CROWD { places } else { servers };
             running.spawn(async move {
-                let _place = at_once.acquire_many(takes).await;
+                // Closed once a pair has failed: the rest need not begin.
+                let _permit = at_once.acquire_many(takes).await.ok()?;
                 // A run waits for its world, which a runtime must not.
                 let found =
                     tokio::task::spawn_blocking(move || settled(world, &scenario, is_told)).await;
                 done.fetch_add(1, Ordering::Relaxed);
-                (place, found)
+                Some((place, found.map_err(Failure::internal).and_then(|found| found)))
             });
         }
         pairs.push(pair);
     }
-    let (mut known, mut told) = (None, ToldRuns::new());
+    let (mut known, mut told, mut failure) = (None, ToldRuns::new(), None);
     while let Some(ended) = running.join_next().await {
-        let (place, found) = ended.map_err(Failure::internal)?;
-        let (pair, shown) = found.map_err(Failure::internal)??;
+        let Some((place, found)) = ended.map_err(Failure::internal)? else { continue };
+        let (pair, shown) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                // The pairs that run need the runtime until they have stopped their servers.
+                at_once.close();
+                failure.get_or_insert(error);
+                continue;
+            }
+        };
         if let Some(it) = shown.told {
             let told_run = ToldRun { replay: asked.line(args, &pair, None), ..it };
             told.insert((pair.scenario.clone(), pair.lock.clone()), told_run.single());
@@ -367,6 +376,9 @@ async fn on_server(
         known = known.or(shown.server);
     }
     drop(progress);
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let cut_short = *interrupted.borrow();
     let pairs = pairs.into_iter().flatten().collect();
     // Where nothing was run nobody has asked it what it is.

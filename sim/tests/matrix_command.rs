@@ -126,6 +126,22 @@ fn a_live_world_runs_what_it_can_and_says_what_not() {
 }
 
 #[test]
+fn a_pair_that_cannot_be_run_ends_the_matrix_and_lets_the_others_end() {
+    let room = Room::new();
+    let limited = room.program(
+        "limited",
+        concat!(
+            "export TMPDIR=$PWD/tmp\nulimit -n 64\nexec ",
+            env!("CARGO_BIN_EXE_picklock"),
+            " matrix --world redis --scenario gc-pause --lock single,redlock,queue,del-release"
+        ),
+    );
+    let said = room.start_program(&limited).said().ended(69);
+    assert_eq!(said.stderr.matches("open files are needed").count(), 1, "{}", said.stderr);
+    room.is_left_clean();
+}
+
+#[test]
 fn the_page_of_a_live_world_tells_the_run_that_violated_something() {
     let room = Room::new();
     let pairs = ["--scenario", "crash-holder", "--lock", "single,no-ttl", "--format", "html"];
