@@ -16,7 +16,7 @@ pub enum WriteError {
     Write(PathBuf, #[source] io::Error),
     /// A file that was asked for by its path cannot be written.
     #[error(
-        "cannot write {}: {}; name a file in a directory that is there and can be written",
+        "cannot write {}: {}; name a file in a directory that is there, can be written, and has room",
         .0.display(), .1
     )]
     File(PathBuf, #[source] io::Error),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle};
+use live_world::limits::{BESIDES, Links, ensure_open_files};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
 use scenarios::scenario::check_span_of_ttl;
@@ -27,6 +28,8 @@ use super::{output, print, run, signal};
 
 /// Plans wait for TTLs most of the time.
 const JOBS_PER_CORE: usize = 4;
+/// So many connections of a worker to each server are expected: to send, to listen, and to send in the background.
+const CONNECTIONS: u64 = 3;
 /// How long it may take over an answer beyond some TTLs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -66,6 +69,7 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         answer_within: if oracle.is_some() { end_within } else { args.ttl.0 * 4 + ANSWER_WITHIN },
         oracle,
     });
+    ensure_files(&attack)?;
     runtime()?.block_on(async {
         let supervisor = Supervisor::spawn(None).map_err(Failure::unavailable)?;
         let stopped = signal::watch().map_err(Failure::unavailable)?;
@@ -73,6 +77,14 @@ pub(super) fn main(args: &AttackArgs, terminal: &Terminal) -> Result<Exit, Failu
         supervisor.shutdown().await;
         outcome
     })
+}
+
+/// Without enough open files a worker cannot connect, and its lock would look broken.
+fn ensure_files(attack: &Attack) -> Result<(), Failure> {
+    let external = u64::from(attack.nodes) * u64::from(attack.clients);
+    let links = Links { external, each: CONNECTIONS, faults: true, ..Links::default() };
+    ensure_open_files(links.needed() + BESIDES).map_err(Failure::unavailable)?;
+    Ok(())
 }
 
 /// Refuses names that are empty, and times that are none.

@@ -134,11 +134,10 @@ fn line((before, done, total): (u64, u64, u64), what: &str, elapsed: Duration) -
             it if it >= 1.0 => format!(", {it:.1} a second"),
             it => format!(", {:.1} a minute", it * 60.0),
         };
-        if rest > 0 {
-            text += &format!(
-                ", {} left",
-                span(Duration::from_secs_f64(rest as f64 / per_second).as_secs())
-            );
+        let left = Duration::from_secs_f64(rest as f64 / per_second).as_secs();
+        // Of the last one nobody knows how long it takes.
+        if left > 0 {
+            text += &format!(", {} left", span(left));
         }
     }
     text
@@ -171,6 +170,7 @@ mod tests {
         for (counts, millis, says) in [
             ((0, 0, 100), 3_000, "0 of 100 pairs done after 3 s"),
             ((0, 5, 100), 400, "5 of 100 pairs done after 0 s"),
+            ((0, 99, 100), 9_000, "99 of 100 pairs done after 9 s, 11 a second"),
             ((0, 50, 100), 10_000, "50 of 100 pairs done after 10 s, 5.0 a second, 10 s left"),
             ((0, 400, 10_000), 2_000, "400 of 10000 pairs done after 2 s, 200 a second, 48 s left"),
             ((0, 2, 12), 60_000, "2 of 12 pairs done after 1 min, 2.0 a minute, 5 min left"),

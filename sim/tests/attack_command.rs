@@ -253,6 +253,16 @@ fn plans_are_listed_and_named() {
 }
 
 #[test]
+fn too_few_open_files_are_not_the_fault_of_the_worker() {
+    let room = Room::new();
+    let picklock = env!("CARGO_BIN_EXE_picklock");
+    let script = format!("ulimit -n 60\nexec {picklock} attack --world embedded -- {}", naive());
+    let said = room.start_program(&room.program("limited", &script)).said().ended(69);
+    assert!(said.message().contains("open files are needed, but the limit is 60"));
+    room.is_left_clean();
+}
+
+#[test]
 fn a_worker_that_is_of_no_use_is_told_of_in_one_message() {
     let room = Room::new();
     let script = |name: &str, script: &str| room.program(name, script);

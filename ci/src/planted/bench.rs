@@ -19,6 +19,7 @@ use crate::tree::Tree;
 const CATALOGUE: &str = "scenarios/catalog/";
 /// The page, with `--markdown`.
 const PAGE: &str = "docs/planted.md";
+const USAGE: &str = "usage: ci/planted [--explore] [NAME…], or ci/planted [--explore] --markdown, or ci/planted --check";
 /// The most processor time that a run may take, in seconds: on a busy machine it may last longer.
 const LIMIT: &str = "--cpu=60";
 const AT_ONCE: usize = 2;
@@ -28,18 +29,22 @@ const LIVE_AT_ONCE: usize = 4;
 const LEAST: usize = 95;
 
 /// `ci planted [--explore] [NAME…] [--markdown]`: exit code 0 where enough were convicted, 1 where not, 2 usage, 69 where
-/// the bench could not be run.
+/// the bench could not be run. `ci planted --check`: 0 if the lock with all errors compiles, otherwise 69.
 pub(crate) fn main(words: &[String]) -> ExitCode {
     let (options, names): (Vec<&String>, Vec<&String>) =
         words.iter().partition(|word| word.starts_with('-'));
     let [writes, explores] =
         ["--markdown", "--explore"].map(|option| options.iter().any(|it| *it == option));
-    if options.len() > usize::from(writes) + usize::from(explores) || (writes && !names.is_empty())
+    let checks = words == ["--check"];
+    if !checks
+        && (options.len() > usize::from(writes) + usize::from(explores)
+            || (writes && !names.is_empty()))
     {
-        eprintln!("usage: ci/planted [--explore] [NAME…], or ci/planted [--explore] --markdown");
+        eprintln!("{USAGE}");
         return ExitCode::from(2);
     }
-    match run(&names, writes, explores) {
+    let ended = if checks { check().map(|()| true) } else { run(&names, writes, explores) };
+    match ended {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error @ PlantedFailure::NoSuchError(_)) => {
@@ -53,6 +58,13 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     }
 }
 
+/// Whether each error still fits the code around it.
+fn check() -> Result<(), PlantedFailure> {
+    let tree = Tree::load(".".as_ref()).map_err(PlantedFailure::read("."))?;
+    sources::write(&tree, &errors(&tree)?)?;
+    cargo(&["check", "--package", "picklock"])
+}
+
 fn run(names: &[&String], writes: bool, explores: bool) -> Result<bool, PlantedFailure> {
     let tree = Tree::load(".".as_ref()).map_err(PlantedFailure::read("."))?;
     let errors = errors(&tree)?;
@@ -60,7 +72,7 @@ fn run(names: &[&String], writes: bool, explores: bool) -> Result<bool, PlantedF
         return Err(PlantedFailure::NoSuchError((*name).clone()));
     }
     sources::write(&tree, &errors)?;
-    build()?;
+    cargo(&["build", "--profile", PROFILE, "--package", "sim"])?;
     let asked = |error: &&PlantedError| names.is_empty() || names.contains(&&error.name);
     if explores {
         let is_asked = |error: &&PlantedError| match names.is_empty() {
@@ -126,15 +138,16 @@ fn run(names: &[&String], writes: bool, explores: bool) -> Result<bool, PlantedF
     Ok(convicted * 100 >= harmful * LEAST)
 }
 
-fn build() -> Result<(), PlantedFailure> {
+fn cargo(words: &[&str]) -> Result<(), PlantedFailure> {
     let manifest = format!("{PLANTED}/Cargo.toml");
-    let built = Command::new("cargo")
-        .args(["build", "--locked", "--profile", PROFILE, "--package", "sim"])
-        .args(["--manifest-path", &manifest, "--target-dir", &format!("{PLANTED}/build")])
+    let status = Command::new("cargo")
+        .args(words)
+        .args(["--locked", "--manifest-path", &manifest])
+        .args(["--target-dir", &format!("{PLANTED}/build")])
         .status();
-    match built {
+    match status {
         Ok(status) if status.success() => Ok(()),
-        _ => Err(PlantedFailure::Program("cargo build of the planted lock".to_owned())),
+        _ => Err(PlantedFailure::Program(format!("cargo {} of the planted lock", words[0]))),
     }
 }
 

@@ -301,6 +301,8 @@ impl LiveRun<'_> {
             Ok(false) => self.remarks.push(format!(
                 "the keys of this run were deleted, but the whole server could not be searched for others under {prefix}"
             )),
+            // A private server that cannot be asked is ended with all its keys.
+            Err(_) if self.deployment.first().is_private() => {}
             Err(error) => self.remarks.push(format!(
                 "keys under {prefix} may be left on the server ({error}); those with a TTL expire by themselves, and the \
                  others stay until you delete them"

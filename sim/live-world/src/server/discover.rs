@@ -37,6 +37,18 @@ pub enum DiscoverError {
          run, matrix and attack need none with --world embedded"
     )]
     NotFound,
+    /// A name without a directory was named, and `PATH` has none of it.
+    #[error(
+        "no {name} on PATH (from {found_by}): name a redis-server that is there, and with its directory if it is not on \
+         PATH, such as ./redis-server; run, matrix and attack need none with --world embedded",
+        name = name.display()
+    )]
+    NotOnPath {
+        /// What was named.
+        name: PathBuf,
+        /// Where.
+        found_by: &'static str,
+    },
     /// The file named is not there or cannot be run.
     #[error(
         "cannot run {path} (from {found_by}): {why}; name a redis-server that runs; \
@@ -82,7 +94,11 @@ pub fn find_server(
     let (path, found_by) = match named {
         Some((path, found_by)) => {
             // A bare name is looked for on PATH, as a shell would.
-            (which::which(path).unwrap_or_else(|_| path.to_owned()), found_by)
+            let found = which::which(path).or_else(|_| match is_bare(path) {
+                true => Err(DiscoverError::NotOnPath { name: path.to_owned(), found_by }),
+                false => Ok(path.to_owned()),
+            });
+            (found?, found_by)
         }
         None => {
             let found = NAMES.iter().find_map(|name| which::which(name).ok());
@@ -102,6 +118,10 @@ pub fn find_server(
         Some((version, banner)) => Ok(ServerBinary { path, version, banner, found_by }),
         None => Err(DiscoverError::NotRedis { path, found_by, printed: first }),
     }
+}
+
+fn is_bare(path: &Path) -> bool {
+    path.parent() == Some(Path::new(""))
 }
 
 /// The version in `Redis server v=7.0.15 sha=…` or `Valkey server v=8.0.1 sha=…`.
@@ -166,6 +186,8 @@ mod tests {
         let missing = Path::new("/nonexistent/redis-server");
         let error = find_server(Some(missing), None).unwrap_err();
         assert!(matches!(error, DiscoverError::CannotRun { found_by: "--server-bin", .. }));
+        let error = find_server(Some(Path::new("nonexistent")), None).unwrap_err();
+        assert!(error.to_string().starts_with("no nonexistent on PATH (from --server-bin)"));
         let error = find_server(None, Some(Path::new("true"))).unwrap_err();
         assert!(matches!(
             error,
