@@ -1,4 +1,4 @@
-//! What a staged plan comes to: its history is judged, unless the machine itself has spoilt it.
+//! Judges the history of a staged plan, unless a busy machine has disturbed the plan.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::stage::PlanRun;
 use crate::stamped;
 use crate::transcript::{self, HANDSHAKE, Phases, TracedCommand};
 
-/// So much of a key's life may work of others last.
+/// The part of a key's life that the work of other clients may take.
 const WORK_MOST: f64 = 0.75;
 
 /// What a plan has shown that has just been staged; without one, the run without faults.
@@ -88,7 +88,7 @@ pub(crate) async fn assess(
     }
 }
 
-/// How a busy machine has spoilt a plan, if it has: what follows from that is not the lock's doing.
+/// How a busy machine has disturbed a plan, if it has: the lock is not blamed for what follows from that.
 fn disturbed(
     known: &Known,
     plan: Option<&AttackPlan>,
@@ -123,11 +123,11 @@ fn disturbed(
             ));
         }
     }
-    // A lock that is renewed may be held for longer, and what a server has forgotten nobody holds.
+    // A lock that is renewed may be held for longer, and a key that a server has forgotten is held by nobody.
     if known.promises.outlives_ttl() || plan.is_some_and(|plan| plan.fault.forgets()) {
         return None;
     }
-    // The victim stands still in some plans. Where a server is to come back at once, it must.
+    // In some plans the victim stands still. In others a server has to come back at once.
     let of_server = plan.is_some_and(|plan| plan.fault.target() == Target::Server);
     let worked = |it: &&Phases| it.client != VICTIM || of_server;
     let spans = phases

@@ -1,4 +1,4 @@
-//! The board of a plan: how far it has come, and what all its tasks share.
+//! The board of a plan: its progress, and the state that its tasks share.
 
 #![expect(clippy::disallowed_methods, reason = "workers run in real time")]
 

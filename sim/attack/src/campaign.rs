@@ -25,7 +25,7 @@ use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanRepo
 use crate::stage::{self};
 use crate::transcript::{self};
 
-/// So often is a plan tried that the machine itself disturbs.
+/// How often a plan is tried that a busy machine disturbs.
 const TRIES_MOST: u32 = 4;
 
 /// Which plans are run, and how.
@@ -44,7 +44,7 @@ pub struct Campaign {
     pub stopped: watch::Receiver<bool>,
 }
 
-/// A worker whose lock works where nothing goes wrong, and the plans for it.
+/// A worker whose lock works without faults, and the plans for it.
 pub struct Learnt {
     attack: Arc<Attack>,
     plans: Vec<AttackPlan>,
@@ -66,7 +66,7 @@ impl Learnt {
         self.plans.iter().filter(is_meant).cloned().collect()
     }
 
-    /// Which of these names mean no plan, whatever its fault.
+    /// Which of these names match no plan, whatever its fault.
     pub fn unknown<'a>(&self, only: &'a [String]) -> Vec<&'a str> {
         let is_known =
             |it: &String| it == NO_FAULT || self.plans.iter().any(|plan| plan.is_meant_by(it));
@@ -76,7 +76,7 @@ impl Learnt {
     /// Runs the plans.
     ///
     /// # Errors
-    /// [`AttackError`]: a worker that is of no use even without faults.
+    /// [`AttackError`]: the worker does not lock even without faults.
     pub async fn attack(
         self,
         supervisor: &Supervisor,
@@ -97,7 +97,7 @@ impl Learnt {
 /// Runs the lock without faults, and learns the plans for it.
 ///
 /// # Errors
-/// [`AttackError`]: no server, or the worker is of no use.
+/// [`AttackError`]: no server, or the worker does not lock.
 pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Learnt, AttackError> {
     let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
     if let Some(oracle) = &attack.oracle {
@@ -153,7 +153,7 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     Ok(Learnt { attack, plans, known, arena, faultless })
 }
 
-/// Runs the lock without faults, so that whatever is cached is.
+/// Runs the lock without faults, so that caches are filled.
 async fn rehearse(arena: &mut Arena, promises: Promises) -> Result<(), AttackError> {
     let run = stage::run(arena, None, promises).await;
     arena.rehearsed = true;
@@ -185,7 +185,7 @@ async fn run(
         tasks.spawn(async move {
             let mut arena = match arena {
                 Some(arena) => arena,
-                // The first is there, and runs whatever the others leave.
+                // The first arena is there, and runs the plans that the others leave.
                 None => match Arena::open(&attack, &supervisor, &format!("attack-{job}")).await {
                     Ok(arena) => arena,
                     Err(_) => return Vec::new(),
@@ -237,7 +237,7 @@ async fn run(
     }
 }
 
-/// Runs a plan, and so many times in all as long as it shows something; reports the gravest.
+/// Runs a plan, and repeats it up to so many times as long as it shows something; reports the most severe outcome.
 async fn several(
     arena: &mut Arena,
     known: &Known,
@@ -253,7 +253,7 @@ async fn several(
         if worst.as_ref().is_none_or(|worst| report.outcome > worst.outcome) {
             worst = Some(report);
         }
-        // How often nothing is shown nobody asks.
+        // How often a plan shows nothing is not counted.
         if outcomes.len() == 1 && !shows_something {
             break;
         }
@@ -266,7 +266,7 @@ async fn several(
     Ok(report)
 }
 
-/// Runs a plan until the machine does not disturb it, so many times at most: a busy one may be less so in a moment.
+/// Runs a plan until the machine does not disturb it, at most so many times: a busy machine may soon be less busy.
 async fn undisturbed(
     arena: &mut Arena,
     known: &Known,
@@ -297,7 +297,7 @@ async fn once(
         arena.prepare().await?;
     }
     if known.promises.renews {
-        // Timers of the hold before it could do what the struck renewal should have done.
+        // Otherwise timers of the hold before could do what the struck renewal should have done.
         pause(arena.life).await;
     }
     // Its scripts are gone then.

@@ -1,4 +1,4 @@
-//! What a client does: acquires the lock, works under it, releases it, and has all of it recorded.
+//! A client: acquires the lock, works under it and releases it; all of this is recorded.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;

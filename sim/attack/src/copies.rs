@@ -1,8 +1,8 @@
-//! Stages a plan for programs that are told nothing: copies run beside each other, and the fault strikes client 1.
+//! Stages a plan for programs that are no workers: copies run at the same time, and the fault strikes client 1.
 //!
-//! Invariant: client 1 comes first, so that what a run without faults has shown comes again. The others start as soon as
-//! it has the lock's key, has met its fault or has ended, or a TTL has passed since it was heard of; nothing else is done
-//! to them.
+//! Invariant: client 1 comes first, so it sends the commands that the run without faults has shown. The others start as
+//! soon as it has the lock's key, has met its fault or has ended, or has been silent for a TTL; nothing else is done to
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,6 +1,7 @@
-//! A copy of the user's program, which is told nothing and runs to its own end.
+//! A copy of the user's program, which gets no orders and ends by itself.
 //!
-//! Invariant: to wait for it ends with its end or with the time it had, and then it is gone with all it has started.
+//! Invariant: the wait for it is over when it ends or its time is up; then the copy and all processes that it has started
+//! are gone.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};

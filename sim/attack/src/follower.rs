@@ -1,8 +1,8 @@
 //! A model that carries out what MONITOR shows of a server's commands, and tells the server's log what they did.
 //!
-//! Invariant: what the server keeps back or throws away, the model does not carry out either. A server shows MULTI when
-//! it comes, and the commands of a transaction right before their EXEC, in one go; of a transaction that it refuses it
-//! shows nothing. So what a client sends behind MULTI is kept until it is known which of the two it is.
+//! Invariant: the model carries out no command that the server queues or discards. MONITOR shows MULTI when it arrives,
+//! and the commands of a transaction together, right before their EXEC; it shows nothing of a transaction that is refused.
+//! So commands behind MULTI are kept until it is known which of the two happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
-//! What a plan shows: of the lock, of its client library, and of what no lock can promise.
+//! Findings of a plan: bugs of the lock, misleading answers of its library, and harm that no lock can prevent.
 //!
-//! Invariant: a *bug* breaks what every lock promises under a fault that a lock is made for. What only a fence could have
-//! prevented is an *assumption*, and an answer that misleads without harming anybody is a matter of the *API*.
+//! Invariant: a *bug* breaks a promise of every lock, under a fault that locks have to survive. Harm that only a fencing token
+//! could have prevented is an *assumption*. An answer that misleads, but harms nobody, is a matter of the *API*.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ use crate::tenure::{Tenure, are_enough, tenures};
 use crate::transcript::{Phases, TracedCommand, named};
 use crate::worker::WorkerError;
 
-/// Workers count in milliseconds, and their answers are read some time later: so much of a key's life may that be.
+/// Workers count in milliseconds, and their answers are read a little later: together, at most this part of a key's life.
 const VALIDITY_GRAIN: f64 = 0.15;
 
 /// The invariant of fencing tokens.
 const TOKENS: &str = "rising-tokens";
 
-/// So many reasons are told why nothing can be said of the key: further ones are of the same kind.
+/// How many reasons are given why nothing is known of the key; further ones would be of the same kind.
 const DOUBTS_MOST: usize = 2;
 
 /// How much a finding weighs.
@@ -110,7 +110,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     let (mut levels, mut doubts) = (Vec::new(), Vec::new());
     let key = shown.history.head.lock_key.as_bytes();
     let tenures = tenures(shown.sent, shown.phases, key, shown.end);
-    // That of a client's attempts a later one tidies up behind an earlier one harms nobody.
+    // If a later attempt of a client cleans up after an earlier one, that harms nobody.
     let is_harmful = |it: &Tenure| it.ended_by.is_some_and(|by| by < it.acquisition);
     let harms_itself = tenures.iter().any(is_harmful);
     let fault = shown.plan.map(|plan| plan.fault);
@@ -119,8 +119,8 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         levels.push((found.level, found.verdict.outcome()));
         match found.verdict {
             Verdict::Violated(witness) => {
-                // Another's key is never a client's to touch; what overlaps because one stood still is.
-                // Nor do tokens fall for that: they are what a resource is to tell the two by.
+                // No client may touch another's key. An overlap because a client stood still is no bug, but tokens must not
+                // fall even then: by them the resource tells the two clients apart.
                 let is_of_tokens = found.name == TOKENS && !fault.is_some_and(AttackFault::forgets);
                 let is_assumed = assumed
                     && !is_of_tokens
@@ -149,7 +149,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
             Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
         }
     }
-    // Only a server that forgets can take a lock away without anybody being able to tell.
+    // Only a server that forgets can take a lock away unnoticed.
     let forgets = fault.is_some_and(AttackFault::forgets);
     let is_decided = |it: &&Claim| !shown.doubts.undecided.contains(&it.acquisition);
     for claim in shown.claims.iter().filter(is_decided) {
@@ -170,7 +170,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     Judged { levels, findings: gravest(findings), doubts }
 }
 
-/// One finding of each kind, the gravest first. What else is wrong beside a bug follows from it.
+/// One finding of each kind, the most severe first. If there is a bug, other findings follow from it and are left out.
 pub(crate) fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
     let is_bug = findings.iter().any(|it| it.severity == Severity::Bug);
     let mut kinds = BTreeSet::new();
@@ -202,7 +202,7 @@ fn overlong(
             *at = seen.at;
         }
     }
-    // Once one key less than this is left, the lock is nobody's.
+    // With one key fewer than this, nobody has the lock.
     let mut got: Vec<Instant> = got.into_values().collect();
     got.sort_unstable_by_key(|at| std::cmp::Reverse(*at));
     let got = *got.get(shown.quorum - 1)?;
@@ -254,7 +254,7 @@ fn dishonest(
     forgets: bool,
 ) -> Option<AttackFinding> {
     let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
-    // What an earlier attempt of the same client has left is its own, too: a lock may be taken twice by one holder.
+    // A key that an earlier attempt of the same client has left is its own, too: one holder may take a lock twice.
     let of_client: Vec<Tenure> =
         tenures.iter().filter(|it| it.client == claim.client).copied().collect();
     let owned = are_enough(&of_client, shown.quorum, (claim.asked, claim.answered));
@@ -291,7 +291,7 @@ fn dishonest(
                 "client {client} said that it has released the lock, which was not its own any more{most}"
             ),
         ),
-        // What a client does that nothing has struck is the machine's doing, or shows without a fault.
+        // If a client was not struck, the machine is the reason, or it shows without a fault, too.
         ClaimOf::NotAcquired(why) if shown.may_be_struck(client) => {
             let span = rounded(span_ns(left(theirs(), shown.quorum, claim.answered)?));
             (
@@ -304,7 +304,7 @@ fn dishonest(
                 ),
             )
         }
-        // A library that says nothing of its release may fail at it, but not where nothing goes wrong.
+        // A library that does not report its release may fail at it, but not if nothing goes wrong.
         ClaimOf::Released
             if shown.plan.is_none() || shown.promises.reports && shown.may_be_struck(client) =>
         {
@@ -361,7 +361,7 @@ fn left<'a>(
     answered: Instant,
 ) -> Option<Duration> {
     let is_left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > answered);
-    // What is left on fewer servers keeps nobody from the lock.
+    // Keys that are left on fewer servers keep nobody from the lock.
     let left = theirs.filter(is_left).nth(quorum - 1)?;
     Some(left.until?.saturating_duration_since(left.from.max(answered)))
 }

@@ -1,7 +1,7 @@
-//! Which key on the server stands for the lock, by what a run without faults has shown.
+//! Finds the key on the server that stands for the lock, from a run without faults.
 //!
-//! Invariant: nothing is guessed. Where several keys come and go with a hold, and none bears just the lock's name or was
-//! there before the others, the user has to say which one it is.
+//! Invariant: nothing is guessed. If several keys come and go with a hold, and none of them has exactly the lock's name or
+//! was created first, the user has to name the key.
 
 use history::Touch;
 use redis_model::witness::{InsideChange, KeyChange};

@@ -1,6 +1,6 @@
-//! Who has the lock's key, by what the server carries out: for programs that say nothing of it themselves.
+//! Tells from the commands that the server carries out who has the lock's key: for programs that do not say so.
 //!
-//! Invariant: the board of a plan shows what the server has done so far, and nothing that a program may think.
+//! Invariant: the board of a plan shows what the server has done so far, and nothing that a program believes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What a run without faults shows of a lock, and how exactly its key is looked at.
+//! What a run without faults shows of a lock, and how closely picklock looks at its key.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `picklock attack`: other people's locks, in their own programs, under our faults.
+//! `picklock attack`: injects faults into other people's locks, which run in their own programs.
 
 mod arena;
 mod assessment;

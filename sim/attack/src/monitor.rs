@@ -1,7 +1,7 @@
 //! The witness of a real server: what MONITOR shows of its commands, carried out by the model beside it.
 //!
-//! Invariant: MONITOR gives the order and the arguments, the model says what they do to keys. That the model does what
-//! the server did is not believed but compared, reply by reply ([`crate::transcript`]).
+//! Invariant: MONITOR gives the order and the arguments of commands, the model tells what they do to keys. The replies of
+//! the model are compared with those of the server, one by one ([`crate::transcript`]).
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -1,6 +1,6 @@
-//! The oracle: a command of the user's that says whether what the programs have left is right.
+//! The oracle: a command of the user that tells whether the result of the programs is right.
 //!
-//! Invariant: it meets no fault, and is asked once the programs have ended and the lock's key is gone or should be.
+//! Invariant: it meets no fault, and runs once the programs have ended and the lock's key is gone or should be gone.
 
 use std::ffi::OsString;
 

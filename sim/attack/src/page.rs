@@ -1,4 +1,4 @@
-//! An attack as a page: the table as a map of heat, and every finding with its story.
+//! An attack as an HTML page: the table as a heat map, and every finding with its story.
 
 use history::verdict::WitnessStep;
 use maud::{Markup, html};

@@ -1,7 +1,7 @@
 //! Plans: which fault strikes at which boundary of the lock.
 //!
-//! Invariant: a plan leaves nothing to luck. A boundary is a command that the victim certainly sends, because a clean run
-//! has shown it; a plan whose command did not come is vacuous.
+//! Invariant: a plan leaves nothing to luck. A boundary is a command that the run without faults has shown, so the victim is
+//! expected to send it; a plan whose command was not sent is vacuous.
 
 use std::collections::BTreeSet;
 use std::fmt;

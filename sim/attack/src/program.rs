@@ -1,7 +1,7 @@
-//! Attacks programs as they are: learns what they send in a run without faults, and carries out the plans for that.
+//! Attacks programs that are no workers: learns their commands in a run without faults, and runs the plans for these.
 //!
-//! Invariant: nothing is believed that a program says of its lock. It is judged by what its commands did to the lock's
-//! key, by whether it ends, and by the oracle.
+//! Invariant: nothing that a program prints about its lock counts. It is judged by what its commands did to the lock's key,
+//! by whether it ends, and by the oracle.
 
 use picklock::time::span_ns;
 use scenarios::span::rounded;

@@ -1,7 +1,7 @@
-//! What a plan shows of programs that say nothing of their lock.
+//! Findings of a plan for programs that are no workers.
 //!
-//! Invariant: another's key is never a program's to touch, and each ends by itself. What the oracle finds is a *bug*,
-//! too, unless only a fence could have prevented it: then it is an *assumption*.
+//! Invariant: no program may touch another's key, and each has to end by itself. A complaint of the oracle is a *bug* as well,
+//! or an *assumption* if only a fencing token could have prevented it.
 
 use std::time::{Duration, Instant};
 
@@ -147,7 +147,7 @@ fn endless(run: &CopiesRun, end: &CopyEnd) -> AttackFinding {
     AttackFinding { severity, invariant, level, summary, story }
 }
 
-/// What the oracle is not content with.
+/// What the oracle complains of.
 fn wrong(
     plan: Option<&AttackPlan>,
     run: &CopiesRun,
@@ -188,7 +188,7 @@ fn wrong(
     }
 }
 
-/// Whether its client may wait for longer than the TTL, and then go on with its work.
+/// Whether its client may wait for longer than the TTL and then continue its work.
 fn outlasts_ttl(fault: AttackFault) -> bool {
     matches!(
         fault,
@@ -210,7 +210,7 @@ fn strikes_key(plan: &AttackPlan, trace: &ProgramTrace) -> bool {
     })
 }
 
-/// What came of a plan. `releases` says whether keys are deleted in time where nothing goes wrong.
+/// The outcome of a plan. `releases` says whether keys are deleted in time if nothing goes wrong.
 pub(crate) fn report(
     plan: &AttackPlan,
     run: &CopiesRun,
@@ -259,7 +259,7 @@ pub(crate) fn report(
     }
 }
 
-/// The run without faults, which had nothing to complain of.
+/// The run without faults, which has shown no finding.
 pub(crate) fn held(history: History) -> PlanReport {
     let key = if history.head.locks { Outcome::Held } else { Outcome::NotApplicable };
     let (outcome, why) = (PlanOutcome::Held, None);
@@ -277,7 +277,7 @@ fn waits_for_another(fault: AttackFault) -> bool {
     )
 }
 
-/// Which programs have complained. That one gives up under a fault is its right.
+/// Which programs have failed. A program may give up under a fault.
 fn remarks(plan: &AttackPlan, run: &CopiesRun) -> Vec<String> {
     let is_killed = |end: &CopyEnd| {
         end.client == VICTIM && matches!(plan.fault, AttackFault::Kill | AttackFault::HolderKill)
@@ -286,8 +286,8 @@ fn remarks(plan: &AttackPlan, run: &CopiesRun) -> Vec<String> {
     failed.map(|it| format!("client {} ended with {}", it.client, it.status)).collect()
 }
 
-/// How a busy machine may have brought about what was found, if it has: by then a hold may have outlasted its TTL
-/// without any fault.
+/// How a busy machine may have caused the findings, if it may: a hold may have outlasted its TTL by then without any
+/// fault.
 fn disturbed(
     fault: AttackFault,
     late: Duration,

@@ -1,4 +1,4 @@
-//! What was seen of a run of programs that say nothing: their commands, the lock's key among them, and its history.
+//! What was seen of programs that are no workers: their commands, the lock's key, and the history of the run.
 //!
 //! Invariant: each creation of the lock's key begins an acquisition, at the moment at which its command was *sent*; so
 //! a command that arrives late belongs to the acquisition in which its client sent it.

@@ -1,7 +1,7 @@
-//! What picklock and a worker say to each other: a line each.
+//! The protocol between picklock and a worker: one line for each order and each answer.
 //!
-//! Invariant: a line that is no answer is kept and changes nothing, so a worker may print what it likes; only what was
-//! certainly meant as an answer and cannot be read is an error. A worker is given one order at a time and answers it
+//! Invariant: a line that is no answer is kept and changes nothing, so a worker may print anything; a line is an error only
+//! if it is certainly meant as an answer and cannot be read. A worker is given one order at a time and answers it
 //! before the next. `docs/attack.md` describes the protocol.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! What picklock itself sees of a plan: the orders it gave, the answers it read, the work it did.
+//! Records what picklock itself sees of a plan: its orders, the answers, and the work under the lock.
 //!
 //! Invariant: every doubt favours the lock. A hold begins when its *ok* has been read, and ends before *release* is
-//! written; a loss counts from when it was read. What servers saw is added afterwards ([`super::transcript`]).
+//! written; a loss counts from when it was read. The commands that servers saw are added later ([`super::transcript`]).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What an attack has found, as data.
+//! The results of an attack, as data.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the server carried out: each request with where it came from, its answer, and what it did to which key.
+//! A request that the server carried out: its connection, its answer, and what it did to which key.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};

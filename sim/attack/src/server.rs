@@ -1,4 +1,4 @@
-//! A server of an arena, what strikes it, and the witness that says what its commands do to keys.
+//! A server of an arena, its faults, and the witness that tells what commands do to its keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

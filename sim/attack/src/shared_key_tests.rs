@@ -1,4 +1,4 @@
-//! Who has a key in which several have a part, and what is harm to it.
+//! Whose a key is in which several clients have a part, and which changes do harm.
 
 use super::*;
 

@@ -1,7 +1,7 @@
-//! Stages one plan: the victim locks, the fault strikes, and the others want the lock all the while.
+//! Stages one plan: the victim locks, the fault strikes, and the others want the lock all the time.
 //!
-//! Invariant: what a plan waits for is an event (the rule struck, another has the lock, a process stands still), and
-//! each wait has an end. Spans are only those that the lock itself counts: its TTL, and how long work takes.
+//! Invariant: a plan waits for events (the rule struck, another has the lock, a process stands still), and each wait has an
+//! end. It waits for fixed times only where the lock itself counts them: its TTL, and how long work takes.
 
 #![expect(clippy::disallowed_methods, reason = "workers run in real time")]
 
@@ -28,7 +28,7 @@ use crate::worker::{Worker, WorkerError};
 /// How long a client waits between two attempts.
 const RETRY: Duration = Duration::from_millis(8);
 
-/// What came of a plan, before it is judged.
+/// The outcome of a plan, before it is judged.
 pub(crate) struct PlanRun {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
@@ -36,13 +36,13 @@ pub(crate) struct PlanRun {
     pub(crate) register: i64,
     /// By how much this process itself was late at most.
     pub(crate) late: Duration,
-    /// Whether the fault met what it was meant for.
+    /// Whether the fault struck what it was meant for.
     pub(crate) struck: bool,
     /// When the fault was over.
     pub(crate) healed: Option<Instant>,
     /// Why the fault cannot be staged here.
     pub(crate) not_stageable: Option<String>,
-    /// Workers that were of no use any more, and why: by client.
+    /// Workers that could not be used any more, and why: by client.
     pub(crate) failures: Vec<(u32, WorkerError)>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     }
     let is_changed =
         plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
-    // Its clocks, or what it has missed, are not those of a new one; and what it does not know it may still be about.
+    // Its clock has jumped, or it has missed something; and if it had no answer, it may still be at work on it.
     if is_changed || stage.recorder.has_unknown(VICTIM) {
         arena.workers[0] = None;
     }
@@ -109,7 +109,7 @@ pub(crate) async fn run(
     PlanRun { start, end: now(), recorder, register, late, struck, healed, not_stageable, failures }
 }
 
-/// Puts the rule of a plan in force, as the victim comes to this step.
+/// Adds the rule of a plan when the victim comes to this step.
 pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
     let Some(AttackPlan { boundary: Some(boundary), fault, servers }) = &stage.plan else { return };
     if boundary.step != step {
@@ -185,7 +185,7 @@ pub(crate) async fn direct(
             stage.another(2).await;
         }
         Some(AttackFault::LateAgain) => {
-            // Whoever waits for the reply is let go in time to answer.
+            // A client that waits for the reply gets it in time to answer.
             let has_again = |board: &Board| board.acquired[0] > 1;
             stage.until(ttl * 4, |board| has_again(board) || is_over(board)).await;
             stage.board.send_modify(|board| {
@@ -194,7 +194,7 @@ pub(crate) async fn direct(
             });
         }
         Some(AttackFault::ResetAfter) if stage.strikes_at(LockStep::Release) => {
-            // The lock is free: whoever releases again is to meet the next holder.
+            // The lock is free: a client that releases again has to meet the next holder.
             stage.until(ttl / 4, Board::is_held_by_another).await;
             let servers = stage.plan.as_ref().map_or(1, |plan| plan.servers);
             for links in arena.links.iter().take(servers.into()) {
@@ -204,11 +204,11 @@ pub(crate) async fn direct(
         Some(AttackFault::Stop | AttackFault::OldToken) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
-            // The answer is there when the process goes on.
+            // The answer has arrived when the process goes on.
             gate.open();
             stage.another(4).await;
             if fault == Some(AttackFault::OldToken) {
-                // Only if the victim gets the lock it shows how old its token is.
+                // How old its token is shows only if the victim gets the lock.
                 stage.board.send_modify(|board| board.aside = true);
                 stage.until(ttl * 2, |board| board.busy == 0).await;
             }
@@ -247,12 +247,12 @@ pub(crate) async fn direct(
     problem
 }
 
-/// Waits for the victim, and has the rivals stop.
+/// Waits for the victim, and stops the rivals.
 async fn wind_down(stage: &PlanStage) {
     let ttl = stage.ttl();
     let long = ttl * 6 + stage.attack.answer_within;
     stage.until(long, |board| board.victim == VictimState::Done).await;
-    // Everybody else gets the lock once more, or has the time for it.
+    // All others get the lock once more, or have the time for it.
     let before = stage.board.borrow().acquired.clone();
     let each_again = |board: &Board| {
         board.acquired.iter().zip(&before).skip(1).all(|(now, before)| now > before)
@@ -327,7 +327,7 @@ async fn hold(
     loop {
         let attempt = stage.recorder.attempt(VICTIM);
         let is_held = acquire(stage, &attempt, worker).await?;
-        // It has come while others had the lock. If they are quicker each time, its clock is not tried.
+        // It came while others had the lock. If they are quicker each time, its clock is not tested.
         if steps_clock {
             let is_outrun = !is_held && now() >= begun + stage.ttl() * 2;
             stage.board.send_modify(|board| board.aside = is_outrun);
@@ -385,7 +385,7 @@ async fn keep(stage: &PlanStage) {
         }
         () if at_renewal => {
             stage.until(ttl * 3, |board| board.struck.is_some()).await;
-            // Until the last renewal before it is over, and somebody else has come.
+            // Until the last renewal before that is over, and another client has come.
             stage.until(ttl.mul_f64(1.5), Board::is_taken_over).await;
         }
         // Long enough to show how it is kept.
@@ -428,7 +428,7 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
         stage.board.send_modify(|board| board.busy -= 1);
         let is_held = turn?;
         if is_held {
-            // Whoever comes back at once may get it again and again, and the others never.
+            // A client that comes back at once may get it again and again, and the others never.
             let before = stage.board.borrow().acquired[client as usize - 1];
             let others = |board: &Board| board.acquired.iter().sum::<u32>() - before;
             let then = others(&stage.board.borrow());

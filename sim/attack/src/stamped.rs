@@ -1,7 +1,7 @@
-//! Keys that do not expire, and whose values say when a hold ends (the promise `stamps`).
+//! Keys that do not expire and whose values say when a hold ends (the promise `stamps`).
 //!
-//! Invariant: such a key counts as one that lives for a TTL from when it was written. Whoever writes it anew after that
-//! overwrites nothing, and whoever writes its own anew renews it.
+//! Invariant: such a key counts as one that lives for a TTL from each write. A client that writes it after that overwrites
+//! nothing, and one that writes its own key again renews it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

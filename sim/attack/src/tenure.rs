@@ -1,4 +1,4 @@
-//! Who had the lock's key, and when, by what commands did to it.
+//! Who had the lock's key, and when, as the commands on it show.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
-//! From what picklock, the proxy and the server have seen of a plan to its history.
+//! Makes the history of a plan from what picklock, the proxy and the server have seen.
 //!
 //! Invariant: a command stands in the history at the moment at which the server carried it out, with what it did to
-//! the lock's key, so that nothing about the key is ambiguous; it belongs to the acquisition that its client was about
-//! when it *sent* it, however late it arrived.
+//! the lock's key, so that nothing about the key is ambiguous. It belongs to the acquisition in which its client *sent* it,
+//! however late it arrived.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

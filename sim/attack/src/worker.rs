@@ -1,7 +1,7 @@
 //! A worker: a process of the user's command that locks when it is told to.
 //!
-//! Invariant: whatever a worker does, to wait for it ends: with its answer, its end, or the time it had. What it prints
-//! is bounded here, however much it is.
+//! Invariant: whatever a worker does, the wait for it is over when it answers, it ends, or its time is up. Only a bounded
+//! part of what it prints is kept.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
