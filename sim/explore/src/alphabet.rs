@@ -1,8 +1,8 @@
-//! What can strike at a place: the alphabet of the search.
+//! The faults that can strike at a place: the alphabet of the search.
 //!
-//! Invariant: unless it is asked to go beyond, every fault of it is one that a lock without a known flaw survives, by what it
-//! assumes; so what is found is the recipe's own doing. Beyond that are servers that forget, and servers whose clocks jump:
-//! any lock that expires fails then, where no quorum remembers and no fencing token is asked for.
+//! Invariant: a lock without a known flaw survives every fault of the alphabet, so a violation is the recipe's own error.
+//! Only if the user asks for it, servers also forget and their clocks jump: then every lock that expires fails, unless a
+//! quorum remembers or the resource checks fencing tokens.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::place::FaultPlace;
 /// Half of what a lock of the library allows clocks to run apart, in parts per million.
 const DRIFT_PPM: i32 = 5_000;
 
-/// So soon an acquisition is dropped: its request is on its way, or the answer to it.
+/// When an acquisition is dropped: its request is on its way, or the reply.
 const GIVEN_UP: Duration = Duration::from_millis(3);
 
 /// How far clocks jump.
@@ -34,7 +34,7 @@ pub(crate) struct Lengths {
     pub(crate) short: Duration,
     /// Beyond it.
     pub(crate) beyond: Duration,
-    /// What waits for another to get the lock waits for so long at most.
+    /// The longest that a fault lasts which ends when another gets the lock.
     pub(crate) most: Duration,
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct Alphabet {
     lengths: Lengths,
     /// The server that is struck.
     server: Whom,
-    /// What ends a server, and for how long, where the lock assumes that others remember.
+    /// How a server ends, and for how long, if the lock assumes that other servers remember.
     ends: Option<(Fault, Duration)>,
     /// Whether a replica can take over.
     is_replicated: bool,
-    /// Whether clients can drop what they are at.
+    /// Whether clients can drop an acquisition or a guard.
     drops: bool,
     beyond: bool,
 }
@@ -60,16 +60,16 @@ impl Lengths {
 }
 
 impl Alphabet {
-    /// What strikes the lock of this scenario; with `beyond` also what locks that expire assume away.
+    /// The faults for the lock of this scenario; with `beyond` also those that locks with a TTL assume not to happen.
     pub(crate) fn of(scenario: &Scenario, beyond: bool) -> Self {
         let lengths = Lengths::of(scenario.lock.ttl.0);
         let (topology, servers) = (scenario.topology(), scenario.about_lock().servers);
         let ends = match (topology, servers) {
-            // Back only when all that it had granted is over.
+            // It is back only when everything that it had granted has expired.
             (Topology::Independent { nodes: 3.. }, Servers::Several) => {
                 Some((Fault::ServerCrash, lengths.most))
             }
-            // The only one there is has acknowledged what the client relies on.
+            // The only replica has acknowledged what the client relies on.
             (Topology::Replicated { replicas: 1 }, Servers::Followed) => {
                 Some((Fault::Failover, lengths.brief))
             }
@@ -93,7 +93,7 @@ impl Alphabet {
         vec![guards, acquisitions]
     }
 
-    /// Every fault that can strike at this place, behind those before.
+    /// Every fault that can strike at this place, after the faults so far.
     pub(crate) fn at(&self, place: &FaultPlace, before: &[Staged]) -> Vec<Staged> {
         let mut faults = self.of_client(place);
         if place.sends {
@@ -103,8 +103,8 @@ impl Alphabet {
         faults
     }
 
-    /// What strikes the client itself. What lasts until another has the lock comes first, for it is what it says in any
-    /// world, however fast.
+    /// Faults of the client itself. Those that last until another has the lock come first: they mean the same in every world,
+    /// however fast it is.
     fn of_client(&self, place: &FaultPlace) -> Vec<Staged> {
         let Lengths { short, .. } = self.lengths;
         let mut faults = self.lasting(&fault(Fault::Pause, place));
@@ -120,7 +120,7 @@ impl Alphabet {
         faults
     }
 
-    /// What strikes the request that the client sends there, or the reply to it.
+    /// Faults of the request that the client sends there, or of its reply.
     fn of_message(&self, place: &FaultPlace) -> Vec<Staged> {
         let mut faults = vec![fault(Fault::LoseRequest, place), fault(Fault::LoseReply, place)];
         for ways in [Ways::There, Ways::Back] {
@@ -134,7 +134,7 @@ impl Alphabet {
         faults
     }
 
-    /// What strikes a server when the client has come there.
+    /// Faults of a server at the moment at which the client comes there.
     fn of_server(&self, place: &FaultPlace, before: &[Staged]) -> Vec<Staged> {
         let Lengths { short, beyond, .. } = self.lengths;
         let on = Some(self.server);
@@ -142,7 +142,7 @@ impl Alphabet {
         let lasting = |kind, span| Staged { lasts: Some(Span(span)), ..of(kind) };
         let mut faults = vec![of(Fault::ScriptFlush)];
         faults.extend([short, beyond].map(|span| lasting(Fault::Stall, span)));
-        // Where a second server forgets too, there may be no quorum, or no replica, that remembers.
+        // If a second server forgets too, there may be no quorum, or no replica, that remembers.
         if let Some((ends, span)) = self.ends
             && !before.iter().any(|it| it.kind.ends_server())
         {
@@ -165,7 +165,7 @@ impl Alphabet {
         faults
     }
 
-    /// The fault in each length that it can have.
+    /// The fault with each length that it can have.
     fn lasting(&self, fault: &Staged) -> Vec<Staged> {
         let Lengths { short, beyond, .. } = self.lengths;
         let until = self.until(Phase::AcquireApplied, fault);
@@ -258,7 +258,7 @@ mod tests {
         assert!(!sends.contains(&Fault::Drift));
     }
 
-    /// What takes keys from a server there, or ends one.
+    /// Faults that delete keys of a server there, or end it.
     fn forgets(lock: &str, topology: &str, beyond: bool, before: &[Staged]) -> Vec<Fault> {
         let all = alphabet(lock, topology, beyond).at(&place(true, false), before);
         all.into_iter().map(|it| it.kind).filter(|it| it.loses_keys()).collect()

@@ -1,7 +1,7 @@
-//! The world without faults in which a lock is explored: what a recipe or a scenario gives of it.
+//! The world without faults in which a lock is explored, made from a recipe or a scenario.
 //!
-//! Invariant: nothing in it is drawn, so a schedule follows from its size and its faults; and what it asks of progress
-//! every lock can do whose faults are within the alphabet.
+//! Invariant: nothing in it is random, so a schedule follows from its size and its faults. Its limits of progress are wide
+//! enough for every lock under the faults of the alphabet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::bounds::Size;
 use super::candidate::Candidate;
 use super::limits::{available_within, woken_within};
 
-/// What every schedule is run with: of all that is drawn only the tokens are left.
+/// The seed of every schedule: only tokens are still drawn from it.
 pub(crate) const SEED: u64 = 1;
 /// The small world of a recipe.
 const SMALL: &str = include_str!("base.toml");
@@ -34,7 +34,7 @@ const LAG: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub struct Base {
     scenario: Scenario,
-    /// The latencies of its links, and what it asks of progress, are its own.
+    /// The latencies of its links and its limits of progress are set here.
     own: bool,
 }
 
@@ -83,8 +83,8 @@ impl Base {
         Ok(base)
     }
 
-    /// What is left of this scenario without its faults: its TTL, servers and workload. Who renews by hand relies on more than
-    /// locks assume where it stands still, so nobody does; and a resource looks at fencing tokens where there are some.
+    /// This scenario without its faults: TTL, servers and workload. No client renews by hand, because one that stands still then
+    /// relies on more than locks assume. The resource checks fencing tokens if there are some.
     ///
     /// # Errors
     /// [`RunError`] where it cannot be run.
@@ -108,13 +108,13 @@ impl Base {
         // They were measured under its own faults and with its own size.
         scenario.limits.clear();
         scenario.commands_within = None;
-        // Whether a write comes late is no question to a lock that assumes that none does.
+        // A lock that assumes that no write comes late is not asked about late writes.
         scenario.stale_writes = false;
         scenario.lock.jitter = Span::default();
         Self { scenario, own: false }
     }
 
-    /// This scenario with what it asks of locks, and without what is drawn in it; its links have these latencies.
+    /// This scenario with the limits of progress, with these latencies of its links, and without anything random.
     pub(crate) fn of_run(mut scenario: Scenario, network: NetworkPart) -> Self {
         scenario.swarm = Swarm::default();
         scenario.search = None;
@@ -151,7 +151,7 @@ impl Base {
         &self.scenario.lock.recipe
     }
 
-    /// Whether it has no known flaw, and is held to what it assumes.
+    /// Whether it has no known flaw, so that it is judged by what it assumes.
     pub fn is_sound(&self) -> bool {
         self.scenario.about_lock().is_sound()
     }
@@ -183,7 +183,7 @@ impl Base {
         scenario
     }
 
-    /// Its scenario, whose size is that of nobody.
+    /// Its scenario, with the clients and rounds of no candidate in particular.
     pub const fn whole(&self) -> &Scenario {
         &self.scenario
     }

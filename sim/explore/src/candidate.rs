@@ -1,6 +1,6 @@
-//! A schedule that may break a lock: how large its world is, and what strikes in it.
+//! A schedule that may break a lock: the size of its world, and its faults.
 //!
-//! Invariant: faults stand in the order in which they strike. What clients drop half-way counts as the first of them.
+//! Invariant: faults are in the order in which they strike. A drop of clients half-way counts as the first fault.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct Candidate {
     pub size: Size,
     /// What its clients drop half-way, if anything.
     pub drop: Option<DropPart>,
-    /// What strikes.
+    /// The faults.
     pub faults: Vec<Staged>,
 }
 
@@ -34,7 +34,7 @@ impl Candidate {
         more
     }
 
-    /// The same with only so many of its faults, the first ones; what is dropped is one of them.
+    /// The same with only the first faults, so many of them; a drop counts as one.
     #[must_use]
     pub fn up_to(&self, many: usize) -> Self {
         let drop = self.drop.filter(|_| many > 0);
@@ -43,14 +43,14 @@ impl Candidate {
         Self { size: self.size, drop, faults }
     }
 
-    /// What strikes, each in a word or two.
+    /// Its faults, each in a word or two.
     pub fn names(&self) -> Vec<&'static str> {
         let dropped =
             self.drop.map(|it| if it.guard { "dropped guards" } else { "dropped acquisitions" });
         dropped.into_iter().chain(self.faults.iter().map(|it| it.kind.name())).collect()
     }
 
-    /// How much strikes.
+    /// The number of its faults.
     pub fn count(&self) -> usize {
         self.faults.len() + usize::from(self.drop.is_some())
     }

@@ -1,7 +1,8 @@
-//! Makes a schedule that was drawn smaller: clients and rounds away, what is drawn or staged away, and then its choices.
+//! Shrinks a random schedule: fewer clients and rounds, fewer kinds of faults, and then fewer choices that are not benign.
 //!
-//! Invariant: every step is run, and kept only where the same invariant is violated at the same level, by one client to
-//! another, or to itself, as before. Whom a fault strikes counts from when it is staged.
+//! Invariant: every step is run, and kept only if the same invariant is violated at the same level. If one client harmed
+//! another before, it has to do so again, and the same if it harmed itself. Which client a fault strikes counts only once
+//! faults are staged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::base::{least, one_behind_the_other};
 use super::bounds::{Bounds, Size};
 use super::violation::Violation;
 
-/// In a smaller world what was drawn no longer fits, so it is drawn anew, from so many seeds beside its own.
+/// In a smaller world the choices no longer fit, so they are drawn again, from so many seeds besides its own.
 const SEEDS: u64 = 40;
 /// The largest of the small worlds that are tried.
 const SMALL: Bounds = Bounds { clients: 5, rounds: 3, faults: 0 };
@@ -25,9 +26,9 @@ const SMALL: Bounds = Bounds { clients: 5, rounds: 3, faults: 0 };
 pub struct DrawnSchedule {
     /// The scenario.
     pub scenario: Arc<Scenario>,
-    /// What clients draw for themselves follows from this.
+    /// The seed of what clients draw for themselves.
     pub seed: u64,
-    /// What was chosen; beyond the end everything is benign.
+    /// The choices; after the last one, all are benign.
     pub choices: Arc<[u32]>,
     /// What is violated.
     pub violation: Violation,
@@ -45,7 +46,8 @@ impl DrawnSchedule {
         self.choices.iter().filter(|choice| **choice != 0).count()
     }
 
-    /// The same schedule, if this violates the same; with the choices that were made in it, as far as they are not benign.
+    /// The schedule with this change, if it violates the same; with the choices that were made in it, up to the last that is not
+    /// benign.
     fn tried(
         &self,
         world: &mut impl World,
@@ -168,7 +170,7 @@ fn drawn_anew(
     Ok(None)
 }
 
-/// What may be drawn no more, one after the other.
+/// Changes that leave less to chance: latencies that are constant, then one kind of random fault less.
 const CALMER: [fn(&Scenario) -> Scenario; 17] = [
     |whole| with(whole, |it| it.network = one_behind_the_other(it.clients)),
     |whole| {
@@ -204,7 +206,7 @@ fn with(whole: &Scenario, change: impl FnOnce(&mut Scenario)) -> Scenario {
     changed
 }
 
-/// The scenario with fewer clients and rounds; none where it speaks of a client that would be missing.
+/// The scenario with fewer clients and rounds; none if it names a client that would be missing.
 fn smaller(scenario: &Scenario, size: Size) -> Option<Scenario> {
     let is_there = |it: &Staged| match it.on {
         Some(Whom::Client(client)) => client <= size.clients,
@@ -226,12 +228,12 @@ fn smaller(scenario: &Scenario, size: Size) -> Option<Scenario> {
     Some(smaller)
 }
 
-/// How much there is to choose: what strays from the benign, and then how long the list is.
+/// The size of the choices: how many are not benign, and then how long the list is.
 fn measure(choices: &[u32]) -> (usize, usize) {
     (choices.iter().filter(|choice| **choice != 0).count(), choices.len())
 }
 
-/// What was chosen up to the last choice that is not benign.
+/// The choices up to the last one that is not benign.
 fn benign_end(run: &Run) -> Arc<[u32]> {
     let strayed = run.choices.iter().rposition(|choice| *choice != 0);
     run.choices[..strayed.map_or(0, |last| last + 1)].into()

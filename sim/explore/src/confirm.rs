@@ -1,6 +1,6 @@
-//! Whether another world shows the same as the virtual one.
+//! Whether another world shows the same violation as the virtual one.
 //!
-//! Invariant: *confirmed* says that the same invariant is violated there at the same level, and nothing else does.
+//! Invariant: *confirmed* means exactly that the same invariant is violated there at the same level.
 
 use harness::world::{CutShort, Run, RunError};
 use history::verdict::{Finding, Level, Verdict};

@@ -1,6 +1,6 @@
-//! A violation as people carry it: a scenario that they can read, edit, run and commit, and its story.
+//! A violation as a file: a scenario that people can read, edit, run and commit, and its story.
 //!
-//! Invariant: the scenario's text, read again, is the scenario that violates.
+//! Invariant: the text of the scenario reads as the scenario that violates.
 
 use std::sync::Arc;
 

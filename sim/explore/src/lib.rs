@@ -1,4 +1,4 @@
-//! Counterexamples that people can carry: small worlds tried in order of size, what is found made smaller, and confirmed.
+//! Searches small worlds in order of size for violations, shrinks them to counterexamples, and confirms these.
 
 mod alphabet;
 mod base;

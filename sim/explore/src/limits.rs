@@ -1,7 +1,7 @@
-//! How long a lock that is wanted may stay free, and a client sleep beside it, by what strikes.
+//! How long a lock that is wanted may stay free, and how long a client may sleep beside it, under given faults.
 //!
-//! Invariant: what costs a lock of the library no TTL may cost no lock one. Where something strikes that may leave a key for
-//! its TTL, or cost a client its wake-up, the limits are wide enough for as many faults as are ever staged.
+//! Invariant: a fault after which locks of the library need not wait for a TTL is no reason for any lock to do so. If a fault
+//! may leave a key for its TTL, or cost a client its wake-up, the limits are wide enough for the most faults that are staged.
 
 use history::fault::{By, Fault, Staged, Ways};
 use picklock::env::Phase;
@@ -10,10 +10,10 @@ use scenarios::span::Span;
 
 use super::candidate::Candidate;
 
-/// For so many TTLs nobody may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet
-/// lasts for three at most.
+/// How many TTLs a client may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet lasts
+/// for three at most.
 const WOKEN_TTLS: u32 = 10;
-/// For so many TTLs a lock that is wanted may stay free: three faults of the longest kind, and what is done about each.
+/// How many TTLs a lock that is wanted may stay free: three of the longest faults, and the recovery from each.
 const AVAILABLE_TTLS: u32 = 25;
 
 /// How long a lock that is wanted may stay free.
@@ -44,30 +44,29 @@ pub(crate) fn woken_within(scenario: &Scenario, candidate: &Candidate) -> Span {
     if is_near { near(&scenario.lock, candidate) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
 }
 
-/// Enough for a call that is given up, for its clean-up, and for who polls: more than twice what a handover takes, of which a
-/// lock may promise less. A client that sleeps until the TTL of a short hold is over sleeps for longer. Each fault costs
-/// that once.
+/// Enough for a call that is given up, its clean-up, and a poll: more than twice the time of a handover. A client that sleeps
+/// until the TTL of a short hold is over sleeps for longer than this. It is granted once for each fault.
 fn near(lock: &LockPart, candidate: &Candidate) -> Span {
     let times = u32::try_from(candidate.faults.len()).unwrap_or(u32::MAX).max(1);
     Span((lock.ttl.0 / 2 + lock.pause.0 * 2) * times)
 }
 
-/// Whether a lock that cleans up has its key back long before the TTL is over, whatever else like it strikes.
+/// Whether a lock that cleans up frees its key long before the TTL is over, even under several such faults.
 fn leaves_nothing(fault: &Staged) -> bool {
     match fault.kind {
-        // Whoever sent something learns at once that it has no answer.
+        // A client with a pending request learns at once that it gets no answer.
         Fault::Reset | Fault::ScriptFlush | Fault::Drift => true,
         Fault::ClockStep => !fault.is_of_server_clock(),
         _ => false,
     }
 }
 
-/// The same, where nothing else strikes. A clean-up dies with its client, and looks for no longer than a request may be late.
+/// The same if this is the only fault. A clean-up ends with its client, and lasts no longer than a request may be late.
 fn alone_leaves_nothing(fault: &Staged, scenario: &Scenario) -> bool {
     match fault.kind {
-        // Who waits in line has nothing yet.
+        // A client in line has no key yet.
         Fault::Crash => fault.at.phase == Some(Phase::Wait),
-        // The request for the lock comes when its client has given it up, and is still looking.
+        // The request for the lock arrives when its client has given it up and still cleans up.
         Fault::Delay => {
             fault.ways == Some(Ways::There)
                 && fault.at.phase == Some(Phase::AcquireBeforeSend)
@@ -95,7 +94,7 @@ mod tests {
         Scenario::parse("small", "small.toml", &text, &Overrides::default()).unwrap()
     }
 
-    /// Whether a free lock, and a client that sleeps, has less than two TTLs where these strike.
+    /// Whether the limits under these faults are shorter than two TTLs.
     fn is_near(faults: &[&str]) -> [bool; 2] {
         let faults: String =
             faults.iter().map(|it| format!("[[fault]]\non = \"client 1\"\n{it}\n")).collect();

@@ -1,8 +1,8 @@
 //! The search: every schedule within the bounds, the smallest first.
 //!
-//! Invariant: what is found depends on the world without faults and the bounds, not on the number of threads. A fault is
-//! only ever staged at a place to which a run with the faults before it has come, and behind these; so no two schedules
-//! have the same faults in another order.
+//! Invariant: the result depends on the world without faults and the bounds, not on the number of threads. A fault is staged
+//! only at a place to which a run with the faults before it has come, and after these faults; so no two schedules have the
+//! same faults in another order.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use super::candidate::Candidate;
 use super::place::places;
 use super::violation::Violation;
 
-/// So many violations of one invariant are kept: some of them are told in fewer steps than others.
+/// How many violations of one invariant are kept, since some can be told in fewer steps than others.
 const KEPT: usize = 32;
 
 /// How far to search, and how.
@@ -31,7 +31,7 @@ pub struct SearchPlan {
     pub bounds: Bounds,
     /// On how many threads.
     pub threads: usize,
-    /// Whether faults are staged that every lock which expires assumes away.
+    /// Whether faults are staged that every lock with a TTL assumes not to happen.
     pub beyond: bool,
 }
 
@@ -40,8 +40,8 @@ pub struct SearchPlan {
 pub struct Explored {
     /// What was tried, in this order.
     pub stages: Vec<SearchStage>,
-    /// The first violations of each invariant in the stages with the fewest faults that have any, all of one size, the
-    /// nearest level first.
+    /// The first violations of each invariant, from the stages with the fewest faults that have any, all of one size, in the
+    /// order of their levels.
     pub found: Vec<FoundSchedule>,
     /// How it ended.
     pub ended: SearchEnd,
@@ -69,7 +69,7 @@ pub struct SearchStage {
     pub schedules: u64,
     /// How many of them violate something.
     pub violating: u64,
-    /// In how many others something is undecided, because the lock assumes that what happened does not happen.
+    /// In how many others something is undecided, because something happened that the lock assumes not to happen.
     pub undecided: u64,
     /// How many others show nothing: nobody got the lock, nobody contended, or a fault met nobody.
     pub vacuous: u64,
@@ -89,7 +89,7 @@ pub struct FoundSchedule {
 /// The number of its parent, which has one fault less, and its number among that parent's children; both from 0.
 pub type LastNumber = (u64, u64);
 
-/// A search that has tried everything but the schedules with the most faults, by far the most.
+/// A search that has tried everything but the schedules with the most faults, which are by far the greatest number.
 #[derive(Clone, Debug)]
 pub struct SearchFrontier {
     explored: Explored,
@@ -104,18 +104,18 @@ pub struct LastPart<F> {
     pub parents: Range<u64>,
     /// Whether one of them is tried.
     pub which: F,
-    /// Whether a search that is stopped leaves out what it cannot go on with: from the first parent that was not done with.
+    /// Whether a search that is stopped leaves out everything from the first parent that was not completed.
     pub goes_on: bool,
 }
 
-/// What some of the schedules with the most faults have shown.
+/// The results of some of the schedules with the most faults.
 #[derive(Clone, Debug)]
 pub struct LastFound {
     /// By size.
     pub stages: Vec<SearchStage>,
     /// The first that violate something.
     pub found: Vec<(LastNumber, FoundSchedule)>,
-    /// The first parent that was not done with.
+    /// The first parent that was not completed.
     pub next: u64,
 }
 
@@ -152,7 +152,7 @@ impl SearchFrontier {
         let sizes = Bounds { rounds, ..plan.bounds }.sizes();
         let mut explored =
             Explored { stages: Vec::new(), found: Vec::new(), ended: SearchEnd::Exhausted };
-        // What each size is to be tried with next.
+        // The candidates that are tried next, for each size.
         let calm = |size: &Size| (*size, vec![Task::Run(Candidate::calm(*size))]);
         let mut next: Vec<(Size, Vec<Task>)> = sizes.iter().map(calm).collect();
         for faults in 0..plan.bounds.faults {
@@ -176,12 +176,12 @@ impl SearchFrontier {
         Ok(Self { explored, last: next })
     }
 
-    /// Whether it was ended before.
+    /// Whether it was stopped before.
     pub fn is_stopped(&self) -> bool {
         self.explored.ended == SearchEnd::Stopped
     }
 
-    /// Of how many schedules with one fault less those with the most are made; none where the search is over.
+    /// The number of schedules with one fault less, from which those with the most faults are made; none if the search is over.
     pub fn parents(&self) -> u64 {
         self.last.iter().map(|(_, tasks)| tasks.len() as u64).sum()
     }
@@ -209,7 +209,7 @@ impl SearchFrontier {
             let first = before + range.start as u64;
             let batch = TaskBatch { tasks: tasks[range].to_vec(), first, keeps_next: false };
             let mut grown = grow_all(world, base, batch, &which, plan, progress)?;
-            // Once the search is stopped, no parent of a later size is done with.
+            // Once the search is stopped, no parent of a later size is completed.
             let whole = grown.iter().take_while(|it| it.counts.is_whole).count();
             next += whole as u64;
             if goes_on {
@@ -228,7 +228,7 @@ impl SearchFrontier {
         Ok(LastFound { stages, found: firsts(found), next })
     }
 
-    /// What was found in all, with what these stages have shown of the schedules with the most faults.
+    /// All results, together with these results of the schedules with the most faults.
     #[must_use]
     pub fn explored(
         self,
@@ -291,7 +291,7 @@ struct TaskBatch {
     keeps_next: bool,
 }
 
-/// What has come of some tasks.
+/// The results of some tasks.
 struct Grown {
     counts: SearchStage,
     found: Vec<(LastNumber, FoundSchedule)>,
@@ -314,7 +314,7 @@ impl Grown {
         Self { counts, found: Vec::new(), next: Vec::new() }
     }
 
-    /// What has come of all of these.
+    /// The results of all of these.
     fn all(each: Vec<Self>) -> Self {
         let mut all = Self::new();
         for it in each {
@@ -354,8 +354,8 @@ fn firsts(found: Vec<(LastNumber, FoundSchedule)>) -> Vec<(LastNumber, FoundSche
     firsts
 }
 
-/// Does all tasks on the threads of the plan, with those of their schedules of which `which` is true. What comes of each
-/// stands in their order.
+/// Runs all tasks on the threads of the plan, with those of their schedules for which `which` is true. Results are in the
+/// order of the tasks.
 fn grow_all<W: World>(
     world: &(impl Fn() -> W + Sync),
     base: &Base,
@@ -449,7 +449,7 @@ impl<W: World> Grower<'_, W> {
         self.world.recycle(run);
         self.progress.done.fetch_add(1, Ordering::Relaxed);
         if violations.is_empty() {
-            // Behind a fault that has struck nobody comes only what comes without it.
+            // A fault that has struck nobody leads to no other schedules than those without it.
             let missed =
                 |it: &Finding| matches!(it.verdict, Verdict::Vacuous(Vacuous::NeverStruck(_)));
             if self.keeps_next && !findings.iter().any(missed) {

@@ -1,7 +1,7 @@
-//! Makes a schedule that violates something smaller, and its durations round.
+//! Shrinks a schedule that violates something, and rounds its durations.
 //!
-//! Invariant: every step is kept only where the same invariant is violated at the same level by clients in the same roles.
-//! No step makes a schedule larger, so it comes to an end.
+//! Invariant: a step is kept only if the same invariant is violated at the same level by clients in the same roles. No step
+//! makes a schedule larger, so shrinking ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub fn shrink(
     found: &FoundSchedule,
 ) -> Result<FoundSchedule, RunError> {
     let mut smallest = found.candidate.clone();
-    // What comes first saves most. After each step that succeeds all are tried again.
+    // Steps that save most come first. After each step that succeeds, all are tried again.
     'again: loop {
         for smaller in smaller(&smallest) {
             if violates(world, base, &smaller, &found.violation)? {
@@ -56,7 +56,7 @@ fn violates(
     Ok(all.contains(violation))
 }
 
-/// What is smaller by a step, the greatest step first.
+/// Candidates that are smaller by one step, the greatest step first.
 fn smaller(candidate: &Candidate) -> Vec<Candidate> {
     let Candidate { size: Size { clients, rounds }, drop, faults } = candidate;
     let mut all = Vec::new();
@@ -118,7 +118,7 @@ fn simpler(fault: &Staged) -> Vec<Staged> {
     all
 }
 
-/// A place that is come to sooner.
+/// Earlier places.
 fn earlier(at: &Trigger) -> impl Iterator<Item = Trigger> {
     let at_once = at.after.is_some().then(|| Trigger { after: None, ..at.clone() });
     let after = at.after.into_iter().flat_map(shorter);

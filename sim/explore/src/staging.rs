@@ -1,7 +1,8 @@
-//! A schedule that was drawn as one in which everything is staged: each fault at the place at which it struck.
+//! Turns a random schedule into one in which everything is staged: each fault at the place at which it struck.
 //!
-//! Invariant: what comes of it is a schedule of [`Base`], in which nothing is drawn, and which violates the same: the same
-//! invariant at the same level, by one client to another, or to itself, as before. Where none of those tried does, there is none.
+//! Invariant: the result is a schedule of [`Base`], in which nothing is random, and it violates the same invariant at the same
+//! level. If one client harmed another before, it does so again, and the same if it harmed itself. If no schedule that was
+//! tried does so, there is no result.
 
 mod strikes;
 
@@ -34,7 +35,7 @@ pub fn staged(
     let scenario = &*schedule.scenario;
     let struck = strikes(&run.history, scenario);
     world.recycle(run);
-    // A client that stood still was answered late, too: without that it is said in fewer faults.
+    // A client that stood still was answered late, too: the pause alone needs fewer faults.
     for late in [false, true] {
         let those = struck.iter().filter(|it| late || !it.is_late);
         let faults: Vec<Readings> = those.map(|it| it.readings.clone()).collect();
@@ -63,7 +64,7 @@ pub fn staged(
     Ok(None)
 }
 
-/// What the candidate violates of what the schedule does, with who is struck in it.
+/// The violation of the schedule, if the candidate has it, too; with the clients that are struck.
 fn violates(
     world: &mut impl World,
     base: &Base,
@@ -93,8 +94,8 @@ fn concerned(findings: &[Finding], violation: &Violation) -> BTreeSet<u32> {
     clients.filter(|client| *client > 0).collect()
 }
 
-/// Which clients are kept, by their numbers as they were: all, or those that are concerned or struck, and two at least. None
-/// where leaving some out changes nothing.
+/// Which clients are kept, by their old numbers: all, or those that are concerned or struck, and at least two. None if all
+/// clients would be kept anyway.
 fn numbers(
     scenario: &Scenario,
     concerned: &BTreeSet<u32>,
@@ -127,7 +128,7 @@ fn renumbered(mut fault: Staged, numbers: &[u32]) -> Staged {
     fault
 }
 
-/// Every fault as it is likeliest; and then with one of them read otherwise.
+/// Every fault in its likeliest reading; and then with another reading of one of them.
 fn readings(faults: &[Readings]) -> Vec<Vec<Staged>> {
     let likeliest: Vec<Staged> = faults.iter().filter_map(|it| it.first().cloned()).collect();
     let mut all = vec![likeliest.clone()];

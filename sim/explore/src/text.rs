@@ -1,4 +1,4 @@
-//! The text of a counterexample, without what would be so anyway.
+//! The text of a counterexample, without lines that only repeat defaults.
 //!
 //! Invariant: the text reads as the same scenario as the one that it was made of, or it is left as it was.
 
@@ -8,7 +8,7 @@ const INLINE: [&str; 4] = ["fault.at", "fault.until", "network.latency", "networ
 /// What begins the only line of a distribution that has one value.
 const CONSTANT: &str = "constant = ";
 
-/// The text with as few lines as say the same, by this test.
+/// The shortest text of which this test says that it means the same.
 pub(crate) fn shortened(text: &str, says_the_same: impl Fn(&str) -> bool) -> String {
     let inlined = inlined(text);
     let mut lines: Vec<&str> =

@@ -1,7 +1,6 @@
-//! What a schedule violates, so that another can be asked whether it violates the same.
+//! What a schedule violates, so that two schedules can be compared.
 //!
-//! Invariant: two violations are equal only where the same invariant is violated at the same level by clients in the same
-//! roles.
+//! Invariant: two violations are equal only if the same invariant is violated at the same level by clients in the same roles.
 
 use history::fault::{Staged, Whom};
 use history::verdict::{Finding, Level, Verdict, Witness};
@@ -17,7 +16,7 @@ pub struct Violation {
     roles: Vec<Role>,
 }
 
-/// What a client is in a violation.
+/// The role of a client in a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Role {
     /// Which of the clients concerned it is, in the order in which they come up.
@@ -27,7 +26,7 @@ struct Role {
 }
 
 impl Violation {
-    /// What these findings convict the lock of under these faults, the nearest level first.
+    /// The violations of the lock in these findings, under these faults, in the order of their levels.
     pub fn all(findings: &[Finding], faults: &[Staged]) -> Vec<Self> {
         let of = |finding: &Finding| match &finding.verdict {
             Verdict::Violated(witness) => Some(Self {
@@ -42,14 +41,14 @@ impl Violation {
         all
     }
 
-    /// Whether it is of the same invariant, and whoever harms whom is another client in both, or the same one in both: of what
-    /// was drawn, a witness may name more clients, and faults strike beside the point.
+    /// Whether it is of the same invariant, and either both are between two clients or both are of one client. In a random
+    /// schedule a witness may name more clients, and faults may strike that do not matter, so roles are not compared.
     pub fn is_like(&self, other: &Self) -> bool {
         let harm = |it: &Self| it.roles.iter().take(2).map(|role| role.nth).collect::<Vec<_>>();
         self.is_of(other) && harm(self) == harm(other)
     }
 
-    /// Whether it is of the same invariant, whoever is concerned.
+    /// Whether it is of the same invariant, whichever clients are concerned.
     pub fn is_of(&self, other: &Self) -> bool {
         (self.invariant, self.level) == (other.invariant, other.level)
     }

@@ -1,7 +1,7 @@
-//! What struck in a history, each as a scenario would stage it.
+//! The faults of a history, each as a scenario would stage it.
 //!
-//! Invariant: a fault stands at the last place that its client had come to, or at the command that it struck. What a history
-//! does not say of it (which way, ahead or back) is left open: there is a reading for each.
+//! Invariant: a fault is staged at the last place to which its client had come, or at the command that it struck. If the history
+//! does not say which way a fault went, or whether a clock jumped ahead or back, there is a reading for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
