@@ -21,6 +21,8 @@ pub(super) fn parse(
     let mut unit = unit;
     let mut counts = Vec::new();
     let mut first = true;
+    // A file without names of columns may have them.
+    let mut has_counts = true;
     for (number, line) in lines(bytes) {
         let line = line.map_err(|why| (number, why))?;
         if line.starts_with('#') {
@@ -36,7 +38,12 @@ pub(super) fn parse(
         if std::mem::take(&mut first) && is_name(value) && count.is_none_or(is_name) {
             let named = value.rsplit(['_', ' ']).next().and_then(|last| last.parse().ok());
             unit = unit.or(named);
+            has_counts = count.is_some();
             continue;
+        }
+        // `1,5` with a decimal comma would be 1, counted five times.
+        if count.is_some() && !has_counts {
+            return Err((number, LineError::Unnamed));
         }
         let bucket = parse_value(value, unit).and_then(|value| {
             let count = count.map_or(Ok(1), |count| {
@@ -105,6 +112,7 @@ mod tests {
             ("1ms,1\n2ms,-1", 2, LineError::Count(text("-1"))),
             ("1ms,1\n2ms,1.5", 2, LineError::Count(text("1.5"))),
             ("1ms,1\n\n2ms,1,7", 3, LineError::Columns(3)),
+            ("value_ms\n1,5", 2, LineError::Unnamed),
             ("value_s,count\n1e30,1", 2, LineError::TooLong(text("1e30"))),
             ("value_s,count\ninf,1", 2, LineError::TooLong(text("inf"))),
             ("value_us,count\nsoon,1", 2, LineError::Value(text("soon"))),

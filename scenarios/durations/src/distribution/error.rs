@@ -117,6 +117,12 @@ pub enum LineError {
     /// A line of a CSV file has a value, and perhaps a count.
     #[error("{0} columns: a value and its count are expected, or a value alone")]
     Columns(usize),
+    /// The names of columns have none for a count.
+    #[error(
+        "two columns, but only the first has a name: name the second, as in `value_ms,count`; with a decimal comma, write \
+         a point instead"
+    )]
+    Unnamed,
     /// The value is no number and no duration.
     #[error("{0:?} is no duration")]
     Value(String),
