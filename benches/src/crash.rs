@@ -1,6 +1,6 @@
 //! Holders that die: how long the next one waits.
 //!
-//! Invariant: who dies says nothing more. Its tasks, its timers and its connections are on a runtime of its own,
+//! Invariant: a client that dies sends nothing more. Its tasks, its timers and its connections are on a runtime of its own,
 //! which ends while its guard is forgotten and not dropped, so nothing is renewed or released; the server sees
 //! connections end, as when a process is killed. A machine that vanishes without a word is another case.
 

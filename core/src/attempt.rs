@@ -98,7 +98,7 @@ async fn ask<E: Env>(
     let args = [token.as_bytes(), ttl.as_bytes()];
     match (&target.fence_counter, &target.waiting) {
         (Some(counter), _) => TRY_FENCED.run_on(conn, &[key, counter], &args).await,
-        // Who sleeps until a release has to know how long the key lives at most.
+        // A waiter that sleeps until a release has to know how long the key lives at most.
         (None, WaitMode::Notify(_)) => TRY.run(conn, key, &args).await,
         (None, WaitMode::Queue(queue)) => TAKE.run_on(conn, &queue.keys(key), &args).await,
         (None, WaitMode::Poll) => {
@@ -122,7 +122,7 @@ fn read(reply: Reply) -> Result<AttemptReply, CallError> {
             Ok(number) => Ok(AttemptReply::Granted(Some(Fence::new(number)))),
             Err(_) => Err(CallError::unexpected(&reply)),
         },
-        // A queue does not tell it: who waits there is told when to look.
+        // A queue does not tell it: its waiters are told when to look.
         [Reply::Int(0)] => Ok(AttemptReply::Held(None)),
         // A negative number is a key without a TTL, so not one of ours: it may stay for ever.
         [Reply::Int(0), Reply::Int(left_ms)] => {

@@ -140,7 +140,7 @@ mod tests {
         let answers: Vec<_> = [None].into_iter().chain(said.iter().cloned().map(Some)).collect();
         for nodes in [3, 5] {
             for answers in every(nodes, &answers) {
-                // Who has not answered and who never will may have found anything.
+                // A node that has not answered, or never will, may have found anything.
                 let known: Vec<Option<KeyOwner>> = answers
                     .iter()
                     .map(|it| it.as_ref().and_then(|it| it.as_ref().ok().copied()))

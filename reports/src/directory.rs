@@ -1,8 +1,8 @@
 //! The run directory: where a run's files go, so that none is ever half there.
 //!
 //! Invariant: a file bears its final name only when it is whole and on the disk. Whatever fails, no
-//! temporary file and no empty directory of ours stays behind. Whoever follows the link `latest` finds
-//! a run, at every moment. Deliberately absent: deleting files that are whole, and a clock; the caller
+//! temporary file and no empty directory of ours stays behind. The link `latest` leads to a run at every
+//! moment. Deliberately absent: deleting files that are whole, and a clock; the caller
 //! says when the run began.
 
 use std::fs::{self, File};

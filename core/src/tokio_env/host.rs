@@ -1,7 +1,7 @@
 //! One server at one address: the connection for commands, and the one for channels.
 //!
 //! Invariant: at most one of each is in use, made when first needed and again after it has broken. To connect may take
-//! longer than any one call may wait: who gives up waiting leaves the attempt to whoever comes next.
+//! longer than any one call may wait: a caller that gives up leaves the attempt to the next one.
 
 use std::future::Future;
 use std::sync::Arc;

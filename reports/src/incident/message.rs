@@ -50,7 +50,7 @@ pub(super) fn messages(
             Some(rank) => rank,
             None => continue,
         };
-        // Who asks again and again waits, which its lane says. Who asks once and then sleeps relied on the answer.
+        // That a client asks again and again, its lane shows. One that asks once and then sleeps relied on the answer.
         if rank == NOTHING || rank == TRY && tries(facts, it) > 1 {
             left_out += 1;
             continue;

@@ -1,7 +1,7 @@
-//! The gate of a register that checks fencing tokens: it refuses nobody whose token is as great as any it was shown.
+//! The gate of a register that checks fencing tokens: it refuses no token that is as great as all that it was shown.
 //!
-//! Invariant: a refusal is blamed only where no update that had begun by then had a greater token. Whom a register
-//! accepts that it should refuse is judged with the register.
+//! Invariant: a refusal is blamed only where no update that had begun by then had a greater token. Updates
+//! that a register should have refused are judged with the register.
 
 use history::verdict::{Finding, Level};
 use history::words::STALE;

@@ -1,7 +1,7 @@
-//! Words: what texts of events say, where a checker reads them.
+//! Words: the texts of events that checkers read.
 //!
-//! Invariant: who writes a history and who judges it mean the same by each of them; `docs/history.md` lists those that
-//! others may write.
+//! Invariant: the writer of a history and its checkers mean the same by each of them; `docs/history.md` lists those that
+//! other programs may write.
 
 /// An update or a take did not write: the lock was lost before.
 pub const LOST: &str = "lock lost";

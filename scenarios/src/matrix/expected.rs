@@ -2,7 +2,7 @@
 //!
 //! Invariant: it stands as the same cells of a matrix would; what one schedule of many does not show is no
 //! surprise where faults are searched for. Deliberately absent: any effect on a verdict. What is expected
-//! says how a scenario is to turn out, and not whether the lock is safe; who asks for that, asks for `RunConformance::standing`.
+//! says how a scenario is to turn out, and not whether the lock is safe: that is `RunConformance::standing`.
 
 use history::verdict::{Level, Outcome};
 

@@ -1,6 +1,6 @@
 //! A lock that anybody can release: SET NX PX, then DEL.
 //!
-//! Claim: who has the lock deletes its key when the work is done, and that is the release.
+//! Claim: the holder deletes the lock's key when its work is done, and that is the release.
 //! Flaw: the key may be another's by then, and DEL does not ask whose it is.
 //! Smallest failing schedule: A acquires and is late; its key expires; B acquires; A's DEL ends B's
 //! hold; C acquires while B is at work.

@@ -1,6 +1,6 @@
 //! A lock in two steps: EXISTS, and where there is no key, SET.
 //!
-//! Claim: who finds no key creates it, and holds the lock.
+//! Claim: a client that finds no key creates it, and holds the lock.
 //! Flaw: between the look and the creation another may create it, and SET overwrites that.
 //! Smallest failing schedule: A finds no key; B finds no key; B's SET; A's SET; both are at work.
 //! Source: the third article, on why check and creation must be one step.

@@ -1,7 +1,7 @@
 //! A lock whose value says when it is over: SETNX, and GETSET where that time has passed.
 //!
-//! Claim: without a TTL on the server, whoever sees that the time has passed takes the lock over; of
-//! two that see it, GETSET gives the old value to one alone.
+//! Claim: without a TTL on the server, a client that sees that the time has passed takes the lock over;
+//! of two that see it, GETSET gives the old value to one alone.
 //! Flaw: the time is that of the holder's clock, and others compare it with theirs; the loser's GETSET
 //! overwrites the winner's time; nobody's name is in the key, so any DEL ends any hold.
 //! Smallest failing schedule: A acquires; B's clock is ahead by the TTL: B takes the lock over while A

@@ -1,6 +1,6 @@
 //! A lock that never expires: SET NX without a TTL.
 //!
-//! Claim: the key is there while somebody works; whoever has done deletes it.
+//! Claim: the key is there while its client works; the client deletes it when it has done.
 //! Flaw: a holder that dies, or never reaches the server again, leaves its key for ever.
 //! Smallest failing schedule: A acquires and dies; nobody can ever acquire again.
 //! Source: the second and the third article, on why a key needs a TTL.

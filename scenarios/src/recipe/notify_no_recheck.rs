@@ -1,9 +1,9 @@
 //! A lock whose waiters are told of the release, and do not look again once they listen.
 //!
-//! Claim: who finds the lock taken subscribes and sleeps; the release publishes; nobody need ask the
-//! server again and again.
-//! Flaw: what is released between the look and the subscription is told to nobody, and the waiter sleeps
-//! beside a free lock; so it does where the holder dies, for nobody publishes then.
+//! Claim: a client that finds the lock taken subscribes and sleeps; the release publishes; nobody need ask
+//! the server again and again.
+//! Flaw: a release between the look and the subscription is told to nobody, and the waiter sleeps beside
+//! a free lock; so it does if the holder dies, for nobody publishes then.
 //! Smallest failing schedule: B's SET finds A's key; A releases and publishes; B subscribes, and sleeps
 //! for as long as it would wait at most.
 //! Source: the third article's way out of polling, release and notice, without the second look that

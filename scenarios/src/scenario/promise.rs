@@ -23,7 +23,7 @@ const BEYOND: f64 = 1e-9;
 const MOST_IN_A_ROW: u32 = 10_000;
 /// A waiter that was not told, and one that it is passed over for, look again after so many TTLs at most.
 const LOOKS: u32 = 2;
-/// The same of a lock that is handed over: who stands first and is cut off has that long to say a word.
+/// The same of a lock that is handed over: the first in line, if it is cut off, has so long to answer.
 const LOOKS_IN_LINE: u32 = 4;
 /// What came before the lock was free, the release, the attempt that finds it free, and its answer; as many
 /// again where the first had too little left of it.

@@ -95,8 +95,8 @@ impl Proxy {
         Self::start_for(log, Semaphore::MAX_PERMITS)
     }
 
-    /// The same for so many connections at once, of all links. Who comes then waits in the system's queue
-    /// until another's has ended, and is not refused.
+    /// The same for so many connections at once, of all links. A further one is not refused: it waits in the
+    /// system's queue until another has ended.
     ///
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
@@ -223,7 +223,7 @@ impl ConnectionLimit {
         listener: &TcpListener,
     ) -> (OwnedSemaphorePermit, io::Result<(TcpStream, SocketAddr)>) {
         loop {
-            // It is given back at once: who comes first takes it.
+            // It is given back at once: the first connection takes it.
             drop(self.free.acquire().await);
             let accepted = poll_fn(|cx| {
                 let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else {

@@ -306,7 +306,7 @@ mod tests {
             Some((Touch::Delete, entries(&[], &["two"]))),
             Some((Touch::Create(None), entries(&["a", "b", "a"], &[]))),
             Some((Touch::None, entries(&[], &["a"]))),
-            // That takes the key away, whoever has entries in it.
+            // That deletes the key, whichever client has entries in it.
             Some((Touch::Delete, InsideChange::None)),
             Some((Touch::Create(None), entries(&["one"], &[]))),
             None,

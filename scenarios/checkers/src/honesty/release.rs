@@ -17,7 +17,7 @@ pub(super) struct ReleaseTries {
     pub(super) nodes: NodeSet,
     /// One of them is no script: it may not tell another's key from none.
     pub(super) by_command: bool,
-    /// Something was given back before, and may be anew: who sends what cannot be told.
+    /// Something was given back before, and may be again: which command belongs to what cannot be told.
     pub(super) mixed: bool,
     /// Those commands that were sent before to give something back and have not been carried out: they may be sent anew.
     earlier: u32,

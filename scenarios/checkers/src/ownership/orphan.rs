@@ -21,7 +21,7 @@ struct Stood<'a> {
     ended_ns: u64,
 }
 
-/// Where a command went while two servers stood for one: whoever had made the key before stayed with the old one.
+/// Where a command went while two servers stood for one: the client that had made the key before stayed with the old one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PrimarySide {
     /// There was one, or it was the new one, whose keys stay.
@@ -72,7 +72,7 @@ impl Ownership {
         true
     }
 
-    /// Adds to the story of a sleep or a stall beside a free lock, which begins with the first step, who had freed it.
+    /// Adds to the story of a sleep or a stall beside a free lock who had freed the lock. The story begins with the first step.
     pub(super) fn explain_release(&self, verdict: &mut Verdict) {
         let Verdict::Violated(witness) = verdict else { return };
         let Some(from_ns) = witness.steps.first().map(|it| it.at_ns) else { return };

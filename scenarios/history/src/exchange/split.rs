@@ -1,4 +1,4 @@
-//! Two servers that stand for one: while a split brain lasts, whoever had the lock stays with the old primary, and the others
+//! Two servers that stand for one: during a split brain the holder of the lock stays with the old primary, and the others
 //! are with the new one.
 //!
 //! Invariant: commands of one of the two have nothing to do with the key of the other.

@@ -56,8 +56,8 @@ impl ApiResponse {
 }
 
 impl ControlApi {
-    /// Listens on this address; port 0 is a free one. Without a token, whoever can reach it may do everything: then it should be
-    /// this machine's own.
+    /// Listens on this address; port 0 is a free one. Without a token, everybody who can reach it may do everything: then it
+    /// should be on loopback.
     ///
     /// # Errors
     /// The system's error, such as a port in use.

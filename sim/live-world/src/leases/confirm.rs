@@ -201,7 +201,7 @@ impl Experiment {
     }
 
     /// Has many clients take leases on this server, for so long, and compares what becomes of them with what the
-    /// model says. Who has begun a hold by then ends it.
+    /// model says. A client that has begun a hold by then ends it.
     ///
     /// # Errors
     /// [`ConfirmError`].

@@ -1,7 +1,7 @@
 //! CLIENT KILL and UNBLOCK: what one client does to others.
 //!
 //! Invariant: a client that is killed does nothing and receives nothing from that moment; its connection
-//! is woken by an empty message, to find that it is to be closed. Whoever kills itself is answered first.
+//! is woken by an empty message, to find that it is to be closed. A client that kills itself is answered first.
 
 use resp::{ErrorReply, Reply, decimal, is_word};
 

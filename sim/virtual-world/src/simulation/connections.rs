@@ -1,7 +1,7 @@
 //! Connections: made, given up, broken.
 //!
-//! Invariant: who waits on a connection that breaks learns it at once; requests on their way arrive all
-//! the same. The server learns that a client is gone only where it has something for it.
+//! Invariant: a client that waits on a connection that breaks learns it at once; requests on their way arrive all
+//! the same. The server learns that a client is gone only if it has something to send to it.
 
 use picklock::command::Command;
 use picklock::env::CallError;

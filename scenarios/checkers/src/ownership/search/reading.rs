@@ -199,7 +199,7 @@ impl Reading {
         }
     }
 
-    /// The same, the key living so, whoever holds it.
+    /// The same with this life of the key, whichever acquisition holds it.
     pub(super) fn lives(mut self, anew: HoldLife) -> Self {
         if let ReadingKey::Held { life, .. } = &mut self.state {
             *life = anew;

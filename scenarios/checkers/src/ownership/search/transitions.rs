@@ -329,8 +329,8 @@ impl Search<'_> {
                         self.found_key(reading.clone().is(ReadingKey::Free), place, now_ns);
                     return handed_over.into_iter().chain(made_since).collect();
                 }
-                // It may have met what an overwrite of its own had left, and that did the harm; who compares has
-                // found its own value, and surely did.
+                // It may have met what an overwrite of its own had left, and that overwrite did the harm; certainly so if
+                // it compares, for then it has found its own value.
                 let is_overwrite = |it: &u32| matches!(self.op(*it).touch, Touch::Overwrite(_));
                 let mut overwrote = self.open_of(op.acquisition, &reading).filter(is_overwrite);
                 let culprit = if op.compares { overwrote.next() } else { None }.unwrap_or(place);
