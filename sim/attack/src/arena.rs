@@ -6,9 +6,9 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use fault_proxy::{ClientId, Detail, Link, Proxy};
+use fault_proxy::{ClientId, Detail, Link, Proxy, Record};
 use live_world::endpoint::Choice;
 use live_world::server::Password;
 use live_world::supervisor::Supervisor;
@@ -56,6 +56,17 @@ pub struct Oracle {
     pub command: String,
     /// How long a program may take to end, once no fault keeps it; and the oracle, too.
     pub end_within: Duration,
+}
+
+/// The requests of a run, as both sides of the wire saw them.
+pub(crate) struct WireLog {
+    /// What the proxy has seen, with times since `start`.
+    pub(crate) records: Vec<Record>,
+    pub(crate) start: Instant,
+    /// What each server has carried out.
+    pub(crate) commands: Vec<Vec<CommandSeen>>,
+    /// Whether the witnesses have told all of it.
+    pub(crate) is_complete: bool,
 }
 
 pub(crate) struct Arena {
@@ -157,17 +168,21 @@ impl Arena {
     }
 
     /// What the servers have carried out, by server.
-    pub(crate) fn commands(&self) -> Vec<Vec<CommandSeen>> {
+    fn commands(&self) -> Vec<Vec<CommandSeen>> {
         self.servers.iter().map(|it| it.log.commands()).collect()
     }
 
-    /// Returns once the witnesses have seen all that the servers had carried out; whether they have.
-    pub(crate) async fn catch_up(&self) -> bool {
-        let mut all = true;
+    /// What the proxy and the witnesses have seen so far. A client may go on meanwhile, as with the servers that a majority does
+    /// not need: so the proxy is asked first, and the witnesses have seen whatever it knows an answer to.
+    pub(crate) async fn wire_log(&self) -> WireLog {
+        let log = self.proxy.log();
+        let (records, start) = (log.records(), log.start());
+        let mut is_complete = true;
         for server in &self.servers {
-            all &= server.catch_up().await;
+            // A server that came back has broken the connection by which it is asked.
+            is_complete &= server.catch_up().await || server.catch_up().await;
         }
-        all
+        WireLog { records, start, commands: self.commands(), is_complete }
     }
 
     /// Ends the workers and the servers, and waits until the servers are gone.

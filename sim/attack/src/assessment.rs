@@ -7,7 +7,7 @@ use history::{FORMAT, Head, History, What};
 use picklock::time::span_ns;
 use scenarios::span::rounded;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, WireLog};
 use crate::board::VICTIM;
 use crate::judgement::{Judged, PlanEvidence, judge};
 use crate::known::{Known, LATE_MOST, MARGIN, probe};
@@ -33,11 +33,11 @@ pub(crate) async fn assess(
     if !known.promises.stamps {
         probe(arena, &known.lock_key, &staged.recorder).await;
     }
-    let is_seen = arena.catch_up().await;
-    let (trace, judged) = judged(arena, known, plan, &staged);
+    let wire = arena.wire_log().await;
+    let (trace, judged) = judged(arena, known, plan, &staged, &wire);
     let PlanTrace { history, divergence, phases, claims, sent } = trace;
     let Judged { mut levels, mut findings, mut doubts } = judged;
-    let divergence = match is_seen {
+    let divergence = match wire.is_complete {
         true => divergence,
         false => Some(String::from("the witness has not seen all that the server carried out")),
     };
@@ -190,8 +190,9 @@ fn judged(
     known: &Known,
     plan: Option<&AttackPlan>,
     staged: &PlanRun,
+    wire: &WireLog,
 ) -> (PlanTrace, Judged) {
-    let mut sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    let mut sent = transcript::sent(wire, staged.start);
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
     let doubts = shared_key::apply(&mut sent, &known.lock_key.name, arena.life, Some(&phases));

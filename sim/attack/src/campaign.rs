@@ -113,8 +113,7 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     if let Some((_, error)) = staged.failures.pop() {
         return Err(error.into());
     }
-    arena.catch_up().await;
-    let sent = transcript::sent(&arena.proxy.log(), &arena.commands(), staged.start);
+    let sent = transcript::sent(&arena.wire_log().await, staged.start);
     let recorded = staged.recorder.so_far();
     if sent.is_empty() {
         return Err(AttackError::NoLock(String::from(

@@ -82,8 +82,7 @@ async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError>
             end.last_words()
         )));
     }
-    let commands = arena.commands();
-    let sent = crate::transcript::sent(&arena.proxy.log(), &commands, run.start);
+    let sent = crate::transcript::sent(&arena.wire_log().await, run.start);
     if boundaries(&sent).is_empty() {
         let end = run.ends.first();
         let how = end.map(|end| format!("{}{}", end.status, end.last_words())).unwrap_or_default();

@@ -48,10 +48,8 @@ pub(crate) async fn trace(
     key: Option<&[u8]>,
 ) -> ProgramTrace {
     pause(DRAIN).await;
-    // A server that came back has broken the connection by which it is asked.
-    let is_seen = arena.catch_up().await || arena.catch_up().await;
-    let commands = arena.commands();
-    let mut sent = transcript::sent(&arena.proxy.log(), &commands, run.start);
+    let wire = arena.wire_log().await;
+    let mut sent = transcript::sent(&wire, run.start);
     let said = arena.attack.lock_key.as_ref().map(|it| it.clone().into_bytes());
     let lock_key = key.map(<[u8]>::to_vec).or(said).or_else(|| lock_key(&sent, &arena.attack.key));
     if let Some(key) = &lock_key {
@@ -85,7 +83,7 @@ pub(crate) async fn trace(
     let history = transcript::history(head, recorded, &sent, run.start);
     let key = lock_key.as_deref().unwrap_or_default();
     let tenures = tenures(&sent, &phases, key, run.end);
-    let divergence = match is_seen {
+    let divergence = match wire.is_complete {
         true => divergence(&sent, key, arena.servers[0].endpoint.is_embedded()),
         false => Some(String::from("the witness has not seen all that the server carried out")),
     };

@@ -1,7 +1,6 @@
 //! A request that the server carried out: its connection, its answer, and what it did to which key.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -46,8 +45,6 @@ pub(crate) struct ServerLog {
     inner: Arc<Mutex<Vec<CommandSeen>>>,
     /// For the one who follows it.
     news: Arc<Notify>,
-    /// How far the server's wall clock is ahead of ours, in nanoseconds.
-    ahead_ns: Arc<AtomicI64>,
 }
 
 impl ServerLog {
@@ -84,11 +81,6 @@ impl ServerLog {
         self.lock().clear();
     }
 
-    /// The server's wall clock is so far ahead from now on.
-    pub(crate) fn set_ahead(&self, by_ns: i64) {
-        self.ahead_ns.store(by_ns, Ordering::Relaxed);
-    }
-
     /// A tap that writes here.
     pub(crate) fn tap(&self) -> Box<dyn Tap> {
         Box::new(LogTap { log: self.clone(), witness: KeyWitness::default() })
@@ -115,9 +107,7 @@ impl Tap for LogTap {
             Submitted::Blocked => SeenAnswer::Waits,
         };
         let changes = self.witness.look(model, wall);
-        let ahead_ns = self.log.ahead_ns.load(Ordering::Relaxed);
-        let ours = WallTime::from_unix_ns(wall.as_unix_ns().saturating_add_signed(-ahead_ns));
-        self.log.lock().push(CommandSeen { at: instant(ours), from, name, answer, changes });
+        self.log.lock().push(CommandSeen { at: instant(wall), from, name, answer, changes });
         self.log.news.notify_one();
     }
 }

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fault_proxy::{Action, ProxyEvent, ProxyLog, Side};
+use fault_proxy::{Action, ProxyEvent, Side};
 use history::verdict::WitnessStep;
 use history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
 use redis_model::witness::InsideChange;
 
+use crate::arena::WireLog;
 use crate::board::VICTIM;
 use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep};
 use crate::recorder::{PlanRecord, RecordedEvent};
@@ -53,22 +54,17 @@ pub(crate) struct TracedCommand {
 /// A connection: the server's number, the client, and which of its connections.
 type Place = (u16, u32, u64);
 
-/// The requests of all clients since `start`, in the order of their sending. `commands` is what each server has
-/// carried out.
-pub(crate) fn sent(
-    log: &ProxyLog,
-    commands: &[Vec<CommandSeen>],
-    start: Instant,
-) -> Vec<TracedCommand> {
+/// The requests of all clients since `start`, in the order of their sending.
+pub(crate) fn sent(wire: &WireLog, start: Instant) -> Vec<TracedCommand> {
     // From where each connection comes, from when, and until when no other comes from there.
     let mut from: BTreeMap<Place, (SocketAddr, Instant, Option<Instant>)> = BTreeMap::new();
     let mut sent: BTreeMap<Place, BTreeMap<u64, TracedCommand>> = BTreeMap::new();
-    for record in log.records() {
+    for record in &wire.records {
         let place = (record.node.0, record.client.0, record.connection);
         let command = sent.entry(place).or_default();
-        match record.event {
+        match &record.event {
             ProxyEvent::Connected(addr) => {
-                let at = log.start() + record.at;
+                let (addr, at) = (*addr, wire.start + record.at);
                 // The same address may be used towards another server at the same time.
                 let earlier = from.iter_mut().filter(|(it, (theirs, _, until))| {
                     it.0 == place.0 && *theirs == addr && until.is_none()
@@ -77,11 +73,12 @@ pub(crate) fn sent(
                 from.insert(place, (addr, at, None));
             }
             ProxyEvent::Request | ProxyEvent::Fault(..) => {
-                let name = record.command.map(|it| it.as_bytes().to_vec()).unwrap_or_default();
+                let name =
+                    record.command.as_ref().map(|it| it.as_bytes().to_vec()).unwrap_or_default();
                 let command = command.entry(record.frame).or_insert_with(|| TracedCommand {
                     client: record.client.0,
                     node: record.node.0,
-                    sent: log.start() + record.at,
+                    sent: wire.start + record.at,
                     name: String::from_utf8_lossy(&name).into_owned(),
                     key: record.key.clone().unwrap_or_default(),
                     lost: false,
@@ -90,7 +87,7 @@ pub(crate) fn sent(
                     discarded: false,
                     seen: None,
                 });
-                match record.event {
+                match &record.event {
                     ProxyEvent::Fault(
                         _,
                         Action::Drop(Side::Request) | Action::Reset(Side::Request),
@@ -105,7 +102,7 @@ pub(crate) fn sent(
             }
             ProxyEvent::Reply(bytes) => {
                 if let Some(command) = command.get_mut(&record.frame) {
-                    command.reply = Some(bytes);
+                    command.reply = Some(bytes.clone());
                 }
             }
             _ => {}
@@ -120,7 +117,7 @@ pub(crate) fn sent(
         let is_theirs = |it: &&CommandSeen| {
             it.from == *addr && it.at + CLOCKS >= *began && ended.is_none_or(|ended| it.at < ended)
         };
-        let of_server = commands.get(usize::from(place.0)).into_iter().flatten();
+        let of_server = wire.commands.get(usize::from(place.0)).into_iter().flatten();
         for seen in of_server.filter(is_theirs) {
             let place = theirs[next..].iter().position(|it| it.is_shown_as(seen));
             if let Some(place) = place {
