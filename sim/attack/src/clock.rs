@@ -11,9 +11,9 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// When this was by the process's own monotonic clock; both clocks are this machine's.
+/// Converts a wall time to the process's own monotonic clock; both clocks are this machine's.
 pub(crate) fn instant(wall: WallTime) -> Instant {
-    // Whoever is interrupted between the two reads them again.
+    // The thread may be interrupted between the reads, so the closest of ten readings counts.
     let looks = (0..10).map(|_| (Instant::now(), SystemTime::now(), Instant::now()));
     let look = looks.min_by_key(|(before, _, after)| *after - *before);
     let (now, wall_now, _) = look.expect("ten looks");
