@@ -1,7 +1,7 @@
-//! How small the worlds are, and in which order they are tried.
+//! The sizes of worlds, and the order in which they are tried.
 //!
-//! Invariant: a size comes after every size that has no more clients and no more rounds than it, so what is found first
-//! is found in the smallest world.
+//! Invariant: a size comes after every size with no more clients and no more rounds. So the first violation is found in
+//! the smallest world.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Every size within these bounds, the smallest first: fewer acquisitions, and of as many fewer clients.
+    /// Every size within these bounds, the smallest first: by the number of acquisitions, and then of clients.
     pub fn sizes(self) -> Vec<Size> {
         let rounds = |clients| (1..=self.rounds).map(move |rounds| Size { clients, rounds });
         let mut sizes: Vec<Size> = (2..=self.clients).flat_map(rounds).collect();

@@ -1,4 +1,4 @@
-//! Counterexamples that people can carry: small worlds tried in order of size, what is found made smaller, and confirmed.
+//! Finds counterexamples: tries small worlds in order of size, shrinks what it finds, and confirms it in another world.
 
 mod alphabet;
 mod base;

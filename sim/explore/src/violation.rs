@@ -1,6 +1,6 @@
 //! What a schedule violates, so that another can be asked whether it violates the same.
 //!
-//! Invariant: two violations are equal only where the same invariant is violated at the same level by clients in the same
+//! Invariant: two violations are equal only if the same invariant is violated at the same level by clients in the same
 //! roles.
 
 use history::fault::{Staged, Whom};
@@ -27,7 +27,7 @@ struct Role {
 }
 
 impl Violation {
-    /// What these findings convict the lock of under these faults, the nearest level first.
+    /// The violations among these findings under these faults, ordered by level.
     pub fn all(findings: &[Finding], faults: &[Staged]) -> Vec<Self> {
         let of = |finding: &Finding| match &finding.verdict {
             Verdict::Violated(witness) => Some(Self {
@@ -42,14 +42,14 @@ impl Violation {
         all
     }
 
-    /// Whether it is of the same invariant, and whoever harms whom is another client in both, or the same one in both: of what
-    /// was drawn, a witness may name more clients, and faults strike beside the point.
+    /// Whether it is of the same invariant, and in both a client harms another, or in both a client harms itself. The
+    /// rest is not compared: in a drawn schedule a witness may name more clients, and other faults may strike.
     pub fn is_like(&self, other: &Self) -> bool {
         let harm = |it: &Self| it.roles.iter().take(2).map(|role| role.nth).collect::<Vec<_>>();
         self.is_of(other) && harm(self) == harm(other)
     }
 
-    /// Whether it is of the same invariant, whoever is concerned.
+    /// Whether it is of the same invariant and level, whichever clients are concerned.
     pub fn is_of(&self, other: &Self) -> bool {
         (self.invariant, self.level) == (other.invariant, other.level)
     }
