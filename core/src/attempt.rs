@@ -98,7 +98,7 @@ async fn ask<E: Env>(
     let args = [token.as_bytes(), ttl.as_bytes()];
     match (&target.fence_counter, &target.waiting) {
         (Some(counter), _) => TRY_FENCED.run_on(conn, &[key, counter], &args).await,
-        // A waiter that sleeps until a release has to know how long the key lives at most.
+        // A client that sleeps until a release has to know how long the key lives at most.
         (None, WaitMode::Notify(_)) => TRY.run(conn, key, &args).await,
         (None, WaitMode::Queue(queue)) => TAKE.run_on(conn, &queue.keys(key), &args).await,
         (None, WaitMode::Poll) => {
@@ -122,7 +122,7 @@ fn read(reply: Reply) -> Result<AttemptReply, CallError> {
             Ok(number) => Ok(AttemptReply::Granted(Some(Fence::new(number)))),
             Err(_) => Err(CallError::unexpected(&reply)),
         },
-        // A queue does not tell it: its waiters are told when to look.
+        // A queue does not report the TTL: it tells its waiters when to look.
         [Reply::Int(0)] => Ok(AttemptReply::Held(None)),
         // A negative number is a key without a TTL, so not one of ours: it may stay for ever.
         [Reply::Int(0), Reply::Int(left_ms)] => {
@@ -132,8 +132,8 @@ fn read(reply: Reply) -> Result<AttemptReply, CallError> {
     }
 }
 
-/// Waits until enough replicas have acknowledged the last write on this connection. Boxed: few ask for it, and every
-/// attempt would have room for it.
+/// Waits until enough replicas have acknowledged the last write on this connection. Boxed: few locks do this, and
+/// otherwise the future of every attempt would have room for it.
 fn replicated<E: Env>(
     target: &LockTarget<E>,
     conn: &E::Conn,
@@ -155,8 +155,8 @@ fn replicated<E: Env>(
     })
 }
 
-/// `error`, or the refusal where the key is no string. `SET NX` answers the same for a list as for
-/// another's token, and nobody releases a list: so before a lock reports *held* for the first time, it
+/// `error`, or the refusal if the key does not hold a string. `SET NX` answers the same for a list as for
+/// another's token, but nobody ever releases a list. So before a lock reports *held* for the first time, it
 /// reads the key.
 pub(crate) async fn check_key_type<E: Env>(
     target: &LockTarget<E>,
@@ -189,7 +189,7 @@ pub(crate) struct Unresolved(Vec<UnresolvedAttempt>);
 struct UnresolvedAttempt {
     /// One for each node that may have granted it.
     cleanups: Vec<Arc<Cleanup>>,
-    /// How many of them would give it the lock.
+    /// How many grants would give it the lock.
     needed: usize,
     error: CallError,
 }
@@ -200,7 +200,7 @@ impl Unresolved {
         self.add_round(failed.cleanup.as_slice(), 1, &failed.error);
     }
 
-    /// The same of an attempt on several nodes, of which so many are needed.
+    /// The same for an attempt on several nodes, of which `needed` are needed.
     pub(crate) fn add_round(
         &mut self,
         cleanups: &[Arc<Cleanup>],
@@ -242,13 +242,13 @@ impl FailedAttempt {
     }
 }
 
-/// An acquisition that is about to be sent or has been. Where it is dropped before it is settled, as it is
-/// with its future, its outcome is unknown, and it starts a clean-up.
+/// An acquisition that was sent or is about to be. If it is dropped before it is settled, for example with its
+/// future, its outcome is unknown, and it starts a clean-up.
 pub(crate) struct PendingAcquire<'a, E: Env> {
     pub(crate) target: &'a Arc<LockTarget<E>>,
     pub(crate) conn: &'a E::Conn,
     pub(crate) token: &'a OwnerToken,
-    /// When it was sent; none once the server has answered that it stands in line, where it may have stood for longer
+    /// When it was sent; none once the server has answered that it is in the queue: it may have waited there for longer
     /// than a clean-up lingers.
     pub(crate) sent: Option<Instant>,
     pub(crate) settled: bool,
@@ -273,8 +273,8 @@ impl<E: Env> PendingAcquire<'_, E> {
         FailedAttempt { error, cleanup: Some(self.clean_up()), ttl_left: None }
     }
 
-    /// It has been granted: its TTL began at `from` or later, where `from` is `waited` after a moment that
-    /// this node's clock has measured.
+    /// It was granted: its TTL began at `from` or later. `from` is `waited` after an instant that this node's
+    /// clock has measured.
     pub(crate) fn granted(
         self,
         from: Instant,

@@ -39,7 +39,7 @@ impl Counters {
     }
 }
 
-// No `async` block, which would have room for the work twice: where it comes from and where it is awaited.
+// Not an `async` block, which would store the work twice: where it is captured and where it is awaited.
 pin_project! {
     /// Work that counts as running until it ends or is dropped.
     struct CountedTask<D: Display, W> {

@@ -70,7 +70,7 @@ impl Cleanup {
             let granted = granted.await;
             match lock_conn.withdraw() {
                 Some((conn, sent)) if granted => {
-                    // Few were granted: for the others the task has no room for the work.
+                    // Boxed: few were granted, and the tasks of the others need no room for the work.
                     Box::pin(Arc::clone(&handle).work(&owned, &conn, &token, sent)).await;
                 }
                 _ => handle.reach(CleanupProgress::Settled),

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A lock's `SET … NX PX` and its `EVALSHA` fit without growing.
 const USUAL_BYTES: usize = 128;
-/// Before each argument stands its length, in so many bytes.
+/// The length in front of each argument takes this many bytes.
 const LENGTH_BYTES: usize = 4;
 
 /// A command: its name and its arguments, all of them byte strings.
@@ -30,7 +30,7 @@ impl Command {
     /// The command with one more argument.
     ///
     /// # Panics
-    /// Where the argument has 4 GiB or more. Redis takes at most 512 MiB.
+    /// If the argument has 4 GiB or more. Redis takes at most 512 MiB.
     #[must_use]
     #[inline]
     pub fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a count only rises, and every attempt, renewal, release and clean-up that has ended is in exactly
 //! one count of its kind. Counts are read one by one while others change, so no order between them is
-//! promised and the atomics need no ordering; no lock decides by them.
+//! promised and the atomics need no ordering. No decision of a lock depends on them.
 
 use std::fmt;
 use std::sync::Arc;

@@ -42,8 +42,8 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// connection has broken, the next call gives a new one.
     ///
     /// # Errors
-    /// [`CallError::NotSent`] where the server cannot be reached, [`CallError::Refused`] where it
-    /// refuses the handshake (a wrong password), [`CallError::NoRuntime`] where it was not called within one.
+    /// [`CallError::NotSent`] if the server cannot be reached, [`CallError::Refused`] if it refuses the handshake
+    /// (a wrong password), [`CallError::NoRuntime`] if this was not called within a runtime.
     fn connect(&self, node: Node) -> impl Future<Output = Result<Self::Conn, CallError>> + Send;
 
     /// Subscribes to `channel` on `node`, over a separate connection that all subscriptions of this environment
@@ -59,9 +59,9 @@ pub trait Env: Clone + Send + Sync + 'static {
         channel: &[u8],
     ) -> impl Future<Output = Result<Self::Subscription, CallError>> + Send;
 
-    /// Whether only subscribers that PUBLISH at `node` has counted receive a message. Not in a cluster, where
-    /// a message goes on to every node, nor where a primary may become a replica, which forwards the messages
-    /// of the new primary. A message then proves nothing about what the script that sent it has done.
+    /// Whether only subscribers that PUBLISH at `node` has counted receive a message. False in a cluster, where
+    /// a message goes on to every node, and where a primary may become a replica, which forwards the messages
+    /// of the new primary. Then a message proves nothing about what the script that sent it has done.
     fn counts_listeners(&self, node: Node) -> bool {
         let _ = node;
         true
@@ -82,10 +82,10 @@ pub trait Conn: Clone + Send + Sync + 'static {
     /// Dropping the future does not cancel the command: once polled, it may still be carried out.
     ///
     /// # Errors
-    /// See [`CallError`]: all but *indeterminate* say that the command had no effect, save parts of a script.
+    /// See [`CallError`]: all but *indeterminate* say that the command had no effect, except parts of a script.
     fn call(&self, command: Command) -> impl Future<Output = Result<Reply, CallError>> + Send;
 
-    /// Reports that a call had no answer in time. Where nothing at all was received on this connection for
+    /// Reports that a call had no answer in time. If nothing at all was received on this connection for
     /// `silence` since a command was sent, it returns true and the next [`Env::connect`] gives a new
     /// connection. Calls in flight on this one go on.
     fn gave_up(&self, silence: Duration) -> bool {
@@ -99,9 +99,9 @@ pub trait Subscription: Send + 'static {
     /// The next message. Dropping the future loses none.
     ///
     /// # Errors
-    /// [`CallError::Indeterminate`] where the connection has broken and messages may have been missed:
-    /// subscribe again, and then read the state that they would have reported. No error does not prove that
-    /// none was missed, as a connection may also fall silent.
+    /// [`CallError::Indeterminate`] if the connection has broken and messages may have been missed: subscribe
+    /// again, and then read the state that they would have reported. Without an error, messages may have been
+    /// missed, too: a connection may also fall silent.
     fn next(&mut self) -> impl Future<Output = Result<Box<[u8]>, CallError>> + Send;
 }
 
@@ -111,10 +111,10 @@ pub enum CallError {
     /// The command surely never left: no connection could be made, or it was known to be closed.
     #[error("not sent: {0}")]
     NotSent(Box<str>),
-    /// The server answered with an error and carried nothing out. Of a script, the commands before the one that failed
-    /// were carried out; those of this crate are written so that an acquisition or renewal was not. A refused release has
-    /// deleted the key where only the PUBLISH behind the deletion was refused
-    /// ([`DELETE_AND_TELL`](crate::scripts::DELETE_AND_TELL)), and may have taken clients out of the queue
+    /// The server answered with an error and carried nothing out. If a script failed, its commands before the one that
+    /// failed were carried out; the scripts of this crate are written so that a refused acquisition or renewal was not.
+    /// A refused release has deleted the key if only the PUBLISH after the deletion was refused
+    /// ([`DELETE_AND_TELL`](crate::scripts::DELETE_AND_TELL)), and may have removed clients from the queue
     /// ([`LEAVE`](crate::queue_scripts::LEAVE)).
     #[error("refused by the server: {0}")]
     Refused(ServerError),
@@ -138,8 +138,8 @@ impl CallError {
         matches!(self, Self::Indeterminate(_))
     }
 
-    /// For a reply that the command does not have. Something between us and Redis has changed it, so
-    /// nothing is known.
+    /// For a reply that the command never has. Something between us and Redis has changed it, so nothing
+    /// is known.
     pub(crate) fn unexpected(reply: &Reply) -> Self {
         Self::Indeterminate(format!("unexpected reply {reply:?}").into())
     }
@@ -178,7 +178,7 @@ pub enum Phase {
     Wait,
     /// Holding, about to work.
     Hold,
-    /// Holding, about to write to what the lock protects, after the last look at the validity.
+    /// Holding, about to write to what the lock protects, after the last check of the validity.
     HoldBeforeWrite,
     /// About to send a renewal.
     RenewBeforeSend,

@@ -60,7 +60,7 @@ impl<T> FanOut<T> {
         })
     }
 
-    /// The wait for all answers that are missing; none where there are none.
+    /// The wait for all missing answers; none if no answer is missing.
     pub(crate) fn rest(self) -> Option<impl Future<Output = ()> + use<T>> {
         let mut pending = self.pending;
         let wait = poll_fn(move |cx| {

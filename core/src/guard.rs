@@ -1,10 +1,10 @@
 //! The guard: a held lock.
 //!
-//! Invariant: dropping a guard stops renewal and starts the release, once. The release is a task: where the
-//! runtime ends before it has run, as behind a guard that lives to the end of an `async fn main` on one
-//! thread, the key stays until its TTL is over, and a warning is logged. A guard promises local validity and
-//! no more: a process that stops for longer than the validity lasts cannot notice that in time, and only
-//! the protected resource can refuse its late write.
+//! Invariant: dropping a guard stops renewal and starts the release, once. The release is a task. If the
+//! runtime ends before the task has run, the key stays until its TTL is over, and a warning is logged: so it
+//! is with a guard that lives to the end of an `async fn main` on one thread. A guard promises local validity
+//! and no more: a process that is paused for longer than the validity lasts cannot notice that in time, and
+//! only the protected resource can refuse its late write.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -87,8 +87,8 @@ impl<E: Env> Guard<E> {
     /// watchdog or any answer from Redis. A renewal moves that end.
     ///
     /// # Panics
-    /// With [`TokioEnv`](crate::TokioEnv), where the runtime in which this future was first polled has ended; outside of
-    /// a runtime, where all have ended in which a lock of the environment was acquired.
+    /// With [`TokioEnv`](crate::TokioEnv), if the runtime in which this future was first polled has ended. Outside of a
+    /// runtime, if all runtimes in which a lock of the environment was acquired have ended.
     pub async fn lost(&self) -> Lost {
         match self.held.over().await {
             HoldStatus::Lost(lost) => lost,
@@ -108,7 +108,7 @@ impl<E: Env> Guard<E> {
     }
 
     /// Runs `work` while the lock is held, and returns its output with the guard. Once the lock is lost,
-    /// `work` is dropped. Work that blocks its thread cannot be stopped, and may keep the watchdog from its work; see
+    /// `work` is dropped. Work that blocks its thread cannot be stopped, and may keep the watchdog from running; see
     /// [`Guard`].
     ///
     /// # Errors
@@ -135,9 +135,9 @@ impl<E: Env> Guard<E> {
         Ok((output, self))
     }
 
-    /// Releases the lock and reports the outcome. Dropping this future does not cancel the release, which
-    /// runs as a task of its own. A deletion that has no answer, or is refused, is sent three times at most, with a pause
-    /// of a quarter of the call timeout before the next. With a connection for each, this takes at most six and a half call
+    /// Releases the lock and reports the outcome. Dropping this future does not cancel the release, which runs as a
+    /// task of its own. A deletion that has no answer, or is refused, is sent three times at most, with a pause of a
+    /// quarter of the call timeout before the next. With a connection for each, this takes at most six and a half call
     /// timeouts. If none is answered, the outcome is [`Released::Unknown`], and a warning is logged.
     pub async fn release(self) -> Released {
         self.held.begin_release();

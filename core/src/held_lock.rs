@@ -62,8 +62,8 @@ impl<E: Env> HeldLock<E> {
         }
     }
 
-    /// Waits until the hold is lost or its release has begun. Validity that runs out is a loss, also where
-    /// nobody else looks.
+    /// Waits until the hold is lost or its release has begun. The end of validity is a loss, even if nobody
+    /// else checks.
     pub(crate) async fn over(&self) -> HoldStatus {
         let env = &self.target.env;
         loop {
@@ -160,7 +160,7 @@ impl<E: Env> HeldLock<E> {
             KeyOwner::Other => Released::TakenByOther,
         };
         match unanswered {
-            // An earlier try may have deleted the key. While the key cannot have expired, it did.
+            // An earlier try may have deleted the key. If the key cannot have expired yet, it did.
             Some(error) if error.is_indeterminate() => {
                 if is_valid(self.target.env.now(), self.hold.valid_until()) {
                     Released::Released
@@ -199,8 +199,8 @@ fn extended(status: HoldStatus) -> Result<Instant, NotExtended> {
     }
 }
 
-/// The release as a task. Where the task is dropped unfinished, as by a runtime that shuts down, the outcome
-/// is *unknown*, so that nobody waits for it for ever.
+/// The release as a task. If the task is dropped unfinished, for example by a runtime that shuts down, the
+/// outcome is *unknown*, so that nobody waits for it for ever.
 struct ReleaseTask<E: Env>(Arc<HeldLock<E>>, Span);
 
 impl<E: Env> ReleaseTask<E> {

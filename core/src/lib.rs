@@ -86,8 +86,8 @@
 //! - [`Single`]: one key on one server; waiting clients poll. With [`notify`] they sleep until a release is
 //!   published; with [`fenced`] every hold has a number that a resource can check ([`FenceGate`]); with
 //!   [`wait_for`] a hold is relied on only after replicas have acknowledged it.
-//! - [`Queue`]: one key on one server, handed over to the client that has waited longest: two commands an
-//!   acquisition, however many wait; three where the server may be replaced.
+//! - [`Queue`]: one key on one server, handed over to the client that has waited longest: two commands per
+//!   acquisition, however many clients wait; three if the server may be replaced.
 //! - [`Redlock`]: one key on several independent servers, held by the client that has a quorum of them.
 //!
 //! [`notify`]: options::OptionsBuilder::notify
@@ -104,9 +104,9 @@
 //!   key with another's token. A lost key is never set again.
 //! - **Three outcomes: yes, no, unknown.** A lost reply or a dropped future leaves no orphan key: an
 //!   acquisition with an unknown outcome is cleaned up in the background.
-//! - **A release is not cancelled** by dropping its future, and dropping a guard releases the lock, in a
-//!   background task: where the runtime ends before it has run, or the process dies, the key expires with
-//!   its TTL. So before a program ends, await `release`, or `drain` after dropping guards.
+//! - **A release is not cancelled** by dropping its future. Dropping a guard releases the lock in a background
+//!   task: if the runtime ends before the task has run, or the process dies, the key expires with its TTL. So
+//!   before a program ends, await `release`, or `drain` after dropping guards.
 //!
 //! # What it assumes
 //!

@@ -71,7 +71,7 @@ fn because(error: Option<&CallError>) -> String {
 }
 
 impl NotAcquired {
-    /// Whether the server had granted the lock to this caller, who must not rely on it in any case.
+    /// Whether the server had granted the lock to this caller. The caller must not rely on it in any case.
     ///
     /// `Yes` is a grant that came too late, or that too few replicas have; `Unknown` leaves a clean-up running.
     pub fn outcome(&self) -> Outcome {
@@ -87,8 +87,8 @@ impl NotAcquired {
         }
     }
 
-    /// True where another attempt may succeed without a change from outside: all but a refusal that time does
-    /// not change, such as a wrong password, and a caller without a runtime.
+    /// True if a later attempt may succeed although the caller changes nothing. False for a refusal that time does
+    /// not change, such as a wrong password, and for a caller without a runtime.
     pub(crate) fn may_pass(&self) -> bool {
         // The error codes of a server that is starting, failing over, busy, or out of a resource.
         const PASSING: [&str; 9] = [

@@ -149,7 +149,7 @@ impl<C: Conn> LockConn<C> {
         self.state.with(|state| state.conn.clone().map(|conn| (state.epoch, conn)))
     }
 
-    /// Takes `made` for a connection that has broken; the connection to use.
+    /// Puts `made` in the place of a connection that has broken; returns the connection to use.
     pub(crate) fn replace(&self, made: C) -> (ConnEpoch, C) {
         self.state.with(|state| {
             // Two tasks may have connected at once; either connection serves both.

@@ -52,8 +52,8 @@ impl From<Cluster> for Service {
 
 /// Locks by name. Cloning gives another handle to the same connections and counters.
 ///
-/// [`try_acquire`](Self::try_acquire), [`acquire`](Self::acquire) and [`with`](Self::with) make a handle to the lock each
-/// time, and a handle that finds its key taken for the first time reads it with a GET. Where locks are often found
+/// [`try_acquire`](Self::try_acquire), [`acquire`](Self::acquire) and [`with`](Self::with) make a handle to the lock
+/// each time, and a handle that finds its key taken for the first time reads it with a GET. Where locks are often found
 /// taken, keep a handle of [`single`](Self::single): it reads the key once.
 #[derive(Clone)]
 pub struct Locks {
@@ -126,7 +126,7 @@ impl Locks {
     /// Takes the lock of this key, waiting for at most `deadline`, does the work, and releases the lock. The work
     /// is dropped if the lock is lost; dropping the future drops the work and releases. For work that takes
     /// longer than the TTL, the options need a
-    /// [`watchdog`](crate::options::OptionsBuilder::watchdog). `Ok` says that the work was protected, also where the
+    /// [`watchdog`](crate::options::OptionsBuilder::watchdog). `Ok` says that the work was protected, even if the
     /// release had no answer or was refused; see [`Guard::protect`].
     ///
     /// # Errors

@@ -30,7 +30,7 @@ use crate::target::{LockContext, LockTarget, WaitMode};
 use crate::time::{Instant, WallTime};
 use crate::token::OwnerToken;
 
-/// Told from every other span that core sleeps for.
+/// Differs from every other span that core sleeps for.
 const EVERY: Duration = Duration::from_millis(250);
 
 const fn at(ns: u64) -> Instant {

@@ -1,7 +1,7 @@
 //! Compare-and-set without a script, on servers that have commands for it.
 //!
-//! Invariant: the script follows only a refusal, which says that nothing was carried out, so the work is
-//! done once. A command that the server does not know, or does not permit, is not sent again: it costs one
+//! Invariant: the script is sent only after a refusal, which says that nothing was carried out, so the work
+//! is done once. A command that the server does not know, or does not permit, is not sent again: it costs one
 //! refusal for each lock, whatever server a failover brings. Like the scripts, no command here touches a
 //! key that holds another's token, and none creates a key. Versions and `COMMAND INFO` are not asked for:
 //! only the command itself shows whether it works here and now.
@@ -58,8 +58,8 @@ impl Default for Native {
 }
 
 impl Native {
-    /// Deletes the key if it holds `token`: 1 where it did, 0 where the key is missing or another's.
-    /// None where the script has to do it.
+    /// Deletes the key if it holds `token`: 1 if it did, 0 if the key is missing or another's. None if the
+    /// script has to do it.
     pub(crate) async fn delete<C: Conn>(
         &self,
         conn: &C,
@@ -86,8 +86,8 @@ impl Native {
         }
     }
 
-    /// Gives the key a new TTL if it holds `token`, by writing the same token once more: 1 where it
-    /// did, 0 where the key is missing or another's. Nothing where the script is to do it.
+    /// Gives the key a new TTL if it holds `token`, by writing the same token once more: 1 if it did, 0 if
+    /// the key is missing or another's. None if the script has to do it.
     pub(crate) async fn extend<C: Conn>(
         &self,
         conn: &C,
@@ -115,7 +115,7 @@ impl Native {
 }
 
 /// Whether a refusal says that the server does not know the command, or does not permit it. Other refusals may
-/// pass.
+/// be temporary.
 fn is_unavailable(refused: &ServerError) -> bool {
     let unknown = ["unknown command", "syntax error"];
     match &*refused.code {

@@ -171,9 +171,9 @@ impl OptionsBuilder {
         self
     }
 
-    /// How long after its send an acquisition with an unknown outcome is cleaned up, where its own connection is
-    /// gone and it might still arrive; and how long after its end one is that has waited in a queue. Default: the TTL and
-    /// one call timeout.
+    /// How long the clean-up of an acquisition with an unknown outcome goes on, if its own connection is gone and it
+    /// might still arrive. It is counted from the send of the acquisition or, if that has waited in a queue, from its
+    /// end. Default: the TTL and one call timeout.
     pub fn linger(mut self, span: Duration) -> Self {
         self.linger = Some(span);
         self
@@ -183,8 +183,8 @@ impl OptionsBuilder {
     /// without a limit.
     ///
     /// The watchdog is a task of the runtime in which the lock was acquired, and ends with it: the hold is then lost at
-    /// the end of its validity. A task that blocks its thread right after acquiring may keep tokio from starting it: put
-    /// blocking work into `spawn_blocking` or `block_in_place`.
+    /// the end of its validity. A task that blocks its thread right after acquiring may keep tokio from starting it:
+    /// put blocking work into `spawn_blocking` or `block_in_place`.
     pub fn watchdog(self) -> Self {
         // A builder's TTL never changes, so this is a third of what `build` will give.
         let every = whole_ms(self.ttl) / 3;
@@ -205,8 +205,8 @@ impl OptionsBuilder {
     }
 
     /// Gives every hold a [fencing token](crate::fence::Fence), counted in a further key in the hash slot of the
-    /// lock's: `{k}:fence` for the key `k`, and `{k}:1.fence` for the key `{k}:1`. Use it for nothing else. It has no TTL:
-    /// it makes tokens rise from one hold to the next.
+    /// lock's: `{k}:fence` for the key `k`, and `{k}:1.fence` for the key `{k}:1`. Use it for nothing else. It has no
+    /// TTL: it makes tokens rise from one hold to the next.
     pub fn fenced(mut self) -> Self {
         self.fenced = Some(Counter::Beside);
         self
@@ -271,8 +271,8 @@ impl OptionsBuilder {
         if call_timeout.is_zero() {
             return Err(OptionsError::CallTimeoutZero);
         }
-        // An answer that comes later is of no use, and the pauses between tries, and what a queue's scripts add up, grow
-        // with the call timeout.
+        // An answer that comes later is of no use, and the pauses between tries, and what a queue's scripts add up,
+        // grow with the call timeout.
         let call_timeout = call_timeout.min(ttl);
         if let Some(Renewal { every, max_hold }) = self.renewal {
             let validity = ttl.saturating_sub(allowance);
@@ -369,7 +369,7 @@ pub enum OptionsError {
         /// How many were given.
         nodes: usize,
     },
-    /// A node has one vote. Only indices are compared: that two of them do not lead to the same server is up to the caller.
+    /// A node has one vote. Only indices are compared: the caller must see to it that no two lead to the same server.
     #[error("node {node} is given twice")]
     NodeTwice {
         /// Its index.

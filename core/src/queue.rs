@@ -70,8 +70,8 @@ impl<E: Env> Queue<E> {
     ///
     /// # Errors
     /// [`OptionsError::KeyEmpty`], [`OptionsError::KeyTooLong`], [`OptionsError::KeyAlone`],
-    /// [`OptionsError::TtlTooLong`] beyond [`QUEUE_TTL_MAX`], and [`OptionsError::NotInLine`] for options of other locks: fencing tokens, replicas to wait for,
-    /// notifications of releases.
+    /// [`OptionsError::TtlTooLong`] beyond [`QUEUE_TTL_MAX`], and [`OptionsError::NotInLine`] for options of other
+    /// locks: fencing tokens, replicas to wait for, notifications of releases.
     pub fn new(
         env: E,
         node: Node,

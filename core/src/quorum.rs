@@ -28,10 +28,10 @@ pub(crate) fn granted(votes: &[Option<Result<bool, CallError>>]) -> Option<bool>
     decided(yes, pending, votes.len())
 }
 
-/// The result of a command on all nodes, as soon as a quorum has found the caller's token or none can any more.
+/// The result of a command on all nodes, as soon as a quorum has found the caller's token, or cannot find it any more.
 ///
 /// # Errors
-/// The error of one node, where those that failed and those still pending might make a quorum.
+/// The error of one node, if those that failed and those still pending might make a quorum.
 pub(crate) fn decide<'a>(
     answers: impl IntoIterator<Item = Option<&'a Result<KeyOwner, CallError>>>,
 ) -> Option<Result<KeyOwner, CallError>> {
@@ -52,7 +52,7 @@ pub(crate) fn decide<'a>(
     if own + pending + errors.len() < quorum(nodes) {
         return Some(Ok(if taken { KeyOwner::Other } else { KeyOwner::Missing }));
     }
-    // Without an error, the pending nodes may still decide it, and this is none.
+    // If no node has failed yet, the pending ones may still decide it, and this is `None`.
     let unknown = errors.iter().find(|error| error.is_indeterminate());
     unknown.or(errors.first()).map(|error| Err((*error).clone()))
 }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(of([None, None, None]), None);
     }
 
-    /// Every way in which so many nodes can each have one of these.
+    /// Every way in which `nodes` nodes can each have one of these.
     fn every<T: Clone>(nodes: usize, of: &[T]) -> Vec<Vec<T>> {
         (0..nodes).fold(vec![Vec::new()], |begun, _| {
             let with = |it: &Vec<T>| {
@@ -140,7 +140,7 @@ mod tests {
         let answers: Vec<_> = [None].into_iter().chain(said.iter().cloned().map(Some)).collect();
         for nodes in [3, 5] {
             for answers in every(nodes, &answers) {
-                // A node that has not answered, or never will, may have found anything.
+                // A node that has not answered yet, or never will, may have found anything.
                 let known: Vec<Option<KeyOwner>> = answers
                     .iter()
                     .map(|it| it.as_ref().and_then(|it| it.as_ref().ok().copied()))

@@ -1,11 +1,11 @@
 //! A lock on several independent servers: held by the client whose token is on more than half of them.
 //!
 //! Invariant: an attempt sends one token to all nodes at once, and validity counts from before the first
-//! send. It ends as soon as a quorum has granted the lock or none can any more. A late grant belongs to
-//! the hold, or is cleaned up where there is none; to a node that is not yet sent the acquisition when the
-//! hold is released, nothing is sent. After an attempt without a quorum, or with no validity left, every
-//! node that may have granted it is cleaned up, and the next attempt waits for the answer of those that
-//! surely have; a node whose clean-up has no answer yet is left out of an attempt. A renewal counts where a
+//! send. It ends as soon as a quorum has granted the lock or none is possible any more. A late grant belongs to
+//! the hold, or is cleaned up if there is no hold. If the acquisition was not yet sent to a node when the hold
+//! is released, nothing is sent to that node. After an attempt without a quorum, or with no validity left,
+//! every node that may have granted it is cleaned up, and the next attempt waits for the answer of those that
+//! surely have. A node whose clean-up has no answer yet is left out of an attempt. A renewal counts if a
 //! quorum has extended the key. A key that a node has lost is never set again.
 //!
 //! It assumes of more than half of the nodes what a lock on one server assumes of its server: a node that
@@ -105,7 +105,7 @@ impl<E: Env> Redlock<E> {
         self.first().counters.drained().await;
     }
 
-    /// Tries once: asks all nodes, and waits until a quorum has granted the lock or none can any more. Takes at
+    /// Tries once: asks all nodes, and waits until a quorum has granted the lock or none is possible any more. Takes at
     /// most one call timeout for a connection and one for the answer.
     ///
     /// Dropping the future in mid-call leaves the outcome unknown: nodes that have granted the lock are
@@ -247,7 +247,7 @@ struct RoundCleanups {
     granted: Vec<Arc<Cleanup>>,
 }
 
-/// One attempt on all nodes. Where it is dropped before it is settled, all that may have granted it are cleaned
+/// One attempt on all nodes. If it is dropped before it is settled, all nodes that may have granted it are cleaned
 /// up.
 struct QuorumAttempt<'a, E: Env> {
     nodes: &'a [LockNode<E>],

@@ -30,10 +30,10 @@ impl Renewal {
         due.after(Duration::from_nanos((late_ns - late_ns % every_ns).saturating_add(every_ns)))
     }
 
-    /// The pause after `failures` failed renewals in a row, with `left` of the validity left: an eighth of the
-    /// interval after the first, doubled each time, at most half of `left`, so that there is time for another
-    /// try; of that a random part of at least one half. None once `left` is below an eighth of the interval,
-    /// when another try would only add load.
+    /// The pause after `failures` failed renewals in a row, with `left` of the validity left. It is at most an
+    /// eighth of the interval after the first failure, doubled with each further one, and at most half of `left`,
+    /// so that there is time for another try; a random part of at least half of that is taken. None once `left`
+    /// is below an eighth of the interval, when another try would only add load.
     pub fn retry_pause(&self, failures: u32, left: Duration, random: u64) -> Option<Duration> {
         let least = (self.every / RETRY_PART).max(RETRY_MIN);
         if left < least {

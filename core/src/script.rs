@@ -57,7 +57,7 @@ impl Script {
     /// Runs the script with one key: by EVALSHA, and by EVAL where the server does not have it.
     ///
     /// # Errors
-    /// As [`Conn::call`], save `NOSCRIPT`.
+    /// As [`Conn::call`], except `NOSCRIPT`.
     pub async fn run<C: Conn>(
         &self,
         conn: &C,
@@ -70,7 +70,7 @@ impl Script {
     /// Runs the script with these keys, which must share a hash slot, in the same way.
     ///
     /// # Errors
-    /// As [`Conn::call`], save `NOSCRIPT`.
+    /// As [`Conn::call`], except `NOSCRIPT`.
     pub async fn run_on<C: Conn>(
         &self,
         conn: &C,

@@ -34,7 +34,7 @@ pub static COMPARE_AND_EXTEND: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// As [`COMPARE_AND_DELETE`], and publishes on channel `ARGV[2]` that the key is free, also where it was missing. Where the
+/// As [`COMPARE_AND_DELETE`], and publishes on channel `ARGV[2]` that the key is free, even if it was missing. If the
 /// server refuses to publish, the key is deleted all the same.
 pub static DELETE_AND_TELL: LazyLock<Script> = LazyLock::new(|| {
     Script::new(

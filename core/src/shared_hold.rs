@@ -91,7 +91,7 @@ impl SharedHold {
         self.state.change(|state| {
             let (view, wake) = state.look(now);
             let HoldStatus::Held(before) = view.status else { return (view, wake) };
-            // Two renewals may be answered out of order; both ends hold, so the later one does.
+            // Two renewals may be answered out of order. Both ends of validity are right, so the later one counts.
             state.valid_until = before.max(until);
             (HoldView { status: state.status(), newly_lost: false }, false)
         })

@@ -2,9 +2,9 @@
 //!
 //! Invariant: a waiter is registered before it asks for the lock, so no message for it is missed between
 //! the two; and when the subscription breaks, every waiter is woken to look for itself. A message wakes
-//! only the waiter whose token it names. The subscribing task ends with the last handle; one that is dropped before,
-//! as by a runtime that ends, leaves a failed subscription, which the next caller replaces, and so is one that does not
-//! get on, as in a runtime that does not run. A message may be lost without an error, so waiters also look by themselves.
+//! only the waiter whose token it names. The subscribing task ends with the last handle. If the task is dropped before
+//! that (its runtime ends) or makes no progress (its runtime does not run), the subscription counts as failed, and the
+//! next caller makes another. A message may be lost without an error, so waiters also look by themselves.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -38,7 +38,7 @@ struct SubscriberShared {
 #[derive(Default)]
 struct SubscriberState {
     subscription: SubscriptionState,
-    /// The number of the task that subscribes, the latest; what earlier ones say is no longer of interest.
+    /// The number of the latest task that subscribes; what earlier ones report is ignored.
     task: u64,
     /// By token.
     waiters: BTreeMap<Box<[u8]>, Arc<Inbox>>,
@@ -178,7 +178,7 @@ impl Drop for GrantWaiter {
     }
 }
 
-/// The task that subscribes and delivers. Where it is dropped unfinished, nobody else would ever say so.
+/// The task that subscribes and delivers. If it is dropped unfinished, its drop reports that: nothing else would.
 struct SubscribingTask {
     shared: Arc<SubscriberShared>,
     id: u64,

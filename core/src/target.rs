@@ -37,10 +37,10 @@ pub(crate) struct LockTarget<E: Env> {
     pub(crate) fence_counter: Option<Box<[u8]>>,
     /// The server's compare-and-set commands, if they are used in place of scripts.
     native: Option<Arc<Native>>,
-    /// Of what it and locks like it have done, and of their tasks that are running in the background.
+    /// Count what it and the locks that share them have done, and their tasks that are running in the background.
     pub(crate) counters: Counters,
-    /// Whether the key has been seen to hold a string, as a lock's does. It is set once and saves a question, so it needs
-    /// neither a mutex nor an order.
+    /// Whether the key has been seen to hold a string, as a lock's does. It is set once and only saves a GET, so it
+    /// needs neither a mutex nor a memory ordering.
     pub(crate) is_string: AtomicBool,
 }
 
@@ -58,16 +58,16 @@ pub(crate) enum WaitMode {
 #[derive(Clone, Default)]
 pub(crate) struct LockContext {
     pub(crate) counters: Counters,
-    /// What is known of the server's compare-and-set commands; of a lock by itself nothing yet.
+    /// What is known of the server's compare-and-set commands; none for a lock that does not share that.
     pub(crate) native: Option<Arc<Native>>,
 }
 
-/// Whose token a command found under the key.
+/// The owner of the token that a command found under the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyOwner {
-    /// The caller's, or the caller in the wait queue: the command has done its work.
+    /// The caller, or the caller was in the wait queue: the command has done its work.
     Own,
-    /// None; or, where a command and not a script compared, not the caller's.
+    /// There was no token; or a native command has compared, which only tells that it is not the caller's.
     Missing,
     /// Another's.
     Other,

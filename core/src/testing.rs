@@ -111,8 +111,8 @@ impl Wake for TaskWaker {
     }
 }
 
-/// Two subscribers that want nothing, for as long as the tests run. As long as there are fewer, tracing asks that of
-/// whichever thread comes first to a span whether the span is wanted, and may write its no over another test's yes.
+/// Two subscribers that want nothing, for as long as the tests run. With fewer, tracing asks only the subscriber of the
+/// thread that comes first to a span whether it wants the span, and may write its no over another test's yes.
 fn subscribers() {
     static BOTH: OnceLock<[Dispatch; 2]> = OnceLock::new();
     BOTH.get_or_init(|| [(), ()].map(|()| Dispatch::new(NoSubscriber::default())));
@@ -169,7 +169,7 @@ impl World {
         self.state().subscribe_faults.push_back(error);
     }
 
-    /// Everybody who listens is told that the connection has broken.
+    /// Reports to every subscription that its connection has broken.
     pub(crate) fn break_subscriptions(&self) {
         let mut state = self.state();
         state.subscribers.clear();

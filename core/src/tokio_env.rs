@@ -1,10 +1,10 @@
 //! The environment of a service: tokio's timers and tasks, and Redis through redis-rs.
 //!
-//! Invariant: a call is *not sent* only where no connection could be made, where that was known to be closed,
-//! or where every server that received it has redirected it; *refused* only where a server answered an error;
-//! every other failure after a command was handed over is *indeterminate*. There are no retries, no reconnecting in mid-command
-//! and no timeout for replies: the lock decides on those, and a client that did so by itself would repeat
-//! commands that must not be repeated.
+//! Invariant: a call is *not sent* only if no connection could be made, if it was known to be closed, or if every
+//! server that received the command has redirected it; *refused* only if a server answered an error. Every other
+//! failure after a command was handed over is *indeterminate*. There are no retries, no reconnecting in mid-command
+//! and no timeout for replies: the lock decides on those, and a client that did so by itself would repeat commands
+//! that must not be repeated.
 
 mod addr;
 mod cluster;
@@ -45,8 +45,8 @@ pub use server_conn::TokioOptions;
 /// multiplexed connection a node, shared by all locks, made when first needed and again after it
 /// has broken.
 ///
-/// A task that is started outside a runtime, as by a guard dropped there, runs in the latest runtime in which the
-/// environment has connected and which has not ended.
+/// A task that is started outside a runtime, for example by a guard that is dropped there, runs in the latest runtime
+/// in which the environment has connected and that has not ended.
 ///
 /// Its monotonic clock does not count the time a machine is suspended (`CLOCK_MONOTONIC` on Linux):
 /// a holder must not be suspended, or migrated for longer than its validity lasts. Timers have a
@@ -98,7 +98,7 @@ impl TokioEnv {
     /// and TLS for the primary; its address is not used. Nothing is sent yet.
     ///
     /// # Errors
-    /// What redis-rs finds wrong with a URL, and where no sentinel is given.
+    /// What redis-rs finds wrong with a URL, and if no sentinel is given.
     pub fn sentinel<T: IntoConnectionInfo>(
         sentinels: impl IntoIterator<Item = T>,
         name: &str,

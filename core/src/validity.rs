@@ -47,14 +47,14 @@ pub fn valid_after(from: Instant, waited: Duration, ttl: Duration, drift: Drift)
     from.after(ttl.saturating_sub(drift.over(ttl.saturating_add(waited))))
 }
 
-/// The earliest instant from which a lease may count that was granted `waited` (by the server's clock) after the
+/// The earliest instant from which a lease may count. It was granted `waited` (by the server's clock) after the
 /// server received a request sent at `sent`. Never after `now`, whatever the server's clock has done: the
 /// lease was granted before its message arrived.
 pub fn handed_over(sent: Instant, waited: Duration, now: Instant) -> Instant {
     sent.after(waited).min(now)
 }
 
-/// True while a lease may be relied on that is valid until `until`.
+/// True while a lease that is valid until `until` may be relied on.
 pub fn is_valid(now: Instant, until: Instant) -> bool {
     now < until
 }

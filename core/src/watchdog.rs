@@ -1,8 +1,8 @@
 //! The watchdog: renews a hold until it ends.
 //!
 //! Invariant: it never deletes, and it never renews a lost hold. A renewal that was refused or has no answer
-//! is tried again sooner while validity lasts; at the end of validity the hold is lost, also while a call is
-//! outstanding and if the server would still have extended it. `renewal.rs` computes when the next one is due.
+//! is tried again sooner while validity lasts. At the end of validity the hold is lost, even if a call is
+//! outstanding that the server would still carry out. `renewal.rs` computes when the next one is due.
 
 use std::pin::pin;
 use std::sync::Arc;

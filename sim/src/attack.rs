@@ -1,6 +1,6 @@
 //! `picklock attack`: other people's locks, in their own programs.
 //!
-//! Invariant: what has been started is gone when this returns: workers, with all they have started, and servers.
+//! Invariant: when this returns, all that it started is gone: servers, workers, and what workers have started.
 
 mod part;
 
@@ -26,7 +26,7 @@ use super::terminal::Terminal;
 use super::world::{Chosen, choose, refuse_several, runtime};
 use super::{output, print, run, signal};
 
-/// Plans wait for TTLs most of the time.
+/// How many plans run at a time per core: most of the time they wait for TTLs.
 const JOBS_PER_CORE: usize = 4;
 /// So many connections of a worker to each server are expected: to send, to listen, and to send in the background.
 const CONNECTIONS: u64 = 3;
@@ -170,7 +170,7 @@ async fn act(
     }
 }
 
-/// Where what is found is kept.
+/// Where the findings are kept.
 enum ReportPlace {
     Directory(RunDirectory),
     Shard(Box<AttackPart>),
@@ -220,7 +220,7 @@ fn again(args: &AttackArgs, plan: &str) -> String {
     args.command.iter().fold(line, |line, it| line.argument(&it.to_string_lossy())).text()
 }
 
-/// What is asked of these plans, without the command.
+/// The command line that runs these plans, without the user's command.
 fn asked(args: &AttackArgs, only: &[String]) -> Line {
     let line = only.iter().fold(Line::new().word("attack"), |line, it| line.option("--only", it));
     let line = line.option("--ttl", &args.ttl.to_string());

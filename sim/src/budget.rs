@@ -1,6 +1,6 @@
 //! Work that ends when its time is up.
 //!
-//! Invariant: what has been done by then, or by a signal, is not lost.
+//! Invariant: what was done until then, or until a signal, is not lost.
 
 #![expect(clippy::disallowed_methods, reason = "a budget is the user's time")]
 
@@ -17,8 +17,8 @@ use super::signal;
 use super::terminal::Terminal;
 use super::world::runtime;
 
-/// Has the work stop after this time, or at a signal; what came of it, and whether it was a signal. Meanwhile it shows how many
-/// schedules were run, and how much of the time is left.
+/// Stops the work after this time, or at a signal; returns its result, and whether a signal came. Meanwhile it shows
+/// how many schedules were run, and how much of the time is left.
 pub(super) fn within<T: Send + 'static>(
     budget: Duration,
     terminal: &Terminal,

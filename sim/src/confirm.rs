@@ -1,6 +1,6 @@
 //! `picklock confirm`: whether a real redis-server shows what the virtual world does.
 //!
-//! Invariant: *confirmed* is said of the same invariant at the same level; what a run could not show is said with its reason.
+//! Invariant: *confirmed* means the same invariant at the same level. Otherwise the reason is given.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use super::terminal::Terminal;
 use super::world::{self, Chosen, choose, runtime};
 use super::{load, print, run, signal};
 
-/// So often a scenario is run on a busy machine, where a fault may miss its moment.
+/// How often a scenario is run: on a busy machine a fault may miss its moment.
 const RUNS_MOST: u32 = 3;
-/// What every run is made with, as in the virtual world.
+/// The seed of every run, as in the virtual world.
 const SEED: u64 = 1;
 
 /// Runs the scenario in virtual time and on a server, and says whether they show the same.
@@ -53,7 +53,7 @@ pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Fail
     Ok(Exit::of_confirmation(&found, level))
 }
 
-/// Whether there will be a server to confirm on, asked before anything is searched for: one of somebody else's has to answer.
+/// Checks the server to confirm on before anything is searched: a server behind a URL has to answer.
 pub(super) fn check(no_confirm: bool, server: &ServerArgs) -> Result<(), Failure> {
     if no_confirm || is_without(server) {
         return Ok(());
@@ -77,8 +77,8 @@ fn is_without(server: &ServerArgs) -> bool {
     server.redis.is_none() && matches!(world::find(server), Err(DiscoverError::NotFound))
 }
 
-/// Whether a server shows what was found, one after the other; nothing where there is none. Where one could not be tried,
-/// those before it are not lost.
+/// Whether a server shows each counterexample, one after the other; nothing if there is no server. If one cannot be
+/// tried, the results before it are kept.
 pub(super) fn each(
     examples: &[Counterexample],
     server: &ServerArgs,
@@ -113,13 +113,13 @@ fn again(
     on(chosen, &scenario, (violation.invariant, violation.level), says).map(Some)
 }
 
-/// What is violated at the nearest level.
+/// The invariant that is violated at the first level.
 fn nearest(findings: &[Finding]) -> Option<(&'static str, Level)> {
     let violated = findings.iter().filter(|it| matches!(it.verdict, Verdict::Violated(_)));
     violated.min_by_key(|it| it.level).map(|it| (it.name, it.level))
 }
 
-/// Runs the scenario on this server until it shows the same, or has had its chances; and what the server is.
+/// Runs the scenario on this server until it shows the same, or [`RUNS_MOST`] times; also returns what the server is.
 fn on(
     chosen: Chosen,
     scenario: &Arc<Scenario>,
@@ -145,7 +145,7 @@ fn on(
         }
     }
     drop(entered);
-    // What is still at work, a resolver say, is not waited for.
+    // Do not wait for threads that are still busy, such as a resolver.
     runtime.shutdown_background();
     Ok(outcome)
 }

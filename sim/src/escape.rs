@@ -1,8 +1,8 @@
-//! What is printed acts on no terminal.
+//! Escapes what is printed, so that it cannot control the terminal.
 
 use std::borrow::Cow;
 
-/// The text with everything escaped that would act on a terminal; line breaks and tabs stay.
+/// The text with everything escaped that would control a terminal; line breaks and tabs stay.
 pub(super) fn plain(text: &str) -> String {
     let lines = text
         .split('\n')

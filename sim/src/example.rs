@@ -1,6 +1,6 @@
-//! A counterexample as it is written, confirmed and told: the same whether it was searched for or a run was shrunk to it.
+//! How a counterexample is written, confirmed and printed, by `explore` and by `shrink` alike.
 //!
-//! Invariant: what is printed as a file is there.
+//! Invariant: a file whose name is printed exists.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::line::Line;
 use super::{regressions, run, world};
 
-/// What schedules are run with.
+/// The seed of every schedule.
 const SEED: u64 = 1;
 
 /// A counterexample, for people and for machines.
@@ -71,14 +71,14 @@ impl ExampleReport {
         })
     }
 
-    /// Finds out by which fault it is decided.
+    /// Finds out which fault decides it.
     pub(super) fn decide(&mut self, base: &Base, example: &Counterexample) -> Result<(), Failure> {
         let decided = explore::explain(&mut world::simulated(false), base, &example.found);
         self.decided = decided.map_err(run::failed)?;
         Ok(())
     }
 
-    /// Notes what a server has made of it.
+    /// Notes what a server has shown.
     pub(super) fn confirmed(&mut self, (server, found): (String, Reproduction)) {
         let why = found.why().map(str::to_owned);
         self.confirmation = Some(ConfirmationReport { server, outcome: found.name(), why });
@@ -97,14 +97,14 @@ impl ExampleReport {
         Ok(())
     }
 
-    /// A line for each that is not told.
+    /// A line for a counterexample whose story is not printed.
     pub(super) fn also(&self) -> String {
         let confirmed = self.confirmation.as_ref().map(|it| format!(" ({})", it.text()));
         let Self { level, invariant, file, .. } = self;
         format!("also {level} violated: {invariant}, in {file}{}\n", confirmed.unwrap_or_default())
     }
 
-    /// By which fault it is decided, where that was asked.
+    /// Which fault decides it, if that was asked for.
     pub(super) fn explained(&self) -> String {
         let [calm, rest @ ..] = &self.decided[..] else { return String::new() };
         if rest.is_empty() {
@@ -112,7 +112,7 @@ impl ExampleReport {
                 "cause: no fault; {calm} of {DRAWN} schedules with varied latencies violate it\n"
             );
         }
-        // Each has the faults before it, too.
+        // Each row has the faults before it, too.
         let with = rest.iter().zip(&self.faults).enumerate().map(|(place, (violated, fault))| {
             let also = if place == 0 { "" } else { "also " };
             format!(", {violated} {also}with {fault}")
@@ -123,7 +123,7 @@ impl ExampleReport {
         )
     }
 
-    /// What a server has made of it.
+    /// What a server has shown.
     pub(super) fn confirmation(&self) -> String {
         self.confirmation.as_ref().map_or_else(String::new, |it| format!("{}\n", it.text()))
     }

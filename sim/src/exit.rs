@@ -51,7 +51,7 @@ impl Exit {
         }
     }
 
-    /// The same of what was run, whether or not that was all.
+    /// The same for what was run, whether or not that was all.
     pub(crate) fn of_swept(found: &Sweep) -> Self {
         Self::of_outcome(found.verdict(), |level| found.level(level))
     }
@@ -73,7 +73,7 @@ impl Exit {
         if found.complete { Self::of_attacked(found) } else { Self::Interrupted }
     }
 
-    /// The same of what was run, whether or not that was all.
+    /// The same for what was run, whether or not that was all.
     pub(crate) fn of_attacked(found: &AttackReport) -> Self {
         let bugs = found.plans.iter().flat_map(|it| &it.findings);
         let bugs = bugs.filter(|it| it.severity == Severity::Bug);
@@ -113,7 +113,7 @@ impl Exit {
         }
     }
 
-    /// The exit of who asks whether a scenario turned out as its file expects.
+    /// The exit if the user asked whether a scenario turned out as its file expects.
     pub(crate) const fn of_conformance(found: Conformance) -> Self {
         match found {
             Conformance::AsExpected => Self::Held,
@@ -135,7 +135,7 @@ impl Exit {
         if found.interrupted { Self::Interrupted } else { Self::of_pairs(found) }
     }
 
-    /// The same of what was run, whether or not that was all.
+    /// The same for what was run, whether or not that was all.
     pub(crate) fn of_pairs(found: &Matrix) -> Self {
         let Totals { as_expected, different, vacuous, .. } = found.totals;
         match () {

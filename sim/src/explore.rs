@@ -1,7 +1,7 @@
 //! `picklock explore`: the smallest schedule that breaks a lock, as a scenario.
 //!
-//! Invariant: what is printed as a file is there, and shows in virtual time what is said of it. What was tried is said
-//! together with the bounds within which it was.
+//! Invariant: a file whose name is printed exists, and shows in virtual time what is printed of it. Counts of schedules
+//! are printed together with the bounds of the search.
 
 #![expect(clippy::disallowed_methods, reason = "how long a search took is said")]
 
@@ -25,7 +25,7 @@ use super::line::Line;
 use super::terminal::Terminal;
 use super::{budget, confirm, load, output, print, regressions, run, world};
 
-/// Searches, makes what is found smaller, writes it, and has a redis-server confirm it.
+/// Searches, shrinks what is found, writes it, and has a redis-server confirm it.
 pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::refuse_tables("explore", &args.format)?;
     output::check(&args.format)?;
@@ -59,17 +59,17 @@ struct SearchSpent {
     took: Duration,
     /// A signal has ended it.
     interrupted: bool,
-    /// What other machines were to try and have not.
+    /// What other machines should have tried and have not.
     lacking: Option<String>,
 }
 
-/// Where what is found is written. It is made before anything is searched, so that nobody searches for what cannot be kept.
+/// The directory for what is found. It is made before the search, so that its result can surely be kept.
 fn directory(args: &ExploreArgs, base: &Base) -> Result<RunDirectory, Failure> {
     run::directory(&args.out.join("explore"), base.lock(), 1)
 }
 
-/// Makes what was found smaller, writes it, has a redis-server confirm it, and prints what is to be printed, such as how
-/// long the search took. Where a signal has ended that nothing is confirmed.
+/// Shrinks what was found, writes it, has a redis-server confirm it, and prints the report. If a signal has ended the
+/// search, nothing is confirmed.
 fn tell(
     (args, base): (&ExploreArgs, &Base),
     explored: &Explored,
@@ -90,7 +90,7 @@ fn tell(
     if let (Some(nearest), Some(it)) = (examples.first(), written.first_mut()) {
         it.decide(base, nearest)?;
     }
-    // What was found is not lost with the server that should have confirmed it.
+    // If the server fails that should confirm it, what was found is not lost.
     let mut failure = None;
     if !args.no_confirm && !spent.interrupted {
         let (confirmed, failed) = confirm::each(&examples, &args.server, terminal);
@@ -164,7 +164,7 @@ fn explored(
     Ok((explored.map_err(run::failed)?, interrupted))
 }
 
-/// What was found, made smaller and told.
+/// The counterexamples: what was found, shrunk, with its story.
 fn counterexamples(
     args: &ExploreArgs,
     base: &Base,

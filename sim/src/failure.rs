@@ -50,7 +50,7 @@ impl Failure {
 
     /// A place that was named cannot be written; `option` names another.
     pub(super) fn unwritable(place: &Path, error: &dyn Error, option: &str) -> Self {
-        // A cause says it without the path.
+        // The cause has the reason without the path.
         let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
         Self::usage_text(
             format!("cannot write {}: {why}", place.display()),
@@ -92,8 +92,8 @@ impl Failure {
     }
 }
 
-/// A diagnostic as it is printed: in words of people who do not write Rust, and with everything escaped that would act on
-/// a terminal. Sources are left as they are: what cannot be shown of a file is not given to a diagnostic.
+/// A diagnostic as it is printed: in words for people who do not write Rust, and with everything escaped that would
+/// control a terminal. Sources are left as they are: a diagnostic gets no part of a file that cannot be shown.
 #[derive(Debug)]
 struct PrintedDiagnostic<'a>(&'a (dyn Diagnostic + Send + Sync));
 

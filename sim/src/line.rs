@@ -21,7 +21,7 @@ impl Line {
         Self { program, words: Vec::new() }
     }
 
-    /// The same wherever picklock is, as for what is kept.
+    /// `picklock`, wherever it is: for lines that are kept in files.
     pub(super) fn plain() -> Self {
         Self { program: "picklock", words: Vec::new() }
     }
@@ -56,7 +56,7 @@ impl Line {
         if server.tls.tls_insecure { self.word("--tls-insecure") } else { self }
     }
 
-    /// The words behind the program, as they would reach it.
+    /// The words after the program, as it would receive them.
     pub(super) fn words(self) -> Vec<String> {
         self.words
     }

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         .unwrap_or_else(|| dispatch::main().into())
 }
 
-/// Ends at once, for a thread that watches one which nothing else can end.
+/// Ends the process at once: for a thread that watches another one which nothing else can end.
 fn end_at_once(exit: exit::Exit) -> ! {
     std::process::exit(exit as i32)
 }

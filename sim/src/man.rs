@@ -1,6 +1,6 @@
 //! `picklock man`: the man page of picklock, or of a command.
 //!
-//! Invariant: a page names no value of a variable, which may be a password; every command that a page names has one.
+//! Invariant: a page shows no value of a variable, which may be a password. Every command that a page names has a page.
 
 use clap::CommandFactory;
 use clap_mangen::Man;

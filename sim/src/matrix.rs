@@ -1,8 +1,8 @@
-//! `picklock matrix`: every recipe in every scenario, expected beside found.
+//! `picklock matrix`: every recipe in every scenario, with what is expected beside what is found.
 //!
-//! Invariant: nothing runs before every name and every format has been looked at; picklock ends with 0
-//! only where every claim was put to the test and found true, of those that can be in this world. What the live worlds
-//! cannot stage is not run and says so; a pair whose run was cut short is not counted as held.
+//! Invariant: nothing runs before every name and every format has been checked. The exit code is 0 only if every claim
+//! that this world can test was tested and found true. Pairs that the live worlds cannot stage are not run, and marked
+//! so; a pair whose run was cut short does not count as held.
 
 mod part;
 mod replay;
@@ -41,19 +41,19 @@ use super::shard::Question;
 use super::terminal::Terminal;
 use super::{output, print, signal, world};
 
-/// So many pairs run at a time for every core: clients mostly wait.
+/// How many pairs run at a time per core: clients mostly wait.
 const AT_ONCE: usize = 4;
-/// And never more than this at all.
+/// How many pairs run at a time at most.
 const PLACES_MOST: u32 = 1 << 10;
-/// So many clients are a crowd.
+/// From how many clients on a pair runs alone on the machine.
 const CROWD: u32 = 50;
-/// So often a pair is run where one run after the other is vacuous. On a machine that is so busy that three
-/// in a row are, a fourth would say no more.
+/// How often a pair is run while its runs are vacuous. On a machine so busy that three in a row are vacuous, a fourth
+/// would show no more.
 const RUNS_MOST: usize = 3;
-/// What latency, jitter and tokens of every run are drawn from.
+/// The seed of latency, jitter and tokens in every run.
 const SEED: u64 = 1;
 
-/// Runs, writes, and says how picklock ends.
+/// Runs, writes, and returns the exit code.
 pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check_places(&args.format)?;
     output::refuse_of_part(&args.shard, &args.format)?;
@@ -87,7 +87,7 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
     failed.map_or(Ok(exit), Err)
 }
 
-/// Writes what was found, and says how that ends.
+/// Writes what was found, and returns the exit code.
 fn tell(
     args: &MatrixArgs,
     asked: &Asked,
@@ -110,14 +110,14 @@ fn tell(
 /// Runs of pairs that violate something, by scenario and recipe.
 type ToldRuns = BTreeMap<(String, String), ToldRun>;
 
-/// The matrix on each server, and what is told of each if a page is asked for.
+/// The matrix on each server, and the runs to show of each if a page is asked for.
 struct MatricesFound {
     matrices: Vec<Matrix>,
     told: Vec<ToldRuns>,
 }
 
 impl MatricesFound {
-    /// One of the virtual world, with what is told of it.
+    /// A matrix of the virtual world, with the runs to show of it.
     fn told(args: &MatrixArgs, asked: &Asked, matrix: Matrix) -> Result<Self, Failure> {
         let told = match wants_stories(args) {
             true => stories(args, asked, &matrix)?,
@@ -127,7 +127,7 @@ impl MatricesFound {
     }
 }
 
-/// Whether a page is asked for, on which stories stand.
+/// Whether a page is asked for: only a page shows stories.
 fn wants_stories(args: &MatrixArgs) -> bool {
     args.format.iter().any(|it| it.format == OutputFormat::Html)
 }
@@ -138,7 +138,7 @@ pub(super) struct Asked {
     pub(super) pairs: Vec<Arc<Scenario>>,
     /// Each scenario as its file has it, for its story.
     scenarios: Vec<Scenario>,
-    /// What each scenario of the user's own is called on the command line, by its name.
+    /// By the name of each scenario of the user: its file on the command line.
     pub(super) files: BTreeMap<String, String>,
 }
 
@@ -171,12 +171,12 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The same of these pairs alone.
+    /// The same with these pairs alone.
     fn of(&self, pairs: Vec<Arc<Scenario>>) -> Self {
         Self { pairs, scenarios: self.scenarios.clone(), files: self.files.clone() }
     }
 
-    /// What all parts of the matrix are asked.
+    /// The question that all parts of the matrix have in common.
     fn question(&self, args: &MatrixArgs) -> Result<Question, Failure> {
         let mut line = Line::new()
             .word("matrix")
@@ -198,8 +198,7 @@ impl Asked {
     }
 }
 
-/// The scenarios that were asked for, those of the catalogue first and in its order; all of these where
-/// none was.
+/// The scenarios that were asked for, those of the catalogue first and in its order; the whole catalogue if none was.
 fn sources(asked: &[OsString]) -> Result<Vec<Source>, Failure> {
     let named = asked.iter().map(|it| load::source(it)).collect::<Result<Vec<_>, _>>()?;
     let wanted = |name: &str| asked.is_empty() || asked.iter().any(|it| it == name);
@@ -208,7 +207,7 @@ fn sources(asked: &[OsString]) -> Result<Vec<Source>, Failure> {
     of_catalogue.chain(named.into_iter().filter(|it| it.is_file).map(Ok)).collect()
 }
 
-/// Those of the recipes that were asked for, in their own order; all where none was.
+/// The recipes that were asked for, in their own order; all if none was.
 fn chosen_locks(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     let known: Vec<&str> = locks().collect();
     for name in asked {
@@ -222,7 +221,7 @@ fn chosen_locks(asked: &[String]) -> Result<Vec<&'static str>, Failure> {
     Ok(known.into_iter().filter(wanted).collect())
 }
 
-/// What progress begins with.
+/// The counts with which progress begins.
 struct PairCounts {
     /// How many pairs are done already.
     done: u64,
@@ -272,7 +271,7 @@ async fn on_each(
 ) -> Result<(MatricesFound, Option<Failure>), Failure> {
     let servers = world::each(&args.server)?;
     for server in &servers {
-        // Nobody should wait for one to hear that another is none.
+        // Check all servers first: nobody should wait for one to learn that another cannot be used.
         world::choose(args.world, server)?;
     }
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
@@ -288,7 +287,7 @@ async fn on_each(
             Err(failure) if servers.len() == 1 => return Err(failure),
             Err(failure) => failure,
         };
-        // What others have shown is shown all the same, and that nothing is known of this one.
+        // The results of the others are shown all the same, and this server's pairs as not run.
         let why = Some(failure.first_line());
         let pairs = asked.pairs.iter().map(|it| Pair::not_run(it, why.clone())).collect();
         all.matrices.push(Matrix::new(args.world.name(), path(server), pairs, false));
@@ -340,8 +339,8 @@ async fn on_server(
         } else {
             let (scenario, world) = (Arc::clone(scenario), world.clone());
             let (at_once, done) = (Arc::clone(&at_once), Arc::clone(&done));
-            // A crowd has the machine to itself: its clients are not to wait for each other's turn. Of
-            // several servers each takes the place of a run.
+            // A pair with many clients has the machine to itself, so that they need not wait for a core. If a pair
+            // has several servers, each takes the place of a run.
             let servers = scenario.topology().servers().min(places);
             let takes = if scenario.clients >= CROWD { places } else { servers };
             running.spawn(async move {
@@ -381,7 +380,7 @@ async fn on_server(
     }
     let cut_short = *interrupted.borrow();
     let pairs = pairs.into_iter().flatten().collect();
-    // Where nothing was run nobody has asked it what it is.
+    // If nothing was run, the server's version is not known.
     let known = known.or_else(|| path(server));
     Ok((Matrix::new(first.world.name(), known, pairs, cut_short), told))
 }
@@ -393,7 +392,7 @@ struct Shown {
     server: Option<String>,
     /// Why it shows nothing of what is claimed, if so.
     vacuous: Option<String>,
-    /// What is told of it, if that is wanted and something was violated.
+    /// The run to show, if that is wanted and something was violated.
     told: Option<ToldRun>,
 }
 
@@ -432,7 +431,7 @@ fn one(
     if run.cut_short == Some(CutShort::Interrupted) {
         return Ok((stopped(), Shown { server, ..Shown::default() }));
     }
-    // Of a run whose server has gone, nothing counts as held: what is claimed of it is not found.
+    // If the server was lost during a run, nothing in it counts as held.
     let findings = run.findings();
     let levels = Run::levels(&findings);
     let runs = levels.map(|shown| {
@@ -447,8 +446,8 @@ fn one(
     Ok((pair, Shown { server, vacuous, told }))
 }
 
-/// Why a run shows nothing, where what would have put the lock to the test did not happen. What could not
-/// be decided for another reason would not be the next time.
+/// Why a run is vacuous, if the lock was not put to the test. A run that is undecided for another reason would be so
+/// the next time, too.
 fn vacuous(findings: &[Finding]) -> Option<String> {
     findings.iter().find_map(|it| match &it.verdict {
         Verdict::Vacuous(missing) => Some(missing.to_string()),

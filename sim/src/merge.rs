@@ -1,7 +1,7 @@
 //! `picklock merge`: shards, put together.
 //!
-//! Invariant: what is printed and written is what one run of the whole would have given; shards of something else,
-//! twice the same part, and parts that are missing are refused, or said where the user allows it.
+//! Invariant: the output is what one run of the whole would have given. Shards of something else, the same part twice,
+//! and missing parts are refused, or reported if the user allows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,10 +22,10 @@ use super::shard::{PartFound, Question, Shard, refuse_changed};
 use super::terminal::Terminal;
 use super::{attack, explore, load, matrix, output, print};
 
-/// So many parts are named at most.
+/// How many parts are named at most.
 const NAMED: usize = 8;
 
-/// Merges, and says how picklock ends.
+/// Merges, and returns the exit code.
 pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check_places(&args.format)?;
     let shards = shards(&args.shards)?;
@@ -41,7 +41,7 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
     }
     let asked = shards[0].1.asked.clone();
     let command = command(&asked)?;
-    // A sweep says it on its own page.
+    // A sweep reports it on its own page.
     if let Some(lacking) = lacking.as_ref().filter(|_| !matches!(command, CliCommand::Run(_))) {
         print::note(&format!("note: {lacking}; what was not run counts as inconclusive"));
     }
@@ -231,7 +231,7 @@ fn together(shards: &[(PathBuf, Shard)]) -> Result<Option<String>, Failure> {
     Ok((!lacks.is_empty()).then(|| format!("not all shards are there whole; {}", lacks.join("; "))))
 }
 
-/// So many names in order, the first of them and the last where they are many: there may be a billion.
+/// `count` names in order; only the first ones and the last if there are many: there may be a billion.
 fn named(count: u64, mut names: impl DoubleEndedIterator<Item = String>) -> String {
     if count <= NAMED as u64 {
         return names.collect::<Vec<_>>().join(", ");

@@ -16,7 +16,7 @@ use super::{print, signal};
 
 pub(super) const HUMAN: [Output; 1] = [Output { format: OutputFormat::Human, file: None }];
 
-/// Why a command that is no matrix writes no HTML.
+/// The refusal of HTML by commands other than `matrix`.
 pub(super) fn no_page() -> Failure {
     Failure::usage_text(
         "only `picklock matrix` has a page for --format html",
@@ -24,7 +24,7 @@ pub(super) fn no_page() -> Failure {
     )
 }
 
-/// Refuses tables of invariants, of a command that has none.
+/// Refuses formats with a table of invariants, for a command without one.
 pub(super) fn refuse_tables(command: &str, outputs: &[Output]) -> Result<(), Failure> {
     let is_table = |it: &Output| !matches!(it.format, OutputFormat::Human | OutputFormat::Json);
     if outputs.iter().any(is_table) {
@@ -36,7 +36,7 @@ pub(super) fn refuse_tables(command: &str, outputs: &[Output]) -> Result<(), Fai
     Ok(())
 }
 
-/// Refuses reports beside shards: they are of the whole.
+/// Refuses reports beside shards: only the whole has a report.
 pub(super) fn refuse_of_part(shard: &ShardArgs, outputs: &[Output]) -> Result<(), Failure> {
     if shard.shards.is_some() && outputs != HUMAN {
         return Err(Failure::usage_text(
@@ -47,7 +47,7 @@ pub(super) fn refuse_of_part(shard: &ShardArgs, outputs: &[Output]) -> Result<()
     Ok(())
 }
 
-/// Refuses what cannot be written, before anything runs.
+/// Refuses outputs that cannot be written, before anything runs.
 pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
     if outputs.iter().any(|it| it.format == OutputFormat::Html) {
         return Err(no_page());
@@ -55,7 +55,7 @@ pub(super) fn check(outputs: &[Output]) -> Result<(), Failure> {
     check_places(outputs)
 }
 
-/// The same of a command that has a page.
+/// The same for a command that has a page.
 pub(super) fn check_places(outputs: &[Output]) -> Result<(), Failure> {
     if outputs.iter().filter(|it| it.file.is_none()).count() > 1 {
         return Err(Failure::usage_text(
@@ -93,7 +93,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// As JSON, with an end.
+/// The value as JSON, with a newline at the end.
 pub(super) fn json_text(value: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string_pretty(value);
     Ok(json.map_err(Failure::internal)? + "\n")

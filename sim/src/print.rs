@@ -23,12 +23,12 @@ pub(super) fn results(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a message on stderr, which quotes names and texts of others.
+/// Prints a message on stderr. It may quote names and texts of others, so it is escaped.
 pub(super) fn note(text: &str) {
     raw(&format!("{}\n", plain(text)));
 }
 
-/// Says that a pipe with a name is waited for: to open it takes as long as nobody writes to it. A shell's own has its writer.
+/// Says that a named pipe is waited for: opening it blocks until somebody writes. A shell's own pipe has a writer.
 pub(super) fn note_pipe(path: &Path) {
     let is_pipe = |path: &Path| path.metadata().is_ok_and(|it| it.file_type().is_fifo());
     if !path.starts_with("/dev") && !path.starts_with("/proc") && is_pipe(path) {

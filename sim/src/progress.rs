@@ -33,7 +33,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Shows how many of `total` are done, how fast, and how long the rest will take. Must be called on a tokio runtime.
+    /// Shows how many of `total` are done, how fast, and how long the rest will take. Must be called on a tokio
+    /// runtime.
     pub(super) fn show(
         terminal: &Terminal,
         done: impl Fn() -> u64 + Send + 'static,
@@ -47,7 +48,7 @@ impl Progress {
         })
     }
 
-    /// Shows how far along it is of `total`, and what there is to say of it. Must be called on a tokio runtime.
+    /// Shows how much of `total` is done, with a text. Must be called on a tokio runtime.
     pub(super) fn say(
         terminal: &Terminal,
         total: u64,
@@ -89,8 +90,8 @@ impl Progress {
     }
 }
 
-/// Runs a batch on a thread of its own and shows how much of it is done. The first signal ends it early; whether one
-/// came. Must be called on a tokio runtime.
+/// Runs a batch on a thread of its own and shows how much of it is done. The first signal ends it early; also returns
+/// whether one came. Must be called on a tokio runtime.
 pub(super) async fn run_batch<T: Send + 'static>(
     terminal: &Terminal,
     total: u64,
@@ -122,7 +123,7 @@ impl Drop for Progress {
     }
 }
 
-/// How many had been done before, are done, and are to be done; the pace of those done since; and how long the rest takes at it.
+/// A line of progress: how many are done of how many, the pace since this process began, and the time left.
 fn line((before, done, total): (u64, u64, u64), what: &str, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     let mut text = format!("{done} of {total} {what} done after {}", span(seconds));

@@ -87,7 +87,7 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         }
         texts.insert(toxic_name, text);
     }
-    // Only now: what cannot start leaves the log of a run before as it was.
+    // Only now: if something cannot start, the log of an earlier run stays as it was.
     let log_reader = log_reader.begin(names)?;
     let board = Arc::new(board);
     runtime.block_on(serve(said, control, &board, terminal))?;
@@ -235,7 +235,7 @@ fn failure(error: SwitchError) -> Failure {
 /// numbers.
 const UNDER_WAY: usize = 1 << 16;
 
-/// Who will read the log: writes it to a file, if one is named, and tells of servers that cannot be reached.
+/// The reader of the log: writes it to a file, if one is named, and reports servers that cannot be reached.
 struct LogReader {
     path: Option<PathBuf>,
     tells: bool,
@@ -297,7 +297,7 @@ fn read_log(
     names: &Names,
     tells: bool,
 ) -> std::io::Result<()> {
-    // Of each proxy once: its clients come again and again.
+    // Once for each proxy: its clients connect again and again.
     let mut told = BTreeSet::new();
     loop {
         let record = match records.try_recv() {

@@ -15,7 +15,7 @@ use super::failure::Failure;
 
 /// Others may read it, or the group or others may write it.
 const NOT_SECRET: u32 = 0o026;
-/// No token is as long.
+/// A longer file is no token.
 const FILE_MOST: u64 = 4096;
 
 /// A control API as it was asked for.
@@ -64,12 +64,12 @@ fn token(path: &Path) -> Result<ControlToken, Failure> {
     };
     let make = "make one: (umask 077 && head -c 32 /dev/urandom | base64 > FILE)";
     let read = || -> io::Result<Result<String, String>> {
-        // What is no regular file is not opened: nobody may ever write to a pipe.
+        // Only a regular file is opened: opening a pipe could block for ever.
         if !path.metadata()?.is_file() {
             return Ok(Err("it is no regular file".to_owned()));
         }
         let file = File::open(path)?;
-        // Of what is open, so that it is not exchanged in between.
+        // Checked on the open file, so that it cannot be exchanged in between.
         let found = file.metadata()?;
         let mode = found.permissions().mode() & 0o777;
         match () {

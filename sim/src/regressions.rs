@@ -1,8 +1,7 @@
 //! Counterexamples that are kept: every later run of their recipe runs them first.
 //!
-//! Invariant: a file is only ever added here when the user asks for it, and never replaced. What a file shows is compared
-//! with what it says itself in its `[[expect]]`: so the same file shows an error until it is mended, and guards the mend
-//! from then on.
+//! Invariant: a file is added only when the user asks for it, and never replaced. What a file shows is compared with
+//! its own `[[expect]]`: so the same file shows an error until it is fixed, and guards the fix from then on.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -23,12 +22,12 @@ use super::load::source;
 use super::terminal::Terminal;
 use super::{print, world};
 
-/// Every file is run with this, as it was found.
+/// The seed of every run, as when it was found.
 const SEED: u64 = 1;
-/// So many files of one name are kept beside each other.
+/// How many files of one name are kept beside each other.
 const NAMES: u32 = 99;
 
-/// What has come of the files of a recipe.
+/// The result of the files of a recipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Regressions {
     /// The nearest level at which a file violates what it expects to hold.
@@ -37,7 +36,7 @@ pub(super) struct Regressions {
     stale: bool,
 }
 
-/// Runs the files of this recipe, and says in a line what has come of them. `asked` is the user's own scenario, which is run
+/// Runs the files of this recipe, and prints their result in a line. `asked` is the user's own scenario, which is run
 /// anyway.
 pub(super) fn first(
     kept: &RegressionDirectory,
@@ -101,8 +100,8 @@ pub(super) fn first(
 }
 
 impl Regressions {
-    /// How picklock ends that would have ended so: what is violated again is a violation, and where all else held, a stale file
-    /// leaves something open.
+    /// The exit code, given that of the run itself: a file that violates its expectation counts as a violation, and if
+    /// all else held, a stale file makes the result inconclusive.
     pub(super) fn and(self, exit: Exit) -> Exit {
         match (self.broken, exit) {
             (Some(level), Exit::Held | Exit::Inconclusive | Exit::NothingRan) => {
@@ -115,7 +114,7 @@ impl Regressions {
     }
 }
 
-/// Every scenario of the directory, by name; none where there is no such directory.
+/// Every scenario of the directory, by name; none if there is no such directory.
 fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let refused = |error: std::io::Error| {
         Failure::usage_text(
@@ -138,7 +137,7 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Whether what is found can be kept, where that is asked for: looked at before anything is searched for.
+/// Checks before any search whether what is found can be kept, if that is asked for.
 pub(super) fn check(args: &RegressionArgs) -> Result<(), Failure> {
     if !args.keep {
         return Ok(());
@@ -150,7 +149,7 @@ pub(super) fn check(args: &RegressionArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::unwritable(path, &error, "--regressions"))
 }
 
-/// Keeps a counterexample there, beside those of the same name; where it is. One that is there already is not kept twice.
+/// Keeps a counterexample there, beside those of the same name; returns its path. The same one is not kept twice.
 pub(super) fn keep(directory: &Path, example: &Counterexample) -> Result<PathBuf, Failure> {
     let failed = |path: &Path, error: std::io::Error| {
         Failure::unavailable_text(

@@ -1,7 +1,7 @@
 //! `picklock run`: a scenario from the command line to the report.
 //!
-//! Invariant: nothing is started before everything that can be wrong with the user's words has been
-//! looked at, and the report's directory is there before the first client is.
+//! Invariant: nothing is started before the whole command line and the scenario have been checked, and the
+//! report's directory exists before the first client starts.
 
 mod redraw;
 mod replay;
@@ -36,7 +36,7 @@ use super::{load, output, print, regressions};
 pub(super) const SEARCHED_LIVE: &str =
     "--searched asks for faults that strike at random, and only the virtual world draws them";
 
-/// Runs, reports, and says how picklock ends: a scenario in a world, judged and written.
+/// Runs a scenario in a world, judges, writes the report, and returns the exit code.
 pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     output::check(&args.format)?;
     output::refuse_of_part(&args.shard, &args.format)?;
@@ -70,12 +70,12 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     if let (Some(why), false) = (why, terminal.options.quiet) {
         print::note(&why);
     }
-    // A schedule of the virtual world counts no clients: there would be nothing to show.
+    // A schedule of the virtual world does not count its clients: there would be nothing to show.
     let is_live = args.world != World::Virtual;
     let progress = is_live.then(|| Progress::of_run(terminal, &request));
     let run = world.run(&request);
     drop((progress, entered));
-    // What is still at work, a resolver say, is not waited for.
+    // Do not wait for threads that are still busy, such as a resolver.
     runtime.shutdown_background();
     match run {
         Err(error @ RunError::Interrupted) => {
@@ -86,7 +86,7 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     }
 }
 
-/// Runs one schedule of many that were run without a report, and writes its report; where that is.
+/// Runs again one of many schedules that were run without a report, and writes its report; returns where that is.
 pub(super) fn one_of_many(
     args: &RunArgs,
     scenario: &Arc<Scenario>,
@@ -99,7 +99,7 @@ pub(super) fn one_of_many(
     report.files(run, terminal).map(|(_, path)| path)
 }
 
-/// A directory for what comes of a command, made now.
+/// Makes a directory for the results of a command.
 pub(super) fn directory(out: &Path, name: &str, seed: u64) -> Result<RunDirectory, Failure> {
     RunDirectory::create(out, name, &stamp(&now()), seed)
         .map_err(|error| report::no_directory(&error))

@@ -1,7 +1,7 @@
-//! A part of a sweep, a matrix, an attack or an exploration, found on one machine and kept in a file for `picklock merge`.
+//! A part of a sweep, matrix, attack or exploration, done on one machine and kept in a file for `picklock merge`.
 //!
-//! Invariant: a file tells whether it belongs with others: what was asked, of which build, which part it is, and
-//! whether all of it was done. It is replaced as a whole, so what is read is what was saved at some moment.
+//! Invariant: a file says what is needed to merge it with others: what was asked, the build, which part it is, and
+//! whether all of it was done. It is replaced as a whole, so a reader sees what was saved at some moment.
 
 #![expect(clippy::disallowed_methods, reason = "shards are saved by the user's clock")]
 
@@ -71,15 +71,15 @@ pub(super) enum PartFound {
     Sweep { next: u64, sweep: Sweep },
     /// Of an attack.
     Attack(Box<AttackFound>),
-    /// Of an exploration: those schedules with the most faults are done that are made of the first `next` with one fault
-    /// less; what they have shown, and the first that violate something.
+    /// Of an exploration: of the schedules with the most faults, those are done that are made of the first `next` with
+    /// one fault less. `stages` has what they have shown, `found` the first that violate something.
     Explore { next: u64, stages: Vec<SearchStage>, found: Vec<LastNumber> },
     /// Of a matrix: pairs by their place among all, and the server they ran against.
     Matrix { server: Option<String>, pairs: BTreeMap<u64, Pair> },
 }
 
 impl PartFound {
-    /// Which of its counts cannot be, if any.
+    /// Which of its counts is impossible, if any.
     fn contradiction(&self) -> Option<String> {
         match self {
             Self::Sweep { sweep, .. } => sweep.contradiction(),
@@ -110,13 +110,13 @@ pub(super) struct AttackFound {
     pub(super) plans: Vec<String>,
     /// The report without plans; none before there is one.
     pub(super) report: Option<AttackReport>,
-    /// The run without faults, where it is to be told.
+    /// The run without faults, if it is to be reported.
     pub(super) faultless: Option<KeptPlan>,
     /// Those that were run, by their place among all.
     pub(super) kept: BTreeMap<u64, KeptPlan>,
 }
 
-/// A plan that was run, and its history as a file has it, where it shows something.
+/// A plan that was run, and the text of its history if it shows something.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KeptPlan {
     pub(super) report: PlanReport,
@@ -124,7 +124,7 @@ pub(super) struct KeptPlan {
 }
 
 impl Question {
-    /// What this command line asks, whose words are those that all parts share, of these scenarios.
+    /// The question of this command line, with the words that all parts share, about these scenarios.
     pub(super) fn new<'a>(
         command: Vec<String>,
         scenarios: impl IntoIterator<Item = &'a Scenario>,
@@ -141,7 +141,7 @@ impl Question {
         })
     }
 
-    /// What this one asks that the other does not, if anything.
+    /// How this question differs from the other, if it does.
     pub(super) fn differs(&self, other: &Self) -> Option<String> {
         match () {
             () if self.picklock != other.picklock => Some(format!(
@@ -169,7 +169,7 @@ pub(super) fn cpu_ns() -> u64 {
         .map_or(0, |spent| span_ns(Duration::from(spent)))
 }
 
-/// A digest of this program, which has to be read for every shard: so it is made by what the processor has for it.
+/// A digest of this program. It is computed for every shard, so by a library that uses the processor's instructions.
 fn build() -> io::Result<String> {
     let mut program = fs::File::open(std::env::current_exe()?)?;
     let (mut digest, mut bytes) = (digest::Context::new(&SHA256), vec![0; 1 << 16]);
@@ -185,7 +185,7 @@ fn hex(digest: digest::Context) -> String {
     digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Refuses what was asked for, where the same words mean something else here.
+/// Refuses the question if the same words mean something else here.
 pub(super) fn refuse_changed(asked: &Question, here: &Question) -> Result<(), Failure> {
     match asked.differs(here) {
         None => Ok(()),
@@ -243,8 +243,8 @@ pub(super) struct ShardFile {
 }
 
 impl ShardFile {
-    /// A new shard with nothing found yet, or the one that is there, where it is to be gone on with. It is saved, so that
-    /// nobody works for what cannot be kept.
+    /// A new shard with nothing found yet, or the stored one if that is to be continued. It is saved at once, so that
+    /// no work is done that cannot be kept.
     pub(super) fn open(
         args: &ShardArgs,
         asked: Question,
@@ -306,7 +306,7 @@ impl ShardFile {
         self.batch_size
     }
 
-    /// Notes that a batch was done, chooses the size of the next by how long it took, and saves it if it is time to.
+    /// Notes that a batch was done, chooses the size of the next by how long it took, and saves the shard if it is due.
     pub(super) fn end_batch(&mut self) -> Result<(), Failure> {
         let lasted = self.began.elapsed();
         self.began = Instant::now();
@@ -344,7 +344,7 @@ impl ShardFile {
         }
     }
 
-    /// What was saved is of another command.
+    /// The refusal of a shard of another command.
     pub(super) fn of_another_kind(&self) -> Failure {
         Failure::usage_text(
             format!("{} is of another command", self.path.display()),
@@ -359,7 +359,7 @@ impl ShardFile {
         Ok(())
     }
 
-    /// What is said in the end: how much was done of what.
+    /// The summary at the end: how much was done of what.
     pub(super) fn summary(&self, done: &str) -> String {
         let Shard { partition, complete, .. } = &self.shard;
         let path = self.path.display();

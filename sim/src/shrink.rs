@@ -1,7 +1,7 @@
-//! `picklock shrink`: a run that violates something, made into the smallest scenario that violates the same.
+//! `picklock shrink`: turns a run that violates something into the smallest scenario that violates the same.
 //!
-//! Invariant: what is written violates what the run violates: the same invariant at the same level, by clients in the same
-//! places of the witness. Where that cannot be staged it says so, and writes the smallest schedule of choices.
+//! Invariant: what is written violates the same as the run: the same invariant at the same level, by clients in the
+//! same places of the witness. If that cannot be staged, it says so and writes the smallest schedule of choices.
 
 mod report;
 
@@ -25,11 +25,11 @@ use super::run::StoredSchedule;
 use super::terminal::Terminal;
 use super::{budget, confirm, output, print, regressions, run, world};
 
-/// What has come of shrinking.
+/// The result of shrinking.
 struct Shrunk {
     /// The smallest schedule of choices.
     smallest: DrawnSchedule,
-    /// The same with everything staged, as small as it gets.
+    /// The same with everything staged, as small as possible.
     staged: Option<(Base, FoundSchedule)>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
                 .word(&super::line::quoted(&args.run.to_string_lossy()));
             let line = format!("{}, of {}", line.text(), stored.manifest.replay);
             let simulated = &mut world::simulated(false);
-            // Where no text says the same, the schedule of choices is not lost.
+            // If it cannot be written as a scenario, the schedule of choices is still there.
             let example = Counterexample::of(simulated, base, found.clone(), &line);
             example.map_err(|why| print::note(&format!("not written as a scenario: {why}"))).ok()
         }
@@ -95,7 +95,7 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
     failure.map_or(Ok(exit), Err)
 }
 
-/// The run's schedule, and what it violates; none where it violates nothing.
+/// The run's schedule, and what it violates; none if it violates nothing.
 fn failing(args: &ShrinkArgs, stored: &StoredSchedule) -> Result<Option<DrawnSchedule>, Failure> {
     let scenario = Arc::new(stored.scenario.clone());
     let choices = stored.choices.clone().map_or(ChoicePlan::Recorded, ChoicePlan::Listed);
@@ -124,7 +124,7 @@ fn failing(args: &ShrinkArgs, stored: &StoredSchedule) -> Result<Option<DrawnSch
     }))
 }
 
-/// The schedule as small as it gets in the time.
+/// The schedule, shrunk as far as the time allows.
 fn shrunk(whole: &DrawnSchedule, batch: &BatchProgress, quiet: bool) -> Result<Shrunk, RunError> {
     let is_over = || batch.stop.load(Ordering::Relaxed);
     let mut simulated = world::simulated(false);
@@ -132,7 +132,7 @@ fn shrunk(whole: &DrawnSchedule, batch: &BatchProgress, quiet: bool) -> Result<S
     if !quiet {
         print::note(&report::smaller(whole, &smallest));
     }
-    // Where what was left out is what makes it stageable, the whole schedule may do.
+    // If the smallest schedule cannot be staged, perhaps the whole one can.
     let mut staged_as = None;
     for schedule in [&smallest, whole] {
         if let Some((base, found)) = staged(&mut simulated, schedule)? {

@@ -1,7 +1,7 @@
 //! `picklock soak`: sound recipes in searched forms for hours, each time with fresh seeds.
 //!
-//! Invariant: what is saved is what was run, so a soak that was ended in whatever way is gone on with, and no schedule counts
-//! twice. It ends at the first violation.
+//! Invariant: what is saved is what was run, so a soak that was ended in whatever way is gone on with, and no schedule
+//! counts twice. It ends at the first violation.
 
 #![expect(clippy::disallowed_methods, reason = "a soak lasts by the user's clock")]
 
@@ -54,7 +54,7 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
     if !terminal.options.quiet {
         print::note(&format!("page: {}; seeds are drawn from {}", file.page(), file.found.base));
     }
-    // What was ended, by a violation or by its time, is only told again.
+    // A soak that has ended, by a violation or by its time, is only reported again.
     let is_over = file.is_over(args.span.0);
     let interrupted = !is_over && sit(args, &asked, &mut file, terminal)?;
     let conviction = file.found.conviction.clone();
@@ -100,7 +100,7 @@ fn of_matrix(args: &SoakArgs) -> MatrixArgs {
     }
 }
 
-/// What is the same in all sittings.
+/// The options that are the same in all sittings.
 fn line(args: &SoakArgs) -> Line {
     let mut line = Line::new().word("soak");
     for scenario in &args.scenario {
@@ -112,7 +112,7 @@ fn line(args: &SoakArgs) -> Line {
     line
 }
 
-/// The line that goes on with the soak, or that runs the schedule again which ended it.
+/// The line that continues the soak, or that runs the schedule again that ended it.
 fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&SoakConviction>) -> String {
     match conviction {
         Some(it) => violation::line(asked, it).text(),
@@ -124,7 +124,7 @@ fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&SoakConviction>) ->
     }
 }
 
-/// One sitting: until the time of all of them is over, something is violated, or a signal comes; whether one came.
+/// One sitting: until the time of all sittings is over, something is violated, or a signal comes; true if one came.
 fn sit(
     args: &SoakArgs,
     asked: &Asked,
@@ -206,7 +206,7 @@ fn shown(
 }
 
 impl SoakFile {
-    /// As it is told.
+    /// The soak as its page shows it.
     fn told<'a>(&'a self, again: &'a str, is_running: bool) -> SoakTold<'a> {
         SoakTold {
             found: &self.found,

@@ -144,7 +144,7 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
     }
 }
 
-/// The exit: as of a run whose lock holds, does not, or is only too slow.
+/// The exit code: like that of a run whose lock holds, does not, or is only too slow.
 fn exit(answer: TargetStatus) -> Exit {
     match answer {
         TargetStatus::Met => Exit::Held,
@@ -219,7 +219,7 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
 
 /// Refuses a TTL under which the lock waits for a reply no longer than the median round trip.
 fn no_reply_in_time(ttl: Duration, trip: Duration, room: Duration) -> Failure {
-    // From some TTL on the lock waits no longer, whatever the TTL.
+    // Beyond some TTL the call timeout grows no more.
     let longest = picklock::Options::builder(Duration::from_secs(3_600)).build();
     let is_hopeless = longest.is_ok_and(|longest| longest.call_timeout() <= trip);
     let (what, advice) = match is_hopeless {

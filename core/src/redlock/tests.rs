@@ -1,5 +1,5 @@
-//! What cannot be a lock on several nodes is refused when it is made, what can never be had is not
-//! waited for, nobody stands in their own way, and a minority that is late delays nothing and keeps nothing.
+//! Locks on several nodes: impossible ones are refused when they are made, nobody waits for a lock that can never be
+//! acquired or obstructs their own next attempt, and a late minority delays nothing and keeps no key.
 
 use super::*;
 use crate::lock::{Outcome, Released};

@@ -1,5 +1,5 @@
-//! Waiting for a message: no release is slept through, and no silence is waited out for longer than
-//! the key lives.
+//! Waiting for a message: no client sleeps through a release, or for longer than the key lives if no
+//! message comes.
 
 use super::tests::POLL;
 use super::*;
@@ -140,7 +140,7 @@ fn locks_that_share_a_counter_rise_together_and_one_in_another_slot_is_refused()
     assert_eq!(error, OptionsError::OtherSlot { slot: 15_495, other_slot: 3_300 });
     assert_eq!(lock("a", "a").unwrap_err(), OptionsError::KeyTwice);
     assert_eq!(lock("a", "").unwrap_err(), OptionsError::KeyEmpty);
-    // Whose derived companion has no name may name one, if there is a key in its slot.
+    // A lock whose counter cannot be named after its key needs a named one, in the slot of its key.
     let derived = Options::builder(TTL).fenced().build().unwrap();
     let alone = Single::new(world.env(), Node(0), *b"a}b", derived).unwrap_err();
     assert_eq!(alone, OptionsError::KeyAlone);

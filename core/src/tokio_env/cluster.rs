@@ -1,8 +1,8 @@
 //! A Redis Cluster: its nodes, and which of them owns a slot.
 //!
-//! Invariant: the known owners may be out of date, without harm. A node that no longer owns a slot answers
-//! so and carries nothing out, and where an owner cannot be reached, the nodes are asked again: those that the user gave,
-//! and all known owners. A node that is neither is forgotten, so that addresses do not pile up.
+//! Invariant: the known owners may be out of date, without harm. A node that no longer owns a slot answers so and
+//! carries nothing out, and where an owner cannot be reached, the nodes are asked again: those that the user gave, and
+//! all known owners. A node that is neither is forgotten, so that addresses do not pile up.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,7 +49,7 @@ impl Cluster {
     /// TLS for all. Nothing is sent yet.
     ///
     /// # Errors
-    /// What redis-rs finds wrong with a URL, and where none is given.
+    /// What redis-rs finds wrong with a URL, and if none is given.
     pub fn open<T: IntoConnectionInfo>(
         nodes: impl IntoIterator<Item = T>,
     ) -> Result<Self, RedisError> {
@@ -132,8 +132,8 @@ impl ClusterNodes {
         Ok((addr, conn))
     }
 
-    /// Asks the nodes in turn for the owners of slots, until one answers who knows that of this slot: one that was taken
-    /// out of the cluster knows none.
+    /// Asks the nodes in turn for the owners of slots, until one answers that knows the owner of this slot. A node that
+    /// was taken out of the cluster knows none.
     async fn ask(&self, slot: u16) -> Result<(), CallError> {
         let nodes = self.nodes_of(&self.owners.borrow());
         let span = self.options.connect_timeout / SHARE;

@@ -1,7 +1,7 @@
 //! One server at one address: the connection for commands, and the one for channels.
 //!
-//! Invariant: at most one of each is in use, made when first needed and again after it has broken. To connect may take
-//! longer than any one call may wait: a caller that gives up leaves the attempt to the next one.
+//! Invariant: at most one of each is in use, made when first needed and again after it has broken. Connecting may take
+//! longer than one call may wait: if a caller gives up, the attempt goes on, and the next caller gets its result.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -144,8 +144,8 @@ impl Listener {
         };
         let answer = match polled {
             Poll::Ready(answer) => Ok(answer),
-            // As a task, which goes on where the caller does not: a confirmation that nobody hears of would leave the
-            // connection silent for all.
+            // As a task, which goes on if the caller gives up: if nobody received the confirmation, the connection
+            // would count as silent for all.
             Poll::Pending => shared.runtime.spawn(confirmed).await,
         };
         let unknown = |why: String| CallError::Indeterminate(why.into());
@@ -199,7 +199,7 @@ pub(super) enum SubscribedOwner {
 }
 
 impl SubscribedOwner {
-    /// Waits until another server is the one; for ever where nothing can report that any more.
+    /// Waits until another server has taken over; for ever if nothing can report that any more.
     async fn has_changed(&mut self) {
         let changed = match self {
             Self::Primary(at, here) => at.wait_for(|at| at.as_ref() != Some(here)).await.is_ok(),

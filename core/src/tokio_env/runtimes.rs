@@ -1,4 +1,4 @@
-//! The runtimes in which an environment was used, for what is done outside of any.
+//! The runtimes in which an environment was used, for tasks and timers that are started outside of any.
 //!
 //! Invariant: a runtime that has ended is not used while another is known that has not.
 
@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use crate::sync::lock;
 
-/// In the order in which they were first used; those that have ended are forgotten when another is added.
+/// The runtimes in the order of their first use. Those that have ended are forgotten when another is added.
 #[derive(Default)]
 pub(super) struct Runtimes(Mutex<Vec<Handle>>);
 
@@ -25,14 +25,14 @@ impl Runtimes {
         known.push(runtime);
     }
 
-    /// The latest that has not ended; none where all have.
+    /// The latest that has not ended; none if all have.
     pub(super) fn latest(&self) -> Option<Handle> {
         let known = lock(&self.0).clone();
         known.into_iter().rev().find(|it| !has_ended(it))
     }
 }
 
-/// A runtime does not say so, but ends every task at once that it is given then.
+/// A runtime does not report that it has ended, but from then on it ends every new task at once.
 fn has_ended(runtime: &Handle) -> bool {
     let probe = runtime.spawn(pending::<()>());
     let ended = probe.is_finished();

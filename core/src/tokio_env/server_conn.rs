@@ -1,8 +1,8 @@
 //! One multiplexed connection to one server.
 //!
-//! Invariant: an error that the server answered is *refused*, and every other failure after a command was
-//! handed over is *indeterminate*. To a connection that is known to be closed none is handed over. Commands are written in the order of their first polls. A broken
-//! connection stays broken: [`Host`](super::host::Host) makes another.
+//! Invariant: an error that the server answered is *refused*, and every other failure after a command was handed over
+//! is *indeterminate*. No command is handed over to a connection that is known to be closed. Commands are written in
+//! the order of their first polls. A broken connection stays broken: [`Host`](super::host::Host) makes another.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -26,8 +26,8 @@ use crate::time::{Instant, span_ns};
 /// vanished without closing is otherwise noticed only after minutes.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A connection that has been idle for this long is checked before it is used again. Now and then the PING of a
-/// check is sent, so those that are in use, perhaps in the midst of a transaction, are not checked.
+/// A connection that has been idle for this long is checked before it is used again. The PING of a check is sometimes
+/// sent, so a connection that is in use, perhaps in the middle of a transaction, is not checked.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// How connections are made.
@@ -60,7 +60,7 @@ pub(super) struct Health {
     pub(super) broken: AtomicBool,
     /// It takes no more commands.
     closed: AtomicBool,
-    /// When the first call was made since which nothing was received.
+    /// When the first call was made after which nothing has been received.
     waiting_since_ns: AtomicU64,
     received_ns: AtomicU64,
 }
@@ -135,9 +135,9 @@ impl ServerConn {
         .await
     }
 
-    /// Refuses to send on a connection that is known to be closed. redis-rs has one error for that and for a
-    /// connection that breaks behind a command, so it has to be known before: of one that was in use a moment ago
-    /// it is not. This never waits: the command is handed over in the first poll of its call.
+    /// Refuses to send on a connection that is known to be closed. redis-rs has the same error for that and for a
+    /// connection that breaks after a command, so this must be known before. A connection that was in use a moment ago
+    /// is not checked. This never waits: the command is handed over in the first poll of its call.
     async fn check_open(&self) -> Result<(), CallError> {
         let health = &self.health;
         if !health.closed.load(Ordering::Relaxed) && (!health.is_idle() || self.is_open().await) {

@@ -1,7 +1,7 @@
 //! An arena: one or several servers, the proxy's links to them, and workers that contend for one lock.
 //!
-//! Invariant: plans follow each other in an arena, and none inherits anything from another: keys and rules are gone, and
-//! a worker is used again only if it got, and released, a free lock just before.
+//! Invariant: plans run one after the other in an arena, and none sees anything of the one before: keys and rules are
+//! gone, and a worker is used again only if it just acquired and released a free lock.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::seen::CommandSeen;
 use crate::server::WatchedServer;
 use crate::worker::{Worker, WorkerError};
 
-/// So many workers are started before one is given up.
+/// How many workers are started for a client before the arena gives up.
 const START_MOST: u32 = 3;
 
 /// What is attacked, and how.
@@ -29,7 +29,7 @@ const START_MOST: u32 = 3;
 pub struct Attack {
     /// The worker's command and its arguments.
     pub command: Vec<OsString>,
-    /// The server they lock on.
+    /// The server that the workers lock on.
     pub server: Choice,
     /// How many servers the lock is kept on.
     pub nodes: u16,
@@ -39,22 +39,22 @@ pub struct Attack {
     pub ttl: Duration,
     /// The name of the lock that workers are told.
     pub key: String,
-    /// The key on the server that stands for the lock; none: it is found in a run without faults.
+    /// The lock's key on the server. If none, it is found in a run without faults.
     pub lock_key: Option<String>,
     /// How long a worker may take to start.
     pub start_within: Duration,
     /// How long it may take to answer.
     pub answer_within: Duration,
-    /// Judges programs that are no workers; none where the command is one.
+    /// Judges programs that are not workers; none if the command is a worker.
     pub oracle: Option<Oracle>,
 }
 
-/// What judges programs that are no workers.
+/// The command that judges programs that are not workers.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// Its command line, for the shell. Its exit code is 0 where what the programs have left is right.
+    /// Its command line, for the shell. Exit code 0 says that what the programs have left is right.
     pub command: String,
-    /// How long a program may take to end, once no fault keeps it; and the oracle, too.
+    /// How long a program may take to end after its fault is over. The oracle has the same limit.
     pub end_within: Duration,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Arena {
     pub(crate) lock_key: LockKey,
     /// How long the lock's key lives without renewal, as far as is known.
     pub(crate) life: Duration,
-    /// Whether the lock has run here without faults, with the scripts that the server has now.
+    /// Whether the lock has run here without faults since the server last lost its scripts.
     pub(crate) rehearsed: bool,
     /// By client, from client 1.
     pub(crate) workers: Vec<Option<Worker>>,
@@ -95,8 +95,8 @@ impl Arena {
         run: &str,
     ) -> Result<Self, AttackError> {
         let proxy = Proxy::start(Detail::Replies)?;
-        // What is lost is silent for some time, as on a network, and then the connection breaks, so that a client
-        // without time-outs does not wait for ever.
+        // After a lost message a connection is silent for a while, as on a network, and then breaks. So a client
+        // without timeouts does not wait for ever.
         let plan = fault_proxy::Plan { grace: Some(attack.ttl * 2), ..Default::default() };
         let password = Password::draw();
         let (mut servers, mut links) = (Vec::new(), Vec::new());
@@ -115,7 +115,7 @@ impl Arena {
         Ok(Self { attack, supervisor, links, proxy, servers, lock_key, life, rehearsed, workers })
     }
 
-    /// Makes everything as new: no key, and each worker proven to lock and unlock.
+    /// Empties the servers, and checks that each worker can acquire and release the lock.
     pub(crate) async fn prepare(&mut self) -> Result<(), AttackError> {
         self.clear().await?;
         for place in 0..self.workers.len() {
@@ -132,16 +132,16 @@ impl Arena {
         self.clear().await
     }
 
-    /// A new worker that is known to lock. On a busy machine a free lock may not be got at once.
+    /// Starts a worker that has acquired and released the lock once. On a busy machine this may take several tries.
     async fn replacement(&self, place: usize) -> Result<Worker, AttackError> {
         let mut tries = 1;
         loop {
-            // What the one before has left must not keep this one from the lock.
+            // A key that the worker before has left must not keep this one from the lock.
             self.clear().await?;
             let mut new = self.start(place).await?;
             match self.warm_up(&mut new).await {
                 Ok(()) => return Ok(new),
-                // The next one would say the same, or nothing for as long.
+                // Another worker would fail in the same way.
                 Err(
                     error @ AttackError::Worker(
                         WorkerError::Misspelt { .. } | WorkerError::Silent { .. },
@@ -161,7 +161,7 @@ impl Arena {
         Ok(())
     }
 
-    /// What answers, such as `3 x redis 7.0.15`.
+    /// Number, software and version of the servers, such as `3 x redis 7.0.15`.
     pub(crate) fn server_name(&self) -> String {
         let name = self.servers[0].name();
         if self.attack.nodes > 1 { format!("{} x {name}", self.attack.nodes) } else { name }
@@ -201,7 +201,7 @@ impl Arena {
         Ok(Worker::start(&self.supervisor, command, variables, true, *start_within).await?)
     }
 
-    /// What a program of this client is told, whose ways to the servers begin there.
+    /// The environment variables for a program of this client. It reaches the servers at `addrs`.
     pub(crate) fn variables(&self, client: usize, addrs: &[SocketAddr]) -> Vec<(String, String)> {
         let Attack { ttl, key, .. } = &*self.attack;
         let password = self.servers[0].endpoint.password().unwrap_or_default();
@@ -221,7 +221,7 @@ impl Arena {
         variables.map(|(name, value)| (name.to_owned(), value)).to_vec()
     }
 
-    /// Has a worker get and release the lock, which is free.
+    /// Has a worker acquire, check and release the free lock.
     async fn warm_up(&self, worker: &mut Worker) -> Result<(), AttackError> {
         let within = self.attack.answer_within;
         for order in [Order::Acquire, Order::Check, Order::Release] {

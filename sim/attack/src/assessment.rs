@@ -1,4 +1,4 @@
-//! Judges the history of a staged plan, unless a busy machine has disturbed the plan.
+//! The outcome of a staged plan: judges its history, unless a busy machine has spoilt the run.
 
 use std::time::{Duration, Instant};
 
@@ -19,17 +19,17 @@ use crate::stage::PlanRun;
 use crate::stamped;
 use crate::transcript::{self, HANDSHAKE, Phases, TracedCommand};
 
-/// The part of a key's life that the work of other clients may take.
+/// If a client holds the lock for more than this part of the key's life, the machine was too busy.
 const WORK_MOST: f64 = 0.75;
 
-/// What a plan has shown that has just been staged; without one, the run without faults.
+/// Judges the plan that was just staged; without a plan, the run without faults.
 pub(crate) async fn assess(
     arena: &Arena,
     known: &Known,
     plan: Option<&AttackPlan>,
     staged: PlanRun,
 ) -> PlanReport {
-    // Whether a key that never expires is free, its value says.
+    // A key with `stamps` never expires: only its value says whether the lock is free.
     if !known.promises.stamps {
         probe(arena, &known.lock_key, &staged.recorder).await;
     }
@@ -43,7 +43,7 @@ pub(crate) async fn assess(
     };
     let diverged = divergence.is_some();
     if let Some(why) = divergence {
-        // Without a witness that can be trusted nothing is known of the key.
+        // If the witness cannot be trusted, nothing is known of the key.
         findings.retain(|it| it.level != Level::Key && !it.invariant.ends_with("-is-true"));
         levels.retain(|(level, _)| *level != Level::Key);
         levels.push((Level::Key, Outcome::Inconclusive));
@@ -88,7 +88,7 @@ pub(crate) async fn assess(
     }
 }
 
-/// How a busy machine has disturbed a plan, if it has: the lock is not blamed for what follows from that.
+/// How a busy machine has spoilt the run, if it has: then the lock is not the cause of the result.
 fn disturbed(
     known: &Known,
     plan: Option<&AttackPlan>,
@@ -101,7 +101,7 @@ fn disturbed(
         let late = rounded(span_ns(staged.late));
         return Some(format!("the machine was too busy: picklock itself was late by {late}"));
     }
-    // The victim's acquiring is struck only where the plan says so.
+    // The plan may delay the victim's acquisition only if it strikes there.
     let boundary = plan.and_then(|plan| plan.boundary.as_ref());
     let at_acquire = boundary.is_some_and(|it| it.step == LockStep::Acquire);
     let is_spared = |it: &&Claim| it.client != VICTIM || !at_acquire;
@@ -123,11 +123,11 @@ fn disturbed(
             ));
         }
     }
-    // A lock that is renewed may be held for longer, and a key that a server has forgotten is held by nobody.
+    // A renewed lock may be held for longer. A lock that the server has forgotten is held by nobody.
     if known.promises.outlives_ttl() || plan.is_some_and(|plan| plan.fault.forgets()) {
         return None;
     }
-    // In some plans the victim stands still. In others a server has to come back at once.
+    // Some plans stop the victim, so it may take longer. A plan that strikes a server does not.
     let of_server = plan.is_some_and(|plan| plan.fault.target() == Target::Server);
     let worked = |it: &&Phases| it.client != VICTIM || of_server;
     let spans = phases
@@ -141,7 +141,7 @@ fn disturbed(
     })
 }
 
-/// Why a clock that has jumped has shown nothing, if so: the victim did not get the lock with it, or no other wanted it then.
+/// Why a clock jump shows nothing, if so: the victim did not get the lock after it, or no rival asked for it then.
 fn untried(
     plan: Option<&AttackPlan>,
     staged: &PlanRun,
@@ -158,7 +158,7 @@ fn untried(
         let at = it.seen.as_ref().map(|seen| seen.at);
         !HANDSHAKE.contains(&it.name.as_str()) && at.is_some_and(|at| (from..=to).contains(&at))
     };
-    // A lock may wait in silence for what its holder tells it.
+    // A waiting client may send nothing until the holder notifies it.
     let waits = |it: &&Phases| {
         let is_over = |claim: &Claim| claim.acquisition == it.acquisition && claim.answered <= to;
         let has_asked = |sent: &TracedCommand| {
@@ -214,7 +214,7 @@ fn judged(
             .first()
             .map(|it| it.to_string_lossy().into_owned())
             .unwrap_or_default(),
-        // Only where every hold has one does a belief end with it.
+        // Beliefs end with their validity only if every hold has one.
         tracked: !validities.is_empty() && granted.all(is_bounded),
         locks: true,
         world: arena.servers[0].world().to_owned(),
@@ -256,9 +256,9 @@ mod tests {
     use crate::plan::{AttackFault, Boundary};
     use crate::recorder::Recorder;
 
-    /// Why a clock that jumped 100 ms from the start has shown nothing, if so. Client 1 had the lock from 200 to 300 ms, having
-    /// begun at `victim`; client 2 began to ask for it at `rival.0`, was answered at `rival.1`, and its command was carried out at
-    /// `rival.2`.
+    /// What `untried` says of a clock that jumped at 100 ms. Client 1 began to acquire the lock at `victim`, and had it
+    /// from 200 to 300 ms. Client 2 began to ask at `rival.0` and was answered at `rival.1`; the server carried out its
+    /// command at `rival.2`.
     fn why(victim: u64, rival: (u64, u64, u64)) -> Option<String> {
         let start = now();
         let at = |ms| start + Duration::from_millis(ms);

@@ -27,23 +27,23 @@ pub(crate) struct Board {
     pub(crate) acquired: Vec<u32>,
     /// How many rivals are at their work under the lock.
     pub(crate) working: u32,
-    /// How many rivals are about the lock: they ask for it, have it or release it.
+    /// How many rivals ask for the lock, have it or release it.
     pub(crate) busy: u32,
     /// How often a rival has asked for the lock and was answered.
     pub(crate) tries: usize,
     /// The rivals leave the lock to the victim.
     pub(crate) aside: bool,
-    /// How often rivals had got it when the fault struck.
+    /// How often rivals had got the lock when the fault struck.
     pub(crate) rivals_at_strike: u32,
     pub(crate) struck: Option<Instant>,
     /// When the fault was over.
     pub(crate) healed: Option<Instant>,
     pub(crate) victim: VictimState,
-    /// Of a victim that is a program: whether the server has heard of it.
+    /// If the victim is a copy: whether the server has carried out a command of it, beyond the handshake.
     pub(crate) spoken: bool,
-    /// The same: whether its key has expired since the fault struck, and another has the lock.
+    /// If the victim is a copy: whether its key has expired since the fault struck, and another client has the lock.
     pub(crate) outlived: bool,
-    /// How many rivals that are programs have ended.
+    /// If the rivals are copies: how many of them have ended.
     pub(crate) gone: usize,
     /// The rivals are to stop.
     pub(crate) stop: bool,
@@ -63,12 +63,12 @@ impl Board {
         self.acquired.iter().skip(1).sum()
     }
 
-    /// Whether another, who got the lock since the fault struck, is at its work.
+    /// Whether a rival has got the lock since the fault struck, and a rival works under it now.
     pub(crate) fn is_held_by_another(&self) -> bool {
         self.is_taken_over() && self.working > 0
     }
 
-    /// Whether no rival is left who could take it.
+    /// Whether every rival has ended.
     pub(crate) fn has_no_rival_left(&self) -> bool {
         self.gone + 1 >= self.acquired.len()
     }
@@ -79,10 +79,10 @@ impl Board {
     }
 }
 
-/// How often is looked how late this process itself is.
+/// How often this process measures how late it is itself.
 const BEAT: Duration = Duration::from_millis(10);
 
-/// Notes for ever how late this process itself is.
+/// Keeps measuring how late this process itself is.
 pub(crate) async fn beat(stage: Arc<PlanStage>) {
     loop {
         stage.pass(BEAT).await;
@@ -99,13 +99,13 @@ pub(crate) struct PlanStage {
     pub(crate) recorder: Recorder,
     /// The resource under the lock.
     pub(crate) register: AtomicI64,
-    /// By how many nanoseconds this process itself was late at most: a busy machine is no fault of a plan.
+    /// The longest delay of this process itself, in nanoseconds: a busy machine is not a fault of the plan.
     pub(crate) late_ns: AtomicU64,
     pub(crate) promises: Promises,
 }
 
 impl PlanStage {
-    /// That of a plan, or without one of a run without faults, which is about to begin.
+    /// The stage of a plan that is about to begin; without a plan, of a run without faults.
     pub(crate) fn new(arena: &Arena, plan: Option<&AttackPlan>, promises: Promises) -> Self {
         let acquired = vec![0; arena.attack.clients as usize];
         Self {
@@ -120,15 +120,15 @@ impl PlanStage {
         }
     }
 
-    /// Waits until the board shows this, or so long at most; whether it does.
+    /// Waits until `is` is true of the board, for `span` at most; false if it did not become true.
     pub(crate) async fn until(&self, span: Duration, mut is: impl FnMut(&Board) -> bool) -> bool {
         let mut board = self.board.subscribe();
         let found = timeout(span, board.wait_for(|board| is(board))).await;
         matches!(found, Ok(Ok(_)))
     }
 
-    /// Waits until another, who got the lock since the fault struck, is at its work; so many TTLs at most. Programs may
-    /// come later.
+    /// Waits until a rival has got the lock since the fault struck and works under it, for `ttls` TTLs at most. Copies
+    /// of a program may need longer: the limit is then `answer_within`.
     pub(crate) async fn another(&self, ttls: u32) {
         let span = match self.attack.oracle {
             Some(_) => self.attack.answer_within,
@@ -147,13 +147,13 @@ impl PlanStage {
         self.life
     }
 
-    /// How long a client works under the lock: well within the TTL, and the rivals longer, so that a victim that
-    /// comes back meets one at its work.
+    /// How long a client works under the lock, well within the TTL. Rivals work longer, so that a victim that comes
+    /// back meets one at work.
     pub(crate) fn work(&self, client: u32) -> Duration {
         self.ttl().mul_f64(if client == VICTIM { 0.15 } else { 0.4 })
     }
 
-    /// Works for so long, and notes by how much longer it took.
+    /// Works for `span`, and notes by how much longer it took.
     pub(crate) async fn pass(&self, span: Duration) {
         let start = now();
         sleep(span).await;
@@ -162,7 +162,7 @@ impl PlanStage {
         self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
     }
 
-    /// A fault strikes a client, or with client 0 this server.
+    /// Notes that a fault strikes this client or, if `client` is 0, this server.
     pub(crate) fn strike(&self, client: u32, node: Option<u16>, fault: Fault) {
         let in_hold = self.board.borrow().victim == VictimState::Holding;
         self.recorder.fault(client, node, fault, in_hold);

@@ -25,7 +25,7 @@ use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanRepo
 use crate::stage::{self};
 use crate::transcript::{self};
 
-/// How often a plan is tried that a busy machine disturbs.
+/// How often a plan is tried while a busy machine disturbs it.
 const TRIES_MOST: u32 = 4;
 
 /// Which plans are run, and how.
@@ -55,8 +55,8 @@ pub struct Learnt {
 }
 
 impl Learnt {
-    /// The plans for this worker whose name is one of these, begins with it, or ends with it, and whose fault is one of
-    /// those; without names all.
+    /// The plans that `only` and `faults` select; an empty list selects all. A text in `only` selects the plans whose
+    /// name it is, or whose name begins or ends with it.
     pub fn plans(&self, only: &[String], faults: &[String]) -> Vec<AttackPlan> {
         let is_meant = |plan: &&AttackPlan| {
             let is_fault = |it: &String| it == plan.fault.name();
@@ -66,7 +66,7 @@ impl Learnt {
         self.plans.iter().filter(is_meant).cloned().collect()
     }
 
-    /// Which of these names match no plan, whatever its fault.
+    /// The names that select no plan, whatever the fault.
     pub fn unknown<'a>(&self, only: &'a [String]) -> Vec<&'a str> {
         let is_known =
             |it: &String| it == NO_FAULT || self.plans.iter().any(|plan| plan.is_meant_by(it));
@@ -76,7 +76,7 @@ impl Learnt {
     /// Runs the plans.
     ///
     /// # Errors
-    /// [`AttackError`]: the worker does not lock even without faults.
+    /// [`AttackError`]: the worker fails even without faults.
     pub async fn attack(
         self,
         supervisor: &Supervisor,
@@ -97,14 +97,14 @@ impl Learnt {
 /// Runs the lock without faults, and learns the plans for it.
 ///
 /// # Errors
-/// [`AttackError`]: no server, or the worker does not lock.
+/// [`AttackError`]: there is no server, or the worker fails.
 pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Learnt, AttackError> {
     let mut arena = Arena::open(attack, supervisor, "attack-1").await?;
     if let Some(oracle) = &attack.oracle {
         let (plans, known, faultless) = program::learn(&mut arena, oracle).await?;
         return Ok(Learnt { attack: Arc::clone(attack), plans, known, arena, faultless });
     }
-    // The first time, scripts are not cached yet, on either side.
+    // In the first run, scripts are not cached yet on either side.
     arena.prepare().await?;
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
     rehearse(&mut arena, promises).await?;
@@ -184,7 +184,7 @@ async fn run(
         tasks.spawn(async move {
             let mut arena = match arena {
                 Some(arena) => arena,
-                // The first arena is there, and runs the plans that the others leave.
+                // The first arena is open, and runs the plans that this one would have run.
                 None => match Arena::open(&attack, &supervisor, &format!("attack-{job}")).await {
                     Ok(arena) => arena,
                     Err(_) => return Vec::new(),
@@ -236,7 +236,7 @@ async fn run(
     }
 }
 
-/// Runs a plan, and repeats it up to so many times as long as it shows something; reports the most severe outcome.
+/// Runs a plan, `times` times if the first run shows something; reports the gravest outcome.
 async fn several(
     arena: &mut Arena,
     known: &Known,
@@ -252,7 +252,7 @@ async fn several(
         if worst.as_ref().is_none_or(|worst| report.outcome > worst.outcome) {
             worst = Some(report);
         }
-        // How often a plan shows nothing is not counted.
+        // How often a plan shows nothing is of no interest.
         if outcomes.len() == 1 && !shows_something {
             break;
         }
@@ -265,7 +265,7 @@ async fn several(
     Ok(report)
 }
 
-/// Runs a plan until the machine does not disturb it, at most so many times: a busy machine may soon be less busy.
+/// Runs a plan until the machine does not disturb it, `tries_most` times at most: a busy machine may soon be less busy.
 async fn undisturbed(
     arena: &mut Arena,
     known: &Known,
@@ -296,10 +296,10 @@ async fn once(
         arena.prepare().await?;
     }
     if known.promises.renews {
-        // Otherwise timers of the hold before could do what the struck renewal should have done.
+        // Otherwise a timer of the hold before could renew the lock in place of the struck renewal.
         pause(arena.life).await;
     }
-    // Its scripts are gone then.
+    // A struck server may have lost its scripts.
     arena.rehearsed = plan.is_none_or(|plan| plan.fault.target() != Target::Server);
     if let Some(plan) = plan {
         for server in arena.servers.iter_mut().take(plan.servers.into()) {

@@ -12,10 +12,10 @@ use crate::protocol::{LockGrant, Order, WorkerAnswer};
 use crate::recorder::{Attempt, ClaimOf};
 use crate::worker::{Worker, WorkerError};
 
-/// So often in a TTL is a lock extended whose holder has to: what is lost once can be made good in time.
+/// How often per TTL a holder extends its lock, if it has to: after one lost request the next is still in time.
 const EXTENDS_PER_TTL: u32 = 3;
 
-/// Has a worker acquire the lock; whether it says that it has it.
+/// Has a worker acquire the lock; true if it says that it has it.
 pub(crate) async fn acquire(
     stage: &PlanStage,
     attempt: &Attempt<'_>,
@@ -25,7 +25,7 @@ pub(crate) async fn acquire(
     let op = attempt.invoke(What::Acquire);
     match worker.ask(Order::Acquire, stage.attack.answer_within).await {
         Ok((_, WorkerAnswer::Ok(grant))) => {
-            // Not when it was written, nor when it arrived: when somebody could begin to act on it.
+            // A hold begins when its answer has been read: before that nobody could act on it.
             let at = now();
             granted(attempt, at, op, grant);
             attempt.claim(ClaimOf::Acquired, asked, at);
@@ -54,7 +54,7 @@ pub(crate) async fn acquire(
 
 /// Records what `ok` to `acquire` says.
 fn granted(attempt: &Attempt<'_>, at: Instant, op: u32, grant: LockGrant) {
-    // Before the *ok*, as locks of the library mark it: behind it nothing more is asked of an acquisition.
+    // Before the *ok*, as locks of the library mark it.
     if let Some(fence) = grant.fence {
         attempt.write(at, 0, |_| What::Fence(fence));
     }
@@ -77,7 +77,7 @@ pub(crate) async fn work(
     let kept = keep(stage, attempt, worker, busy).await;
     note_end(stage, attempt, worker, begun);
     if let Some((asked, why)) = kept? {
-        // Who asks has stopped working until it hears yes.
+        // From the moment it asks, the client does not rely on the lock until the answer is yes.
         attempt.write(asked, 0, |_| What::Lost);
         attempt.write(now(), op, |texts| What::NotUpdated(texts.intern(&why)));
         return Ok(());
@@ -114,15 +114,15 @@ pub(crate) async fn work(
     Ok(())
 }
 
-/// Records that a worker's process has ended, if it has: the dead believe nothing.
+/// Records that a worker's process has ended, if it has: a process that has ended believes nothing.
 fn note_end(stage: &PlanStage, attempt: &Attempt<'_>, worker: &Worker, begun: Instant) {
     if let Some(at) = worker.ended() {
         stage.recorder.ended(attempt.client, at.max(begun));
     }
 }
 
-/// Works for as long as this takes, and has the worker extend the lock meanwhile, if that is how it is kept. Where it
-/// has failed to: when it was asked, and why.
+/// Works until `busy` is done. A worker that promises `extends` extends the lock meanwhile. If it fails to extend,
+/// this returns when it was asked, and why it failed.
 async fn keep(
     stage: &PlanStage,
     attempt: &Attempt<'_>,

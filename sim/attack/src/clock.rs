@@ -15,10 +15,9 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// When this was by the process's own monotonic clock. It is a moment ago by this machine's wall clock, or by that of a server
-/// whose clock a plan has set an hour ahead.
+/// Converts a wall time to the process's own monotonic clock; both clocks are this machine's.
 pub(crate) fn instant(wall: WallTime) -> Instant {
-    // Whoever is interrupted between the two reads them again.
+    // The thread may be interrupted between the reads, so the closest of ten readings counts.
     let looks = (0..10).map(|_| (Instant::now(), SystemTime::now(), Instant::now()));
     let look = looks.min_by_key(|(before, _, after)| *after - *before);
     let (now, wall_now, _) = look.expect("ten looks");

@@ -1,8 +1,8 @@
-//! Stages a plan for programs that are no workers: copies run at the same time, and the fault strikes client 1.
+//! Stages a plan for programs that take no orders: copies run beside each other, and the fault strikes client 1.
 //!
-//! Invariant: client 1 comes first, so it sends the commands that the run without faults has shown. The others start as
-//! soon as it has the lock's key, has met its fault or has ended, or has been silent for a TTL; nothing else is done to
-//! them.
+//! Invariant: client 1 starts first, so that it sends the same commands as in the run without faults. The others start
+//! once client 1 has the lock's key, has met its fault or has ended, or one TTL after its first command. Nothing else
+//! is done to them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,22 +22,22 @@ use crate::plan::{AttackFault, AttackPlan, LockStep};
 use crate::protocol::Promises;
 use crate::stage::{arm, direct};
 
-/// What came of a plan, before it is judged.
+/// The result of a plan's run, before it is judged.
 pub(crate) struct CopiesRun {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
     pub(crate) stage: Arc<PlanStage>,
-    /// When the fault met what it was meant for.
+    /// When the fault struck.
     pub(crate) struck: Option<Instant>,
-    /// When it was over.
+    /// When the fault was over.
     pub(crate) healed: Option<Instant>,
-    /// Whether another got the lock while it lasted.
+    /// Whether another client got the lock while the fault lasted.
     pub(crate) taken_over: bool,
     /// Why the fault cannot be staged here.
     pub(crate) not_stageable: Option<String>,
     /// How each copy has ended, by client.
     pub(crate) ends: Vec<CopyEnd>,
-    /// What they have left besides what is on the server.
+    /// The directory that the copies shared.
     pub(crate) room: Arc<ProgramRoom>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     key: Option<&[u8]>,
 ) -> Result<CopiesRun, AttackError> {
     arena.proxy.rules().clear();
-    // Of what programs before may have left behind nothing is to be seen.
+    // Nothing that earlier programs left behind may show up in this run.
     arena.links.iter().flatten().for_each(Link::reset_connections);
     arena.proxy.log().take();
     arena.servers[0].log.clear();
@@ -111,19 +111,19 @@ pub(crate) async fn run(
 }
 
 impl CopiesRun {
-    /// By how much picklock itself was late at most.
+    /// The longest delay of picklock itself.
     pub(crate) fn late(&self) -> Duration {
         Duration::from_nanos(self.stage.late_ns.load(Ordering::Relaxed))
     }
 }
 
-/// Returns when a program has had so long since no fault keeps it any more.
+/// Returns `end_within` after the fault is over.
 async fn overdue(stage: &PlanStage, end_within: Duration) {
     stage.until(Duration::MAX, |board| board.healed.is_some()).await;
     pause(end_within).await;
 }
 
-/// Returns when the others may come.
+/// Returns when the other clients may start.
 async fn first_has_come(stage: &PlanStage) {
     let is_over = |board: &Board| board.struck.is_some() || board.victim == VictimState::Done;
     stage.until(Duration::MAX, |board| board.spoken || is_over(board)).await;

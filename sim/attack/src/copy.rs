@@ -1,7 +1,6 @@
-//! A copy of the user's program, which gets no orders and ends by itself.
+//! A copy of the user's program, which takes no orders and runs until it ends by itself.
 //!
-//! Invariant: the wait for it is over when it ends or its time is up; then the copy and all processes that it has started
-//! are gone.
+//! Invariant: a wait for a copy returns when it ends or its time is over. Then all that it started is gone, too.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +15,10 @@ use crate::clock::now;
 use crate::error::AttackError;
 use crate::worker::{Printed, read};
 
-/// How a program ends that has nothing to complain of.
+/// The status of a program that ended without an error.
 pub(crate) const SUCCESS: &str = "exit status: 0";
 
-/// How long its last words may take through its pipes, which something that it has started may keep open.
+/// How long its last output may take to arrive. A process that it started may keep its pipes open for longer.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// A running copy. Dropped, it is killed.
@@ -48,7 +47,7 @@ impl ProgramCopy {
     /// Starts one for this client, in a room that it shares with the others.
     ///
     /// # Errors
-    /// [`AttackError::NoLock`] where it cannot be run.
+    /// [`AttackError::NoLock`] if it cannot be started.
     pub(crate) async fn start(
         supervisor: &Supervisor,
         client: u32,
@@ -72,7 +71,7 @@ impl ProgramCopy {
         Arc::clone(&self.program)
     }
 
-    /// Waits until it has ended, and all that it has printed is here.
+    /// Waits until it has ended and its output has been read.
     async fn ended(mut self) -> CopyEnd {
         let status = self.program.ended().await;
         let at = now();
@@ -83,7 +82,7 @@ impl ProgramCopy {
         CopyEnd { client: self.client, at, status, overdue: false, printed }
     }
 
-    /// The same, and kills it when this is over first.
+    /// The same, but kills it if `limit` is over first.
     pub(crate) async fn ended_before(self, limit: impl Future<Output = ()>) -> CopyEnd {
         let process = self.process();
         let mut end = std::pin::pin!(self.ended());
@@ -97,7 +96,7 @@ impl ProgramCopy {
 }
 
 impl CopyEnd {
-    /// The last it printed, as part of a message.
+    /// The last lines it printed, as part of a message.
     pub(crate) fn last_words(&self) -> String {
         match self.printed.is_empty() {
             true => String::from("; it printed nothing"),

@@ -15,16 +15,16 @@ pub enum AttackError {
     /// No proxy.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// The server does not show what it does.
+    /// The server does not show its commands.
     #[error("the server's commands cannot be followed: {0}")]
     Monitor(String),
-    /// The server does not do what it is asked to between two plans.
+    /// The server fails at a command between two plans.
     #[error("the server cannot be cleared: {0}")]
     Clear(CallError),
-    /// The worker is of no use.
+    /// The worker fails.
     #[error(transparent)]
     Worker(#[from] WorkerError),
-    /// It answers, and does not lock.
+    /// The user's program cannot be attacked, for this reason.
     #[error("{0}")]
     NoLock(String),
 }

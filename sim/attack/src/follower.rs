@@ -1,8 +1,8 @@
 //! A model that carries out what MONITOR shows of a server's commands, and tells the server's log what they did.
 //!
-//! Invariant: the model carries out no command that the server queues or discards. MONITOR shows MULTI when it arrives,
-//! and the commands of a transaction together, right before their EXEC; it shows nothing of a transaction that is refused.
-//! So commands behind MULTI are kept until it is known which of the two happens.
+//! Invariant: the model carries out only what the server has carried out. MONITOR shows MULTI at once, and the commands
+//! of a transaction together, right before its EXEC. It does not show a transaction that the server refuses. So lines
+//! of a client after its MULTI are kept until it is known whether an EXEC follows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use redis_model::options::ModelOptions;
 
 use crate::seen::ServerLog;
 
-/// What a marker of ours begins with.
+/// How the text of a marker begins.
 pub(crate) const MARKER: &str = "picklock:marker:";
 
 /// A command as MONITOR shows it.
@@ -24,29 +24,29 @@ pub(crate) const MARKER: &str = "picklock:marker:";
 pub(crate) struct MonitorLine {
     pub(crate) at: WallTime,
     pub(crate) db: u16,
-    /// None for one that a script calls.
+    /// None if a script called the command.
     pub(crate) from: Option<SocketAddr>,
     pub(crate) args: Vec<Vec<u8>>,
 }
 
-/// The model, and whose connections it knows.
+/// The model, and the connections that it knows.
 pub(crate) struct Follower {
     model: Model,
     log: ServerLog,
     tap: Box<dyn Tap>,
     clients: BTreeMap<SocketAddr, ConnectionId>,
-    /// Those who have sent MULTI, and neither EXEC nor DISCARD.
+    /// The clients that have sent MULTI, and neither EXEC nor DISCARD yet.
     in_multi: BTreeSet<SocketAddr>,
-    /// What one of them has sent since, as far as is not known whether it belongs to the transaction.
+    /// Lines of one of these clients, of which it is not known yet whether they belong to the transaction.
     kept: Vec<MonitorLine>,
     /// When the last line was shown.
     last: WallTime,
-    /// The last marker that came by.
+    /// The number of the last marker that was seen.
     passed: Arc<AtomicU64>,
 }
 
-/// A server lets a client go whose time-out is over when it wakes up next: for whatever it is sent, once it has done
-/// that, and so often at least (`hz` of its configuration).
+/// When a client's timeout is over, the server unblocks it the next time that it wakes up: after the next command, or
+/// after this time at the latest (`hz` of its configuration).
 const WAKES_EVERY_NS: u64 = 100_000_000;
 
 impl Follower {
@@ -64,7 +64,7 @@ impl Follower {
         }
     }
 
-    /// The server begins anew, without keys.
+    /// Begins again with a server without keys.
     pub(crate) fn forget(&mut self) {
         self.model.reset();
         self.tap = self.log.tap();
@@ -78,12 +78,12 @@ impl Follower {
         clients.into_values().for_each(|client| self.model.disconnect(client));
     }
 
-    /// Whether anything waits for the line behind it.
+    /// Whether lines are kept until the next line comes.
     pub(crate) fn keeps(&self) -> bool {
         !self.kept.is_empty()
     }
 
-    /// The server shows this.
+    /// Takes the next line of MONITOR.
     pub(crate) fn see(&mut self, line: MonitorLine) {
         let Some(from) = line.from else { return };
         self.time_out(line.at);
@@ -94,7 +94,7 @@ impl Follower {
             return self.passed.store(number, Ordering::Release);
         }
         let is = |name: &str| line.args[0].eq_ignore_ascii_case(name.as_bytes());
-        // Logging in is between the server and its client, and its password is not shown.
+        // A login changes no key, and MONITOR does not show its password.
         if line.args.is_empty() || is("HELLO") || is("AUTH") {
             return;
         }
@@ -118,7 +118,7 @@ impl Follower {
                 self.carry_out(from, &line);
                 self.in_multi.remove(&from);
             }
-            // Neither is ever part of a transaction.
+            // None of these is ever part of a transaction.
             () if is("MULTI") || is("WATCH") || is("DISCARD") => {
                 self.settle();
                 self.discard(from, line.at);
@@ -128,7 +128,7 @@ impl Follower {
         }
     }
 
-    /// No EXEC has come right behind what is kept: the transaction before it was refused, and none of it is its part.
+    /// No EXEC has followed the kept lines: the transaction was refused before them, and they are not part of it.
     pub(crate) fn settle(&mut self) {
         let kept = std::mem::take(&mut self.kept);
         let Some((from, at)) = kept.first().and_then(|it| Some((it.from?, it.at))) else { return };
@@ -136,7 +136,7 @@ impl Follower {
         kept.iter().for_each(|line| self.carry_out(from, line));
     }
 
-    /// Lets those go whom the server has let go before it did what it shows at this time.
+    /// Unblocks the clients that the server unblocked before it carried out the line of this time.
     fn time_out(&mut self, at: WallTime) {
         let woke_ns = at.as_unix_ns().saturating_sub(WAKES_EVERY_NS);
         let woke = WallTime::from_unix_ns(woke_ns.max(self.last.as_unix_ns()));
@@ -145,7 +145,7 @@ impl Follower {
         self.deliver();
     }
 
-    /// Tells the log what those are answered who have waited.
+    /// Writes the replies to clients that were blocked to the log.
     fn deliver(&mut self) {
         let (clients, log) = (&self.clients, &self.log);
         self.model.drain_outbox(|client, reply| {
@@ -154,7 +154,7 @@ impl Follower {
         });
     }
 
-    /// The server has thrown the client's transaction away, and shows nothing of that.
+    /// The server has discarded the client's transaction, which MONITOR does not show.
     fn discard(&mut self, from: SocketAddr, at: WallTime) {
         self.in_multi.remove(&from);
         if let Some(client) = self.clients.get(&from) {
@@ -162,11 +162,11 @@ impl Follower {
         }
     }
 
-    /// Has the model do what the server has done.
+    /// Has the model carry out what the server has carried out.
     fn carry_out(&mut self, from: SocketAddr, line: &MonitorLine) {
         let at = line.at;
         if self.clients.get(&from).is_some_and(|client| self.model.is_blocked(*client)) {
-            // The server has let it go on: it waited for something that is not modelled.
+            // The server has unblocked this client in a way that is not modelled.
             self.clients.remove(&from).into_iter().for_each(|it| self.model.disconnect(it));
         }
         let client = match self.clients.get(&from) {
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use crate::seen::SeenAnswer;
 
-    /// What the log has of these lines, each of a client: names with answers, those that changed a key with a star.
+    /// The log after these lines of clients: names with answers, with a star at those that changed a key.
     fn seen(lines: &[(u16, &str)]) -> Vec<String> {
         let log = ServerLog::default();
         let mut follower = Follower::new(&log, Arc::default());
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_transaction_that_the_server_refuses_is_not_carried_out() {
-        // Between the two the server refused an EXEC, which it does not show.
+        // After the first MULTI the server refused an EXEC, which MONITOR does not show.
         let again = [(1, "MULTI"), (1, "WATCH k"), (1, "MULTI"), (1, "SET k v"), (1, "EXEC")];
         assert_eq!(seen(&again), ["MULTI Ok", "WATCH Ok", "MULTI Ok", "SET QUEUED", "EXEC* List"]);
         let plain = [(1, "MULTI"), (1, "SET k v"), (2, "GET k"), (1, "DEL k")];
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(served[0], "BLPOP Waited(List)");
         let waits = seen(&[(1, "BLPOP w 1"), (2, "GET k")]);
         assert_eq!(waits[0], "BLPOP Waits");
-        // Nothing has woken the server since the time was over.
+        // Nothing has woken the server since the timeout was over.
         let late = seen(&[(1, "BLPOP w 0.001"), (2, "GET k"), (2, "LPUSH w x")]);
         assert_eq!(late[0], "BLPOP Waited(List)");
         let over =

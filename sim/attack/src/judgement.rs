@@ -1,7 +1,7 @@
-//! Findings of a plan: bugs of the lock, misleading answers of its library, and harm that no lock can prevent.
+//! Judges the run of a plan: finds bugs of the lock, misleading answers of its library, and limits of any lock.
 //!
-//! Invariant: a *bug* breaks a promise of every lock, under a fault that locks have to survive. Harm that only a fencing token
-//! could have prevented is an *assumption*. An answer that misleads, but harms nobody, is a matter of the *API*.
+//! Invariant: a *bug* breaks what every lock promises, under a fault that locks are made for. An *assumption* is harm
+//! that only a fencing token could have prevented. A matter of the *API* is an answer that misleads and harms nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ use crate::tenure::{Tenure, are_enough, tenures};
 use crate::transcript::{Phases, TracedCommand, named};
 use crate::worker::WorkerError;
 
-/// Workers count in milliseconds, and their answers are read a little later: together, at most this part of a key's life.
+/// How far a validity may exceed the key's life, as a part of it: workers count in ms, and are read a little later.
 const VALIDITY_GRAIN: f64 = 0.15;
 
 /// The invariant of fencing tokens.
 const TOKENS: &str = "rising-tokens";
 
-/// How many reasons are given why nothing is known of the key; further ones would be of the same kind.
+/// How many reasons are given why the key level is undecided: further ones are of the same kind.
 const DOUBTS_MOST: usize = 2;
 
 /// How much a finding weighs.
@@ -76,7 +76,7 @@ pub struct AttackFinding {
 /// What is judged.
 pub(crate) struct PlanEvidence<'a> {
     pub(crate) plan: Option<&'a AttackPlan>,
-    /// On so many servers a client has the key that has the lock.
+    /// The number of servers on which a client must have the key to have the lock.
     pub(crate) quorum: usize,
     pub(crate) promises: Promises,
     pub(crate) history: &'a History,
@@ -91,13 +91,13 @@ pub(crate) struct PlanEvidence<'a> {
 }
 
 impl PlanEvidence<'_> {
-    /// Whether the plan strikes this client, or servers and so everybody.
+    /// Whether the plan may strike this client: one that strikes servers may strike every client.
     fn may_be_struck(&self, client: u32) -> bool {
         client == VICTIM || self.plan.is_none_or(|plan| plan.fault.target() == Target::Server)
     }
 }
 
-/// What each level came to, and what was found.
+/// The outcome of each level, and the findings.
 pub(crate) struct Judged {
     pub(crate) levels: Vec<(Level, Outcome)>,
     pub(crate) findings: Vec<AttackFinding>,
@@ -110,7 +110,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     let (mut levels, mut doubts) = (Vec::new(), Vec::new());
     let key = shown.history.head.lock_key.as_bytes();
     let tenures = tenures(shown.sent, shown.phases, key, shown.end);
-    // If a later attempt of a client cleans up after an earlier one, that harms nobody.
+    // If a later attempt of a client cleans up after an earlier one, nobody is harmed.
     let is_harmful = |it: &Tenure| it.ended_by.is_some_and(|by| by < it.acquisition);
     let harms_itself = tenures.iter().any(is_harmful);
     let fault = shown.plan.map(|plan| plan.fault);
@@ -119,13 +119,13 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         levels.push((found.level, found.verdict.outcome()));
         match found.verdict {
             Verdict::Violated(witness) => {
-                // No client may touch another's key. An overlap because a client stood still is no bug, but tokens must not
-                // fall even then: by them the resource tells the two clients apart.
+                // A client must never touch another's key, but holds may overlap if one client was stopped.
+                // Fencing tokens must rise even then: by them a resource tells the two holders apart.
                 let is_of_tokens = found.name == TOKENS && !fault.is_some_and(AttackFault::forgets);
                 let is_assumed = assumed
                     && !is_of_tokens
                     && matches!(found.level, Level::Belief | Level::Effect);
-                // Another client is not harmed by it.
+                // Only one client is concerned, so no other is harmed.
                 let is_own = found.level == Level::Key
                     && witness.clients.windows(2).all(|it| it[0] == it[1]);
                 if is_own && !harms_itself {
@@ -149,7 +149,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
             Verdict::Vacuous(_) | Verdict::Held | Verdict::NotApplicable(_) => {}
         }
     }
-    // Only a server that forgets can take a lock away unnoticed.
+    // Only a server that forgets can end a hold without its client being able to tell.
     let forgets = fault.is_some_and(AttackFault::forgets);
     let is_decided = |it: &&Claim| !shown.doubts.undecided.contains(&it.acquisition);
     for claim in shown.claims.iter().filter(is_decided) {
@@ -170,7 +170,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     Judged { levels, findings: gravest(findings), doubts }
 }
 
-/// One finding of each kind, the most severe first. If there is a bug, other findings follow from it and are left out.
+/// One finding of each invariant, the gravest first. Beside a bug, lesser findings follow from it and are dropped.
 pub(crate) fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
     let is_bug = findings.iter().any(|it| it.severity == Severity::Bug);
     let mut kinds = BTreeSet::new();
@@ -181,13 +181,13 @@ pub(crate) fn gravest(mut findings: Vec<AttackFinding>) -> Vec<AttackFinding> {
     findings
 }
 
-/// A validity that ends after the key does, as it was when the lock was got.
+/// A validity that ends after the key's life, counted from when its client got or extended the key.
 fn overlong(
     shown: &PlanEvidence<'_>,
     tenures: &[Tenure],
     (told, client, _, until): ValidityClaim,
 ) -> Option<AttackFinding> {
-    // When it got or extended the key of each server last.
+    // By server: when the client had last got or extended the key.
     let mut got: BTreeMap<u16, Instant> = BTreeMap::new();
     for tenure in tenures.iter().filter(|it| it.client == client && it.from <= told) {
         got.insert(tenure.node, tenure.from);
@@ -202,7 +202,7 @@ fn overlong(
             *at = seen.at;
         }
     }
-    // With one key fewer than this, nobody has the lock.
+    // The lock ends with the oldest of the newest `quorum` keys: then too few are left.
     let mut got: Vec<Instant> = got.into_values().collect();
     got.sort_unstable_by_key(|at| std::cmp::Reverse(*at));
     let got = *got.get(shown.quorum - 1)?;
@@ -246,7 +246,7 @@ fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackF
     }
 }
 
-/// What is wrong with something that a worker has said.
+/// What is wrong with a claim of a worker, if anything.
 fn dishonest(
     shown: &PlanEvidence<'_>,
     tenures: &[Tenure],
@@ -254,7 +254,7 @@ fn dishonest(
     forgets: bool,
 ) -> Option<AttackFinding> {
     let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
-    // A key that an earlier attempt of the same client has left is its own, too: one holder may take a lock twice.
+    // A key that an earlier attempt of the same client left counts, too: one holder may take a lock twice.
     let of_client: Vec<Tenure> =
         tenures.iter().filter(|it| it.client == claim.client).copied().collect();
     let owned = are_enough(&of_client, shown.quorum, (claim.asked, claim.answered));
@@ -291,7 +291,7 @@ fn dishonest(
                 "client {client} said that it has released the lock, which was not its own any more{most}"
             ),
         ),
-        // If a client was not struck, the machine is the reason, or it shows without a fault, too.
+        // If nothing has struck this client, the machine is the cause, or the run without faults shows it.
         ClaimOf::NotAcquired(why) if shown.may_be_struck(client) => {
             let span = rounded(span_ns(left(theirs(), shown.quorum, claim.answered)?));
             (
@@ -304,7 +304,7 @@ fn dishonest(
                 ),
             )
         }
-        // A library that does not report its release may fail at it, but not if nothing goes wrong.
+        // A library that does not report on its release may fail at it under a fault, but not without one.
         ClaimOf::Released
             if shown.plan.is_none() || shown.promises.reports && shown.may_be_struck(client) =>
         {
@@ -361,7 +361,7 @@ fn left<'a>(
     answered: Instant,
 ) -> Option<Duration> {
     let is_left = |it: &&Tenure| it.expired && it.until.is_some_and(|it| it > answered);
-    // Keys that are left on fewer servers keep nobody from the lock.
+    // Keys left on fewer servers keep nobody from the lock.
     let left = theirs.filter(is_left).nth(quorum - 1)?;
     Some(left.until?.saturating_duration_since(left.from.max(answered)))
 }

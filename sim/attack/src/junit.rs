@@ -1,6 +1,6 @@
-//! An attack for a CI: a case for each plan.
+//! An attack as JUnit, for CI: a case for each plan.
 //!
-//! Invariant: a plan that is no success says how it is run again, and that some were not run is no success.
+//! Invariant: a failed or undecided plan says how to run it again. An attack that was cut short is not a success.
 
 use std::time::Duration;
 

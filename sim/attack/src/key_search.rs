@@ -1,7 +1,7 @@
-//! Finds the key on the server that stands for the lock, from a run without faults.
+//! Finds the lock's key on the server in a run without faults.
 //!
-//! Invariant: nothing is guessed. If several keys come and go with a hold, and none of them has exactly the lock's name or
-//! was created first, the user has to name the key.
+//! Invariant: if several keys come and go with a hold, the lock's key is the one with exactly the lock's name, or else
+//! the one that was created first. If neither decides, nothing is guessed: the user has to name the key.
 
 use history::Touch;
 use redis_model::witness::{InsideChange, KeyChange};
@@ -13,19 +13,19 @@ use crate::lock_key::LockKey;
 use crate::recorder::PlanRecord;
 use crate::transcript::{Phases, TracedCommand, acquisition, phases};
 
-/// A key that lives for less than this part of the TTL when it is released is as good as deleted.
+/// A key that expires within this part of the TTL (one `SOON`th) after its release counts as deleted.
 pub(crate) const SOON: u32 = 4;
 
-/// A key that the victim has made when it acquired the lock.
+/// A key that the victim created when it acquired the lock.
 struct KeyCandidate {
     name: Vec<u8>,
-    /// With which of its commands.
+    /// Which of the victim's commands created it.
     command: usize,
-    /// It was gone, or about to go, once the lock was released.
+    /// Whether the release deleted it, made it expire soon, or took the victim's part out of it.
     released: bool,
 }
 
-/// Finds it among what the clients have sent.
+/// Finds the lock's key among the commands that the clients have sent.
 pub(crate) fn find(
     attack: &Attack,
     sent: &[TracedCommand],
@@ -61,14 +61,14 @@ pub(crate) fn find(
     Ok(key)
 }
 
-/// The key of this name, where the first command that touched it found it.
+/// The key of this name, in the database of the first command that changed it.
 pub(crate) fn named(name: Vec<u8>, sent: &[TracedCommand]) -> LockKey {
     let mut changes = sent.iter().flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
     let db = changes.find(|it| it.key == name).map_or(0, |it| it.db);
     LockKey { db, name }
 }
 
-/// The acquisition that the victim got first.
+/// The victim's first acquisition that got the lock.
 fn held(phases: &[Phases]) -> Option<&Phases> {
     phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some())
 }
@@ -102,7 +102,7 @@ fn candidates(attack: &Attack, sent: &[TracedCommand], phases: &[Phases]) -> Vec
     found
 }
 
-/// Whether a client takes its part in a key back, which others may keep.
+/// Whether a client takes its own part out of a key. Parts of others may remain in it.
 fn gives_back(inside: &InsideChange) -> bool {
     match inside {
         InsideChange::None => false,
@@ -111,9 +111,9 @@ fn gives_back(inside: &InsideChange) -> bool {
     }
 }
 
-/// The one that stands for the lock of this name; none where that is not sure.
+/// The candidate that stands for the lock of this name; none if that is not certain.
 fn chosen<'a>(candidates: &'a [KeyCandidate], named: &[u8]) -> Option<&'a KeyCandidate> {
-    // The key that stands for the lock is there while it is held, and only then.
+    // The lock's key exists while the lock is held, and only then.
     let released: Vec<&KeyCandidate> = candidates.iter().filter(|it| it.released).collect();
     let is_released = !released.is_empty();
     let all = if is_released { released } else { candidates.iter().collect() };
@@ -124,7 +124,7 @@ fn chosen<'a>(candidates: &'a [KeyCandidate], named: &[u8]) -> Option<&'a KeyCan
     if !is_released {
         return all.iter().find(bears).or(all.first()).copied();
     }
-    // What else its holder keeps, it writes once it has the lock.
+    // The holder writes its other keys after it has the lock.
     let first = all.iter().map(|it| it.command).min()?;
     let first: Vec<&KeyCandidate> = all.into_iter().filter(|it| it.command == first).collect();
     let mut named = first.iter().filter(bears);
@@ -159,7 +159,7 @@ fn is_free_by_value(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bo
         InsideChange::Counted { by, now } => Some((by, now)),
         _ => None,
     };
-    // Whoever is refused counts on, too.
+    // A client that is refused increments the number, too.
     let counts_back =
         later.iter().find(|it| is_victims(it.0)).and_then(counts).is_some_and(|it| it.0 < 0);
     let counts_from_0 = later.iter().any(|it| {

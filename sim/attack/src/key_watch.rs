@@ -1,4 +1,4 @@
-//! Tells from the commands that the server carries out who has the lock's key: for programs that do not say so.
+//! Watches who has the lock's key, by the commands that the server carries out: for programs that do not report it.
 //!
 //! Invariant: the board of a plan shows what the server has done so far, and nothing that a program believes.
 
@@ -18,7 +18,7 @@ use crate::seen::{CommandSeen, ServerLog};
 use crate::shared_key::{SharedKey, Writer};
 use crate::transcript::HANDSHAKE;
 
-/// So much of the key's life after its creation its client is in the middle of its hold.
+/// A client is in the middle of its hold when this part of the key's life has passed since its creation.
 pub(crate) const MIDDLE: f64 = 0.05;
 
 /// Follows the key of a plan.
@@ -42,7 +42,7 @@ struct WatchedHold {
 }
 
 impl KeyWatch {
-    /// Both logs are empty yet.
+    /// Both logs must be empty.
     pub(crate) fn new(
         stage: Arc<PlanStage>,
         log: ServerLog,
@@ -89,7 +89,7 @@ impl KeyWatch {
             match touch {
                 Touch::Create(ttl) | Touch::Overwrite(ttl) => {
                     let hold = WatchedHold { client, from: seen.at, until: ttl.and_then(until) };
-                    // What was not deleted before it was created anew had expired.
+                    // A key that is created again without having been deleted had expired.
                     let before = self.hold.replace(hold).map(|hold| hold.client);
                     let place = usize::try_from(client).ok().and_then(|it| it.checked_sub(1));
                     self.stage.board.send_modify(|board| {
@@ -118,7 +118,7 @@ impl KeyWatch {
         }
     }
 
-    /// Whose connection comes from there; 0 where it is none of a client.
+    /// The client whose connection has this address; 0 if no client's has.
     fn client(&mut self, from: SocketAddr) -> u32 {
         if let Some(client) = self.clients.get(&from) {
             return *client;
@@ -131,7 +131,7 @@ impl KeyWatch {
         client
     }
 
-    /// Shows who has the key now, and says when that may change by itself.
+    /// Shows on the board who has the key now; returns when that may change without a command.
     fn show(&mut self) -> Option<Instant> {
         let at = now();
         let hold = self.hold.filter(|hold| hold.until.is_none_or(|until| until > at));

@@ -1,4 +1,4 @@
-//! What a run without faults shows of a lock, and how closely picklock looks at its key.
+//! What a run without faults has shown of a lock, and the margins with which its key is judged.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::lock_key::LockKey;
 use crate::protocol::Promises;
 use crate::recorder::Recorder;
 
-/// How far an expiry may be off: the grain of Redis's clock, and how late it may be noticed.
+/// How far an expiry may be off: the resolution of Redis's clock, and how late Redis may notice the expiry.
 pub(crate) const MARGIN: Duration = Duration::from_millis(2);
-/// So many times as long as asked for a key may live: some libraries count in whole seconds.
+/// How many times the requested TTL a key may live: some libraries count in whole seconds.
 pub(crate) const LIFE_MOST: u32 = 4;
-/// So much of a key's life may this process itself be late.
+/// How late this process itself may be, as a part of the key's life.
 pub(crate) const LATE_MOST: f64 = 0.15;
-/// How often the lock's key is looked at when everybody has done.
+/// How often the lock's key is probed after all clients are done.
 const PROBE_EVERY: Duration = Duration::from_millis(10);
 
 /// What a run without faults has shown of a lock.
 pub(crate) struct Known {
-    /// Its name is empty where nothing looked like one, as may be with programs that an oracle judges.
+    /// Its name is empty if no key looked like a lock's, which may happen with programs that an oracle judges.
     pub(crate) lock_key: LockKey,
     pub(crate) promises: Promises,
     /// Whether the key is deleted before it expires.
     pub(crate) releases: bool,
 }
 
-/// Looks at the lock's key until it is gone from every server, or should be.
+/// Probes the lock's key until it is gone from every server, or should be.
 pub(crate) async fn probe(arena: &Arena, lock_key: &LockKey, recorder: &Recorder) {
     let ask = lock_key.command("PTTL");
     let end = now() + arena.life * 2;
@@ -41,7 +41,7 @@ pub(crate) async fn probe(arena: &Arena, lock_key: &LockKey, recorder: &Recorder
                 _ => None,
             };
             pttl_ms.into_iter().for_each(|pttl_ms| recorder.note(What::Probe(pttl_ms)));
-            // It has gone, or never will.
+            // The key is gone, never expires, or should be gone by now.
             if pttl_ms.is_some_and(|pttl_ms| pttl_ms < 0) || now() >= end {
                 break;
             }

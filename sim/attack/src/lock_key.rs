@@ -10,7 +10,7 @@ pub(crate) struct LockKey {
 }
 
 impl LockKey {
-    /// This command of one key, in the key's database.
+    /// A command with this key as its only argument, in the key's database.
     pub(crate) fn command(&self, name: &str) -> Command {
         if self.db == 0 {
             return Command::new(name).arg(&self.name);

@@ -1,7 +1,7 @@
 //! The witness of a real server: what MONITOR shows of its commands, carried out by the model beside it.
 //!
-//! Invariant: MONITOR gives the order and the arguments of commands, the model tells what they do to keys. The replies of
-//! the model are compared with those of the server, one by one ([`crate::transcript`]).
+//! Invariant: MONITOR gives the order and the arguments, the model says what they do to keys. Whether the model has
+//! done what the server did is checked reply by reply ([`crate::transcript`]).
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 pub(crate) struct Monitor {
     stream: TcpStream,
     feeds: Option<Sender<Feed>>,
-    /// The last marker that came by.
+    /// The number of the last marker that was seen.
     passed: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -56,7 +56,7 @@ impl Monitor {
         Ok(Self { stream, feeds: Some(feeds), passed, thread: Some(thread) })
     }
 
-    /// Follows a server that has been started anew or has taken the other's place, and is `empty` or has its keys.
+    /// Follows a server that was restarted or has replaced the one before. `empty` says that it has no keys.
     pub(crate) fn follow_on(
         &mut self,
         addr: SocketAddr,
@@ -70,12 +70,12 @@ impl Monitor {
         Ok(())
     }
 
-    /// What to send to the server so that [`has_passed`](Self::has_passed) shows that all before it was seen.
+    /// A text to send to the server: once it [`has_passed`](Self::has_passed), all commands before it were seen.
     pub(crate) fn marker(number: u64) -> String {
         format!("{MARKER}{number}")
     }
 
-    /// Whether this marker has come by.
+    /// Whether this marker was seen.
     pub(crate) fn has_passed(&self, number: u64) -> bool {
         self.passed.load(Ordering::Acquire) >= number
     }
@@ -83,7 +83,7 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        // The thread reads the end then, and no further connection comes.
+        // Then the thread reads the end of the stream, and gets no further connection.
         let _ = self.stream.shutdown(Shutdown::Both);
         self.feeds = None;
         if let Some(thread) = self.thread.take() {
@@ -119,7 +119,7 @@ fn connect(
 
 /// Has a model of the server carry out what each connection shows until it ends.
 fn follow(feeds: &Receiver<Feed>, log: &ServerLog, passed: &Arc<AtomicU64>) {
-    // The model is not Send, so it is made where it lives.
+    // The model is not `Send`, so it is made in this thread.
     let mut follower = Follower::new(log, Arc::clone(passed));
     for Feed { mut lines, empty } in feeds {
         if empty {
@@ -134,7 +134,7 @@ fn follow(feeds: &Receiver<Feed>, log: &ServerLog, passed: &Arc<AtomicU64>) {
                     shown(&line).into_iter().for_each(|shown| follower.see(shown));
                     line.clear();
                 }
-                // What was read of a line so far stays in it.
+                // The part of a line that was read so far stays in `line`.
                 Err(error) if is_silence(&error) => follower.settle(),
                 Ok(0) | Err(_) => break,
             }

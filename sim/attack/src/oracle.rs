@@ -1,6 +1,6 @@
 //! The oracle: a command of the user that tells whether the result of the programs is right.
 //!
-//! Invariant: it meets no fault, and runs once the programs have ended and the lock's key is gone or should be gone.
+//! Invariant: no fault strikes it. It is asked once the programs have ended and the lock's key is gone or should be.
 
 use std::ffi::OsString;
 
@@ -12,7 +12,7 @@ use crate::clock::pause;
 use crate::copy::{CopyEnd, ProgramCopy, SUCCESS};
 use crate::error::AttackError;
 
-/// What it said.
+/// The oracle's answer.
 #[derive(Clone, Debug)]
 pub(crate) enum OracleAnswer {
     /// What the programs have left is right.
@@ -36,7 +36,7 @@ impl Oracle {
             )));
         };
         let command = ["sh", "-c", &self.command].map(OsString::from);
-        // It is none of the clients.
+        // The oracle is not one of the clients.
         let variables = arena.variables(0, &[addr]);
         let asked = ProgramCopy::start(&arena.supervisor, 0, &command, variables, room).await?;
         let end = asked.ended_before(pause(self.end_within)).await;

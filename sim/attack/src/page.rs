@@ -1,4 +1,4 @@
-//! An attack as an HTML page: the table as a heat map, and every finding with its story.
+//! An attack as a page: the table as a heat map, and every finding with its story.
 
 use history::verdict::WitnessStep;
 use maud::{Markup, html};
@@ -31,7 +31,7 @@ pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
                     section {
                         h2 { (plan.plan) (badge(outcome)) }
                         p.faint { "In this plan " (plan.does) "." }
-                        // The others are the same incident seen from elsewhere.
+                        // Further findings belong to the same incident, so only the first has its story.
                         @for (place, finding) in plan.findings.iter().enumerate() {
                             (told(finding, place == 0))
                         }

@@ -1,7 +1,7 @@
 //! Plans: which fault strikes at which boundary of the lock.
 //!
-//! Invariant: a plan leaves nothing to luck. A boundary is a command that the run without faults has shown, so the victim is
-//! expected to send it; a plan whose command was not sent is vacuous.
+//! Invariant: a plan leaves nothing to luck. A boundary is a command that the victim certainly sends, because a clean
+//! run has shown it; a plan whose command did not come is vacuous.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -50,7 +50,7 @@ pub struct Boundary {
     pub command: String,
     /// Which of this name in this step, from 1.
     pub nth: u64,
-    /// It counts a number before the lock's key is made: a fencing token, perhaps, which may be old once the lock is had.
+    /// It increments a number before the lock's key exists: perhaps a fencing token, which may be old when used.
     pub draws: bool,
 }
 
@@ -133,13 +133,13 @@ attack_faults! {
 }
 
 impl AttackFault {
-    /// Every name, each once: a fault that strikes at a command and in the hold has one.
+    /// Every name, once: a fault at a command and the same fault in the hold share a name.
     pub fn names() -> Vec<&'static str> {
         let names: BTreeSet<&str> = Self::ALL.iter().map(|it| it.name()).collect();
         names.into_iter().collect()
     }
 
-    /// The error that a server answers with, where it is one.
+    /// The error that a server answers with, if that is the fault.
     pub const fn error(self) -> Option<ErrorAnswer> {
         match self {
             Self::Loading => Some(ErrorAnswer::Loading),
@@ -151,13 +151,13 @@ impl AttackFault {
         }
     }
 
-    /// Whether a server may answer this command so.
+    /// Whether this fault makes sense at this command.
     fn suits(self, Boundary { step, command, draws, .. }: &Boundary) -> bool {
         let command = command.as_str();
         match self {
             Self::Oom if *step == LockStep::Run => may_take_memory(command),
             Self::Readonly if *step == LockStep::Run => may_write(command),
-            // A server that lacks memory refuses what takes some: a script, once it writes something new.
+            // A server without memory refuses commands that take some: a script, when it writes something new.
             Self::Oom => {
                 let frees = [
                     "DEL", "UNLINK", "GET", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "TTL", "SCRIPT",
@@ -166,7 +166,7 @@ impl AttackFault {
             }
             Self::Readonly => !matches!(command, "GET" | "TTL" | "PTTL" | "EXISTS" | "SCRIPT"),
             Self::NoScript => command == "EVALSHA",
-            // Whatever else arrives so late, the client has the lock rightly then.
+            // If any other request arrives so late, its client rightly has the lock.
             Self::LateAgain => *step == LockStep::Release,
             Self::OldToken => *draws,
             _ => true,
@@ -178,22 +178,22 @@ impl AttackFault {
         matches!(self, Self::PowerLoss | Self::Failover | Self::Evict | Self::ServerClock)
     }
 
-    /// Whether the victim gets the lock once more after it: with a clock that has jumped, or to meet what is late.
+    /// Whether the victim acquires the lock again after the fault: with its changed clock, or to meet the late request.
     pub(crate) const fn comes_again(self) -> bool {
         self.steps_clock() || matches!(self, Self::LateAgain)
     }
 
-    /// Whether the wall clock of its process jumps.
+    /// Whether the wall clock of the victim's process jumps.
     pub(crate) const fn steps_clock(self) -> bool {
         matches!(self, Self::ClockForward | Self::ClockBack)
     }
 
-    /// Whether its process stands still for as long as it lasts.
+    /// Whether the victim's process is stopped for as long as the fault lasts.
     pub(crate) const fn stands_still(self) -> bool {
         matches!(self, Self::Stop | Self::HolderStop | Self::OldToken)
     }
 
-    /// Whether no lock with a TTL can survive it without a fence, or without a server that remembers.
+    /// Whether no lock with a TTL can survive it without fencing tokens, or without a server that remembers.
     pub const fn is_assumed_away(self) -> bool {
         matches!(self, Self::Stop | Self::HolderStop) || self.forgets()
     }
@@ -202,11 +202,11 @@ impl AttackFault {
 /// One fault at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttackPlan {
-    /// At this command; none: in the middle of the hold.
+    /// The command at which it strikes; none: in the middle of the hold.
     pub boundary: Option<Boundary>,
     /// Which fault.
     pub fault: AttackFault,
-    /// At how many servers, from the first: one, or just so many as make a majority of several.
+    /// How many servers it strikes, from the first: one, or the smallest majority of several.
     pub servers: u16,
 }
 
@@ -217,7 +217,7 @@ impl AttackPlan {
         if self.servers > 1 { place + ".most" } else { place }
     }
 
-    /// Whether this is its name, or the beginning or the end of that.
+    /// Whether `only` is its name, or the beginning or the end of its name.
     pub(crate) fn is_meant_by(&self, only: &str) -> bool {
         let name = self.to_string();
         let (begins, ends) = (format!("{only}."), format!(".{only}"));
@@ -231,7 +231,7 @@ impl fmt::Display for AttackPlan {
     }
 }
 
-/// Every plan for a lock on so many servers that sends these commands to each, in the order in which it sends them.
+/// Every plan for a lock on `nodes` servers that sends these commands to each, in the order of the commands.
 pub(crate) fn plans(boundaries: &[Boundary], nodes: u16) -> Vec<AttackPlan> {
     let mut plans = Vec::new();
     for boundary in boundaries.iter().map(Some).chain([None]) {
@@ -242,7 +242,7 @@ pub(crate) fn plans(boundaries: &[Boundary], nodes: u16) -> Vec<AttackPlan> {
         };
         let most = nodes / 2 + 1;
         for servers in if nodes > 1 { vec![1, most] } else { vec![1] } {
-            // A process is one, however many servers it talks to.
+            // A client has one process, however many servers it talks to.
             let is_meant = |fault: &&AttackFault| {
                 servers == 1 || matches!(fault.target(), Target::Message | Target::Server)
             };

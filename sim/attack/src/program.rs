@@ -1,6 +1,6 @@
-//! Attacks programs that are no workers: learns their commands in a run without faults, and runs the plans for these.
+//! Attacks unchanged programs: learns their commands in a run without faults, and carries out the plans made of them.
 //!
-//! Invariant: nothing that a program prints about its lock counts. It is judged by what its commands did to the lock's key,
+//! Invariant: what a program says of its lock does not count. It is judged by what its commands did to the lock's key,
 //! by whether it ends, and by the oracle.
 
 use picklock::time::span_ns;
@@ -20,9 +20,9 @@ use crate::program_trace::{ProgramTrace, boundaries, life, trace};
 use crate::protocol::Promises;
 use crate::report::PlanReport;
 
-/// So often is tried whether anything is wrong without a fault.
+/// How often a clean run is tried before its finding counts.
 const CLEAN_TRIES: u32 = 2;
-/// So many times as long as its middle takes to come a hold must last to be struck in it.
+/// A hold can be struck if it lasts this many times as long as it takes to come to its middle.
 const HOLD_LEAST: f64 = 2.0;
 
 /// Runs all copies without faults, and learns the plans for them.
@@ -30,13 +30,13 @@ pub(crate) async fn learn(
     arena: &mut Arena,
     oracle: &Oracle,
 ) -> Result<(Vec<AttackPlan>, Known, PlanReport), AttackError> {
-    // The first time, scripts are not cached yet.
+    // In the first run, scripts are not cached yet.
     rehearse(arena, oracle).await?;
     let mut tries = 1;
     let (run, trace) = loop {
         match clean(arena, oracle).await {
             Ok(clean) => break clean,
-            // A busy machine may be less so in a moment.
+            // A busy machine may soon be less busy.
             Err(_) if tries < CLEAN_TRIES => tries += 1,
             Err(error) => return Err(error),
         }
@@ -68,7 +68,7 @@ pub(crate) async fn learn(
     Ok((plans, known, held(history)))
 }
 
-/// Runs all copies without faults, so that whatever is cached is.
+/// Runs all copies without faults, so that caches are filled.
 async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError> {
     arena.clear().await?;
     let run = copies::run(arena, oracle, None, None).await?;
@@ -94,7 +94,7 @@ async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError>
     Ok(())
 }
 
-/// A run without faults, which must leave nothing to complain of.
+/// A run without faults, in which nothing may be wrong.
 async fn clean(
     arena: &mut Arena,
     oracle: &Oracle,
@@ -129,7 +129,7 @@ pub(crate) async fn once(
         rehearse(arena, oracle).await?;
     }
     arena.clear().await?;
-    // Its scripts are gone then.
+    // A struck server may have lost its scripts.
     arena.rehearsed = plan.fault.target() != Target::Server;
     arena.servers[0].get_ready(plan.fault).await?;
     let key = (!known.lock_key.name.is_empty()).then_some(known.lock_key.name.as_slice());

@@ -1,7 +1,7 @@
-//! Findings of a plan for programs that are no workers.
+//! Judges the run of a plan with programs that do not report on their lock.
 //!
-//! Invariant: no program may touch another's key, and each has to end by itself. A complaint of the oracle is a *bug* as well,
-//! or an *assumption* if only a fencing token could have prevented it.
+//! Invariant: a program must not touch another's key, and must end by itself. What the oracle finds is a *bug*, too, or
+//! an *assumption* if only a fencing token could have prevented it.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ use crate::program_trace::ProgramTrace;
 use crate::report::{PlanOutcome, PlanReport};
 use crate::tenure::Tenure;
 
-/// So many changes of the lock's key are told in the story of an oracle.
+/// How many holds of the lock's key are told in the story of an oracle's finding.
 const TOLD_MOST: usize = 4;
 
-/// What a story says of a process that is stopped.
+/// The step of a story at which a process is stopped.
 const STANDS_STILL: &str = "stands still";
 
-/// What each level came to, and what was found.
+/// The outcome at the key level, and the findings.
 pub(crate) struct ProgramVerdict {
     key: Outcome,
     pub(crate) findings: Vec<AttackFinding>,
@@ -76,7 +76,7 @@ impl ProgramVerdict {
         for found in found.into_iter().filter(|it| matches!(it.level, Level::Key | Level::Progress))
         {
             let outcome = match &found.verdict {
-                // Programs do not say when they have the lock. Nothing else is missing.
+                // Programs do not report when they have the lock, so nobody seems to hold it. Nothing else is missing.
                 Verdict::Vacuous(Vacuous::NobodyHeld) => Outcome::Held,
                 verdict => verdict.outcome(),
             };
@@ -85,7 +85,7 @@ impl ProgramVerdict {
             }
             match found.verdict {
                 Verdict::Violated(witness) => {
-                    // A client that touches what it has left itself harms nobody.
+                    // A client that touches a key of its own harms nobody.
                     let is_own = found.level == Level::Key
                         && witness.clients.windows(2).all(|it| it[0] == it[1]);
                     let mut story = witness.short_story().to_vec();
@@ -124,7 +124,7 @@ fn step(run: &CopiesRun, at: Instant, client: u32, text: impl Into<String>) -> W
     }
 }
 
-/// From when to when client 1 stood still, in a plan in which it does.
+/// When client 1 was stopped and when it went on, in a plan that stops it.
 fn standstill(plan: Option<&AttackPlan>, run: &CopiesRun) -> Vec<WitnessStep> {
     let (Some(struck), Some(healed)) = (run.struck, run.healed) else { return Vec::new() };
     if !plan.is_some_and(|plan| plan.fault.stands_still()) {
@@ -147,7 +147,7 @@ fn endless(run: &CopiesRun, end: &CopyEnd) -> AttackFinding {
     AttackFinding { severity, invariant, level, summary, story }
 }
 
-/// What the oracle complains of.
+/// The finding of an oracle that is not content.
 fn wrong(
     plan: Option<&AttackPlan>,
     run: &CopiesRun,
@@ -188,7 +188,7 @@ fn wrong(
     }
 }
 
-/// Whether its client may wait for longer than the TTL and then continue its work.
+/// Whether the fault may make its client wait for longer than the TTL and then go on with its work.
 fn outlasts_ttl(fault: AttackFault) -> bool {
     matches!(
         fault,
@@ -210,7 +210,7 @@ fn strikes_key(plan: &AttackPlan, trace: &ProgramTrace) -> bool {
     })
 }
 
-/// The outcome of a plan. `releases` says whether keys are deleted in time if nothing goes wrong.
+/// The report of a plan. `releases` says whether keys are deleted in time in a run without faults.
 pub(crate) fn report(
     plan: &AttackPlan,
     run: &CopiesRun,
@@ -259,7 +259,7 @@ pub(crate) fn report(
     }
 }
 
-/// The run without faults, which has shown no finding.
+/// The report of the run without faults, in which nothing was wrong.
 pub(crate) fn held(history: History) -> PlanReport {
     let key = if history.head.locks { Outcome::Held } else { Outcome::NotApplicable };
     let (outcome, why) = (PlanOutcome::Held, None);
@@ -277,7 +277,7 @@ fn waits_for_another(fault: AttackFault) -> bool {
     )
 }
 
-/// Which programs have failed. A program may give up under a fault.
+/// The programs that ended with an error. A program may give up under a fault, so this is no finding.
 fn remarks(plan: &AttackPlan, run: &CopiesRun) -> Vec<String> {
     let is_killed = |end: &CopyEnd| {
         end.client == VICTIM && matches!(plan.fault, AttackFault::Kill | AttackFault::HolderKill)
@@ -286,8 +286,7 @@ fn remarks(plan: &AttackPlan, run: &CopiesRun) -> Vec<String> {
     failed.map(|it| format!("client {} ended with {}", it.client, it.status)).collect()
 }
 
-/// How a busy machine may have caused the findings, if it may: a hold may have outlasted its TTL by then without any
-/// fault.
+/// How a busy machine may have caused the findings, if so: on it a hold may outlast its TTL without any fault.
 fn disturbed(
     fault: AttackFault,
     late: Duration,
@@ -300,7 +299,7 @@ fn disturbed(
         let late = rounded(span_ns(late));
         return Some(format!("the machine was too busy: picklock itself was late by {late}"));
     }
-    // Only client 1 meets a fault of messages or processes: what the others do, they do as without one.
+    // Only client 1 meets a fault of messages or processes: the others behave as in a run without faults.
     let spares_others = releases && fault.target() != Target::Server;
     let slow = tenures.iter().find(|it| it.client > VICTIM && it.expired && spares_others)?;
     Some(format!(

@@ -1,6 +1,6 @@
 //! What was seen of programs that are no workers: their commands, the lock's key, and the history of the run.
 //!
-//! Invariant: each creation of the lock's key begins an acquisition, at the moment at which its command was *sent*; so
+//! Invariant: each creation of the lock's key begins an acquisition, at the moment at which its command was *sent*. So
 //! a command that arrives late belongs to the acquisition in which its client sent it.
 
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ use crate::shared_key;
 use crate::tenure::{Tenure, tenures};
 use crate::transcript::{self, HANDSHAKE, TracedCommand};
 
-/// So many of a name are boundaries: later ones would show the same.
+/// How many commands of one name are boundaries: later ones would show the same.
 const NTH_MOST: u64 = 2;
-/// How long a message may take that was let go just before its client ended.
+/// How long a message may still take that the proxy let go just before its client ended.
 const DRAIN: Duration = Duration::from_millis(20);
 /// Commands that may touch keys which they do not name.
 const CARRIERS: [&str; 4] = ["EVAL", "EVALSHA", "EXEC", "FCALL"];
@@ -30,17 +30,17 @@ const CARRIERS: [&str; 4] = ["EVAL", "EVALSHA", "EXEC", "FCALL"];
 /// A run, as it was seen.
 pub(crate) struct ProgramTrace {
     pub(crate) sent: Vec<TracedCommand>,
-    /// None where no command has made a key that looks like a lock's.
+    /// None if no command has created a key that looks like a lock's.
     pub(crate) lock_key: Option<Vec<u8>>,
     pub(crate) tenures: Vec<Tenure>,
     pub(crate) history: History,
-    /// Why nothing can be said of the key, though it is known.
+    /// Why the witness of the key cannot be trusted, if so.
     pub(crate) divergence: Option<String>,
-    /// What of the key cannot be told.
+    /// What cannot be decided about the key.
     pub(crate) doubts: Vec<String>,
 }
 
-/// Looks at a run that has ended. Without a key it is looked for.
+/// Traces a run that has ended. If `key` is none, the lock's key is looked for.
 pub(crate) async fn trace(
     arena: &Arena,
     plan: Option<&AttackPlan>,
@@ -111,14 +111,14 @@ fn acquisitions(
     all.map(event).collect()
 }
 
-/// Where the model beside the server differs from it in what may concern the lock's key.
+/// Where the model and the server differ at a command that may concern the lock's key.
 fn divergence(sent: &[TracedCommand], key: &[u8], is_model: bool) -> Option<String> {
     let concerns = |it: &&TracedCommand| it.key == key || CARRIERS.contains(&it.name.as_str());
     let theirs: Vec<TracedCommand> = sent.iter().filter(concerns).cloned().collect();
     transcript::divergence(&theirs, is_model)
 }
 
-/// What client 1 has sent, in its order.
+/// The commands of client 1 as boundaries, in their order.
 pub(crate) fn boundaries(sent: &[TracedCommand]) -> Vec<Boundary> {
     let mut boundaries: Vec<Boundary> = Vec::new();
     for command in sent.iter().filter(|it| it.client == VICTIM) {
@@ -135,7 +135,7 @@ pub(crate) fn boundaries(sent: &[TracedCommand]) -> Vec<Boundary> {
     boundaries
 }
 
-/// The key that stands for the lock: it has a TTL or is deleted, and above all it bears the lock's name.
+/// The lock's key: it has a TTL or is deleted. A key with the lock's name comes first, then one that contains it.
 fn lock_key(sent: &[TracedCommand], named: &str) -> Option<Vec<u8>> {
     let all = || sent.iter().flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
     let ends = |key: &[u8]| {
@@ -155,7 +155,7 @@ fn lock_key(sent: &[TracedCommand], named: &str) -> Option<Vec<u8>> {
     found.map(|key| key.to_vec())
 }
 
-/// The longest that this key was to live; none for ever.
+/// The longest TTL that this key got; none if it never got one.
 pub(crate) fn life(sent: &[TracedCommand], key: &[u8]) -> Option<Duration> {
     let changes = sent.iter().flat_map(|it| it.seen.iter().flat_map(|seen| &seen.changes));
     let lives = changes.filter(|it| it.key == key).filter_map(|it| match it.touch {

@@ -1,8 +1,8 @@
-//! The protocol between picklock and a worker: one line for each order and each answer.
+//! The protocol between picklock and a worker: orders and answers, a line each.
 //!
-//! Invariant: a line that is no answer is kept and changes nothing, so a worker may print anything; a line is an error only
-//! if it is certainly meant as an answer and cannot be read. A worker is given one order at a time and answers it
-//! before the next. `docs/attack.md` describes the protocol.
+//! Invariant: a line that is no answer is kept and changes nothing, so a worker may print what it likes. A line is an
+//! error only if it was certainly meant as an answer and cannot be read. A worker gets one order at a time and answers
+//! it before the next. `docs/attack.md` describes the protocol.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// The line that says it, without its end.
+    /// The line of this order, without the newline.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Acquire => "acquire",
@@ -52,7 +52,7 @@ pub(crate) enum WorkerAnswer {
 }
 
 impl WorkerAnswer {
-    /// How it begins.
+    /// The word that it begins with.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
             Self::Ok(_) => "ok",
@@ -62,7 +62,7 @@ impl WorkerAnswer {
     }
 }
 
-/// What comes with the lock.
+/// What may follow `ok`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LockGrant {
@@ -108,7 +108,7 @@ pub(crate) enum Said {
     Lost,
     /// Meant as one of these, and unreadable.
     Misspelt(Misspelt),
-    /// Nothing of the protocol.
+    /// Not a line of the protocol.
     Other(String),
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Misspelt {
 
 /// What a line may begin with.
 const WORDS: [&str; 5] = ["ready", "ok", "no", "unknown", "lost"];
-/// So many characters of a text are told.
+/// How many characters of a text are shown.
 const TEXT_MOST: usize = 160;
 
 /// What `ok` may carry.
@@ -149,7 +149,7 @@ pub(crate) fn parse(line: &str) -> Said {
     said.unwrap_or_else(|why| Said::Misspelt(Misspelt { word, line: trimmed.to_owned(), why }))
 }
 
-/// The word of the protocol, and what is said, or what is wrong with it; none where it is nothing of the protocol.
+/// The word of the protocol, and what the line says or what is wrong with it; none if it is no line of the protocol.
 type ReadLine = Option<(&'static str, Result<Said, String>)>;
 
 fn json(line: &str) -> ReadLine {
@@ -158,7 +158,7 @@ fn json(line: &str) -> ReadLine {
     let said = match serde_json::from_str(line) {
         Ok(Json::Ready(names)) => {
             let promised = names.iter().filter(|(_, promised)| **promised);
-            // What is not promised is misspelt as easily.
+            // A promise that is `false` may be misspelt, too.
             let known = promises(names.keys().map(String::as_str));
             known.and_then(|_| promises(promised.map(|(name, _)| name.as_str()))).map(Said::Ready)
         }
@@ -196,7 +196,7 @@ fn words(line: &str) -> ReadLine {
     };
     match first == word {
         true => Some((word, said)),
-        // A server's own answer, as its command line prints it, and how many an error message begins.
+        // redis-cli prints a line `OK`, and many error messages begin with `Unknown`.
         false if line == "OK" || word == "unknown" => None,
         false => Some((word, Err(format!("write `{word}` in small letters")))),
     }
@@ -254,7 +254,7 @@ fn grant(words: &str) -> Option<LockGrant> {
     Some(grant)
 }
 
-/// What is told of a text: reasons that workers give may be long. `attack.json` has all of it.
+/// Shortens a text for output: reasons that workers give may be long. `attack.json` has the whole text.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_MOST) {
         Some((end, _)) => format!("{}...", plain(text[..end].trim_end())),

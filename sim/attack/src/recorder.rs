@@ -23,7 +23,7 @@ pub(crate) struct PlanRecord {
     pub(crate) texts: Texts,
     pub(crate) events: Vec<RecordedEvent>,
     pub(crate) claims: Vec<Claim>,
-    /// When which client was asked whether it still has the lock, and had answered.
+    /// Which client was asked whether it still has the lock, when, and when it had answered.
     pub(crate) looks: Vec<(u32, Instant, Instant)>,
     /// Until when locks may be relied on.
     pub(crate) validities: Vec<ValidityClaim>,
@@ -41,10 +41,10 @@ pub(crate) struct RecordedEvent {
     pub(crate) what: What,
 }
 
-/// When it was told, by which client, of which acquisition, and until when the lock may be relied on.
+/// When a worker said it, its client, its acquisition, and until when the lock may be relied on.
 pub(crate) type ValidityClaim = (Instant, u32, u32, Instant);
 
-/// A worker said that it has the lock: at some moment between these two.
+/// A worker's claim, which must be true at some moment between `asked` and `answered`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub(crate) client: u32,
@@ -85,14 +85,14 @@ impl Recorder {
         Attempt { recorder: self, client, acquisition: inner.acquisitions }
     }
 
-    /// A fault strikes a client, or with client 0 this server.
+    /// Records that a fault strikes this client or, if `client` is 0, this server.
     pub(crate) fn fault(&self, client: u32, node: Option<u16>, fault: Fault, in_hold: bool) {
         let what = What::Fault { fault, node, for_ns: 0, in_hold, staged: None };
         let event = RecordedEvent { at: now(), client, acquisition: 0, op: 0, what };
         self.lock().events.push(event);
     }
 
-    /// A client's process has ended, of a fault or by itself.
+    /// Records that a client's process has ended, by a fault or by itself.
     pub(crate) fn ended(&self, client: u32, at: Instant) {
         let is_its_end = |it: &RecordedEvent| {
             it.client == client && matches!(it.what, What::Fault { fault: Fault::Crash, .. })
@@ -105,13 +105,13 @@ impl Recorder {
         self.lock().events.push(RecordedEvent { at, client, acquisition: 0, op: 0, what });
     }
 
-    /// The run itself has seen something.
+    /// Records something that the run itself has seen.
     pub(crate) fn note(&self, what: What) {
         let event = RecordedEvent { at: now(), client: 0, acquisition: 0, op: 0, what };
         self.lock().events.push(event);
     }
 
-    /// Whether this client could once not tell what had happened.
+    /// Whether an acquire or release of this client was ever ambiguous.
     pub(crate) fn has_unknown(&self, client: u32) -> bool {
         self.lock().events.iter().any(|it| {
             it.client == client
@@ -119,7 +119,7 @@ impl Recorder {
         })
     }
 
-    /// What there is so far.
+    /// What has been recorded so far.
     pub(crate) fn so_far(&self) -> PlanRecord {
         self.lock().clone()
     }
@@ -145,7 +145,7 @@ impl Attempt<'_> {
         op
     }
 
-    /// Ends it, or with `op` 0 notes something, at this time.
+    /// Ends operation `op` at this time; with `op` 0, records a note.
     pub(crate) fn write(&self, at: Instant, op: u32, what: impl FnOnce(&mut Texts) -> What) {
         let mut inner = self.recorder.lock();
         let Self { client, acquisition, .. } = *self;

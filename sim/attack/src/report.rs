@@ -85,7 +85,7 @@ pub struct PlanReport {
 }
 
 impl PlanReport {
-    /// A plan of which nothing is known, for this reason; none is the run without faults.
+    /// The report of an undecided plan, with the reason; without a plan, of the run without faults.
     pub(crate) fn undecided(plan: Option<&AttackPlan>, why: String) -> Self {
         let boundary = plan.and_then(|plan| plan.boundary.as_ref());
         let command = boundary.map(|it| match it.nth {
@@ -199,7 +199,7 @@ impl AttackReport {
         format!("{} {plans}: {}{rest}", self.plans.len(), parts.join(", "))
     }
 
-    /// Who ran where, in a line.
+    /// What was attacked, and where, in a line.
     pub(crate) fn subject(&self) -> String {
         let Self { clients, ttl_ms, server, .. } = self;
         let who = if self.oracle.is_some() { "programs" } else { "workers" };

@@ -35,7 +35,7 @@ pub(crate) enum SeenAnswer {
     Error(String),
     /// The client waits (BLPOP): its answer is not known yet.
     Waits,
-    /// What it was answered once it had waited.
+    /// The answer to a client that had waited.
     Waited(Box<SeenAnswer>),
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum SeenAnswer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerLog {
     inner: Arc<Mutex<Vec<CommandSeen>>>,
-    /// For the one who follows it.
+    /// Wakes the task that follows the log.
     news: Arc<Notify>,
 }
 
@@ -57,17 +57,17 @@ impl ServerLog {
         self.lock().clone()
     }
 
-    /// What has been carried out since it had this length.
+    /// The commands that were added since the log had this length.
     pub(crate) fn since(&self, length: usize) -> Vec<CommandSeen> {
         self.lock().get(length..).unwrap_or_default().to_vec()
     }
 
-    /// Returns when there is more than was looked at last. One may wait at a time.
+    /// Returns when commands were added since the last call. Only one task may wait.
     pub(crate) async fn grows(&self) {
         self.news.notified().await;
     }
 
-    /// The client there has waited, and is answered this.
+    /// Records the reply to a client at this address that had waited.
     pub(crate) fn answered(&self, from: SocketAddr, reply: &Reply) {
         let mut commands = self.lock();
         let waits = |it: &&mut CommandSeen| it.from == from && it.answer == SeenAnswer::Waits;
@@ -113,7 +113,7 @@ impl Tap for LogTap {
 }
 
 impl SeenAnswer {
-    /// The same from its bytes, which may be cut; none where they cannot be compared.
+    /// Reads an answer from its bytes, which may be cut short; none if it cannot be compared.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let (first, rest) = bytes.split_first()?;
         let end = rest.windows(2).position(|it| it == b"\r\n")?;
@@ -154,7 +154,7 @@ impl SeenAnswer {
         }
     }
 
-    /// The same at the end of any waiting.
+    /// The answer itself, whether or not the client waited for it.
     pub(crate) fn at_last(&self) -> &Self {
         match self {
             Self::Waited(answer) => answer,
@@ -162,7 +162,7 @@ impl SeenAnswer {
         }
     }
 
-    /// That of a command which MULTI keeps back for EXEC.
+    /// Whether MULTI has queued the command for EXEC.
     pub(crate) fn is_queued(&self) -> bool {
         matches!(self, Self::Text(text) if text == "QUEUED")
     }

@@ -1,4 +1,4 @@
-//! A server of an arena, its faults, and the witness that tells what commands do to its keys.
+//! A server of an arena, the faults that strike it, and the witness that says what its commands do to keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,14 +22,14 @@ const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a replica may take to follow.
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(10);
-/// What SAVE writes.
+/// The file that SAVE writes.
 const SNAPSHOT: &str = "dump.rdb";
 
 pub(crate) struct WatchedServer {
     pub(crate) endpoint: Endpoint,
     pub(crate) log: ServerLog,
     run: String,
-    /// Of a real server: its executable, and what every server of this arena is logged in to with.
+    /// Of a real server: its executable, and the password of every server of this arena.
     binary: Option<(ServerBinary, Password)>,
     monitor: Option<Monitor>,
     /// A replica that has followed for a while.
@@ -68,13 +68,13 @@ impl WatchedServer {
         Ok(Self { endpoint, log, run, binary, monitor, standby, markers })
     }
 
-    /// What answers, such as `redis 7.0.15`.
+    /// Software and version of the server, such as `redis 7.0.15`.
     pub(crate) fn name(&self) -> String {
         let info = self.endpoint.server();
         format!("{} {}", info.software, info.version)
     }
 
-    /// The world it is of.
+    /// The world that it belongs to.
     pub(crate) fn world(&self) -> &'static str {
         if self.endpoint.is_embedded() { "embedded" } else { "redis" }
     }
@@ -91,7 +91,7 @@ impl WatchedServer {
         }
     }
 
-    /// Returns once the witness has seen all that the server had carried out; whether it has.
+    /// Waits until the witness has seen all commands that the server has carried out; false if that fails.
     pub(crate) async fn catch_up(&self) -> bool {
         let Some(monitor) = &self.monitor else { return true };
         let number = self.markers.fetch_add(1, Ordering::Relaxed) + 1;
@@ -108,7 +108,7 @@ impl WatchedServer {
         false
     }
 
-    /// What this fault needs before anybody takes the lock. What it cannot have, [`strike`](Self::strike) says.
+    /// Prepares what this fault needs, before anybody takes the lock. [`strike`](Self::strike) says if that failed.
     pub(crate) async fn get_ready(&mut self, fault: AttackFault) -> Result<(), AttackError> {
         if let (AttackFault::Failover, Some(binary)) = (fault, &self.binary) {
             let replica = start(binary, &self.run).await?;
@@ -118,7 +118,7 @@ impl WatchedServer {
         Ok(())
     }
 
-    /// A fault of servers strikes; whether it met anything. An error says why it cannot.
+    /// Strikes this server; true if the fault met anything. An error says why it cannot be staged.
     pub(crate) async fn strike(
         &mut self,
         fault: AttackFault,
@@ -136,7 +136,7 @@ impl WatchedServer {
             }
             _ => {}
         }
-        // Nobody gets to it meanwhile, and the witness misses nothing.
+        // No client reaches the server meanwhile, so the witness misses no command.
         links.iter().for_each(|link| link.cut(Cut::Both));
         self.catch_up().await;
         let struck = match fault {
@@ -145,7 +145,7 @@ impl WatchedServer {
             fault => self.restart(fault == AttackFault::Restart).await,
         };
         for link in links {
-            // Its clients see nothing of a clock that jumps.
+            // A clock that jumps breaks no connection.
             if fault != AttackFault::ServerClock {
                 link.reset_connections();
             }
@@ -154,7 +154,7 @@ impl WatchedServer {
         struck.map(|()| true)
     }
 
-    /// Its clock is right again.
+    /// Sets its clock right again.
     pub(crate) async fn set_clock_right(&self) {
         let _ = self.step_clock(-HOUR_NS).await;
     }
@@ -169,7 +169,7 @@ impl WatchedServer {
     /// The server dies and comes back, with its keys or without.
     async fn restart(&mut self, with_keys: bool) -> Result<(), String> {
         if self.binary.is_none() {
-            // What clients see of it is all there is.
+            // The embedded server cannot die: it only does what clients would see of that.
             let lost: &[&[&str]] = if with_keys { &[] } else { &[&["FLUSHALL"]] };
             for line in [&["SCRIPT", "FLUSH"][..]].iter().chain(lost) {
                 self.command(line).await.map_err(|error| error.to_string())?;
@@ -184,7 +184,7 @@ impl WatchedServer {
             let mut process = process.ok_or("picklock has not started this server")?;
             process.kill().await.map_err(|error| error.to_string())?;
             process.restart().await.map_err(|error| error.to_string())?;
-            // What dies next without a snapshot has none.
+            // A later crash without a snapshot must not find this one.
             let _ = std::fs::remove_file(process.dir().join(SNAPSHOT));
         }
         self.watch_again(!with_keys).await
@@ -206,7 +206,7 @@ impl WatchedServer {
             let followed = monitor.follow_on(addr, self.endpoint.password(), empty);
             followed.map_err(|error| error.to_string())?;
         }
-        // The control connection is broken, which only using it shows.
+        // The control connection is broken, but that shows only when it is used.
         let _ = self.command(&["PING"]).await;
         // The server has forgotten its scripts; this tells the witness.
         self.command(&["SCRIPT", "FLUSH"]).await.map_err(|error| error.to_string())
@@ -224,7 +224,7 @@ async fn start(
     Ok(Endpoint::start(binary, spec, KeySpace::of_run(run), &Settings::default()).await?)
 }
 
-/// A replica gets what its primary has, and nothing of what that is sent afterwards: it is all on its way yet.
+/// Copies the primary's data to a replica once. Later writes do not reach it, as if they were still on their way.
 async fn follow_once(replica: &Endpoint, primary: &Endpoint) -> Result<(), CallError> {
     let port = primary.addr().port().to_string();
     ask(replica, &["REPLICAOF", "127.0.0.1", &port]).await?;

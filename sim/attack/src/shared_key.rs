@@ -1,9 +1,9 @@
-//! Keys in which several clients have a part: a number that each counts on (INCR), or a collection with an entry of each.
+//! Keys that several clients share: a number that each increments (INCR), or a collection with an entry of each.
 //!
-//! Invariant: a client that takes its own part back harms nobody; one that takes another's part does. A number is held by the
-//! client that counts it up from 0. Which entry of a collection has the lock, only the lock knows: the key is first held by
-//! the client that made it. Once that client has no entry left, the next one that has an entry and says that it has the
-//! lock holds it. If this does not decide, it is a doubt and no harm.
+//! Invariant: a client that takes its own part out harms nobody; one that takes another's part out does. A number
+//! belongs to the client that raised it from 0. Only the lock itself knows which entry of a collection has the lock. At
+//! first the key belongs to the client that created it. Once that client has no entry left, the key belongs to the next
+//! client that has an entry and says that it has the lock. If these rules do not decide, that is a doubt, and no harm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use redis_model::witness::{InsideChange, KeyChange};
 use crate::seen::SeenAnswer;
 use crate::transcript::{Phases, TracedCommand, acquisition};
 
-/// Some locks write the time of the client into an entry, and may have read the clock a while before they sent it: after
-/// this part of its life, others may take the entry for old.
+/// After this part of its life, others may take an entry for old: some locks write their own time into it, and may have
+/// read that time a while before they sent it.
 const OLD: f64 = 0.9;
 
-/// The client that has changed a key.
+/// The client that changed a key, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer {
     pub(crate) client: u32,
@@ -31,19 +31,19 @@ pub(crate) struct Writer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// Nobody has been seen to make the key.
+    /// The creation of the key was not seen.
     Unseen,
     Nobody,
-    /// The owner has given its part back, and parts of others are still in the key.
+    /// The owner has taken its part out, and parts of others remain.
     Gone,
     Client(u32),
 }
 
 #[derive(Debug)]
 enum Parts {
-    /// There are no parts: the whole key belongs to one client.
+    /// No parts: the key belongs to one client.
     Whole,
-    /// How often each client has counted up and not down again.
+    /// By client: how often it has incremented the number and not decremented it again.
     Count(BTreeMap<u32, i64>),
     Entries(Vec<Entry>),
 }
@@ -60,20 +60,20 @@ pub(crate) struct SharedKey {
     life: Duration,
     owner: Owner,
     until: Option<Instant>,
-    /// Since when it is nobody's.
+    /// Since when nobody owns the key.
     free_since: Option<Instant>,
     parts: Parts,
     doubts: Vec<String>,
 }
 
 impl SharedKey {
-    /// One that nobody has made yet; a part in it lasts for `life`.
+    /// A key that nobody has created yet; a part in it lasts for `life`.
     pub(crate) fn new(life: Duration) -> Self {
         let (owner, parts, doubts) = (Owner::Unseen, Parts::Whole, Vec::new());
         Self { life, owner, until: None, free_since: None, parts, doubts }
     }
 
-    /// What a change counts as. `phases` tell who believes to have the lock, if clients say so.
+    /// What a change counts as. `phases` say which client believes that it has the lock, if clients report that.
     pub(crate) fn see(
         &mut self,
         by: Writer,
@@ -113,7 +113,7 @@ impl SharedKey {
         self.until = ns.and_then(|ns| at.checked_add(Duration::from_nanos(ns)));
     }
 
-    /// Treats the key as one that is made now.
+    /// The key counts as created now.
     fn made(&mut self, by: Writer) -> Touch {
         self.owner = Owner::Client(by.client);
         self.made_at(by.at)
@@ -142,7 +142,7 @@ impl SharedKey {
     }
 
     fn extended(&mut self, by: Writer, touch: Touch, owner: u32) -> Touch {
-        // A lock whose entries have end times of their own lets the key live for as long as the last of them.
+        // If entries have expiry times of their own, the lock lets the key live as long as the last of them.
         if owner == by.client || !self.has_entry(by.client) || !self.has_entry(owner) {
             return touch;
         }
@@ -157,7 +157,7 @@ impl SharedKey {
     fn counted(&mut self, by: Writer, touch: Touch, step: i64, now: i64) -> Touch {
         let before = now.saturating_sub(step);
         if !matches!(self.parts, Parts::Count(_)) {
-            // The number that it held before was its owner's.
+            // The number until now belongs to the key's owner.
             let first = match self.owner {
                 Owner::Client(owner) if before > 0 => BTreeMap::from([(owner, before)]),
                 _ => BTreeMap::new(),
@@ -194,7 +194,7 @@ impl SharedKey {
                 self.owner = Owner::Gone;
                 Touch::Unknown
             }
-            // It takes back what another client has counted.
+            // This client decrements what another has incremented.
             (_, Owner::Client(_)) if step < 0 && !is_own => {
                 self.owner = Owner::Nobody;
                 Touch::Delete
@@ -256,7 +256,7 @@ impl SharedKey {
         }
     }
 
-    /// Whether the owner's last entry, there since `since`, was taken out while the owner had the lock.
+    /// Whether the owner's last entry, which it had since `since`, was taken out while the owner had the lock.
     fn is_harm(
         &mut self,
         by: Writer,
@@ -283,7 +283,7 @@ impl SharedKey {
         phases.iter().any(|it| it.client == owner && holds(it))
     }
 
-    /// Whose key it is once this client says that it has the lock.
+    /// Compares this client's claim to have the lock with the owner of the key, and updates the owner.
     fn claimed(&mut self, client: u32, at: Instant) -> Claimed {
         if self.until.is_some_and(|until| until < at) {
             self.owner = Owner::Unseen;
@@ -309,10 +309,10 @@ impl SharedKey {
     }
 }
 
-/// A client's statement that it has the lock, compared with what was seen of its key.
+/// How a client's claim to have the lock fits what was seen of the key.
 enum Claimed {
     AsSeen,
-    /// It has taken over a key that had been nobody's since then.
+    /// The client has taken over the key, which nobody has owned since then.
     TakesOver(Option<Instant>),
     Undecided,
 }
@@ -321,11 +321,11 @@ enum Claimed {
 #[derive(Debug, Default)]
 pub(crate) struct KeyDoubts {
     pub(crate) reasons: Vec<String>,
-    /// Acquisitions that may or may not have the lock.
+    /// Acquisitions of which it is unknown whether they have the lock.
     pub(crate) undecided: BTreeSet<u32>,
 }
 
-/// Replaces the touch of each change of the lock's key by what it means to the clients that have a part in it.
+/// Replaces each change of the lock's key by what it means to the clients that share the key.
 pub(crate) fn apply(
     sent: &mut [TracedCommand],
     key: &[u8],
@@ -365,7 +365,7 @@ pub(crate) fn apply(
     doubts
 }
 
-/// A client says that it has the lock: it took over a key that was nobody's by the last command that it sent for it.
+/// A client says that it has the lock. If nobody owned the key, the client took it over with its last command for it.
 fn take_over(
     sent: &mut [TracedCommand],
     done: &[(Instant, usize)],
@@ -385,7 +385,7 @@ fn take_over(
         };
         let is_last = |(at, place): &&(Instant, usize)| {
             let it = &sent[*place];
-            // When one was answered that has waited is not known.
+            // It is not known when a command that waited was answered.
             let waited = it.seen.as_ref().is_none_or(|seen| {
                 matches!(seen.answer, SeenAnswer::Waits | SeenAnswer::Waited(_))
             });

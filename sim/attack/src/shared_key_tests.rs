@@ -1,4 +1,4 @@
-//! Whose a key is in which several clients have a part, and which changes do harm.
+//! Who owns a key that several clients share, and what harms it.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn judged(done: &[Done], holds: Option<Holds<'_>>) -> (Vec<Touch>, KeyDoubts) {
     (sent.iter().map(|it| it.seen.as_ref().unwrap().changes[0].touch).collect(), doubts)
 }
 
-/// What these changes count as, of which nothing is in doubt.
+/// What these changes count as; nothing of them may be in doubt.
 fn counted(done: &[Done], holds: Holds<'_>) -> Vec<Touch> {
     let (touches, doubts) = judged(done, Some(holds));
     assert!(doubts.reasons.is_empty() && doubts.undecided.is_empty(), "{doubts:?}");
@@ -97,7 +97,7 @@ fn a_number_is_free_at_0_and_goes_to_whom_it_is_0_for() {
 fn to_count_down_what_another_has_counted_up_is_harm() {
     let late = [counts(1, 0, 1, 1), counts(2, 1, -1, 0), counts(3, 2, 1, 1)];
     assert_eq!(counted(&late, &[]), [FOREVER, Touch::Delete, FOREVER]);
-    // Before a refused one has gone away again.
+    // Client 3 was refused, and has not decremented the number yet.
     let between =
         [counts(1, 0, 1, 1), counts(3, 1, 1, 2), counts(2, 2, -1, 1), counts(3, 3, -1, 0)];
     assert_eq!(counted(&between, &[]), [FOREVER, Touch::None, Touch::Delete, Touch::None]);
@@ -125,7 +125,7 @@ fn a_number_that_is_written_over_is_overwritten() {
     let over = Touch::Overwrite(None);
     let done = [counts(1, 0, 1, 1), whole(2, 1, over), counts(1, 2, -1, 0)];
     assert_eq!(counted(&done, &[]), [FOREVER, over, Touch::Delete]);
-    // What a SET has made is the number of whom has set it.
+    // A number that SET has made belongs to the client that set it.
     let set = [whole(1, 0, FOREVER), counts(2, 1, 1, 2), counts(2, 2, -1, 1), counts(1, 3, -1, 0)];
     assert_eq!(counted(&set, &[]), [FOREVER, Touch::None, Touch::None, Touch::Delete]);
 }

@@ -1,7 +1,7 @@
-//! Stages one plan: the victim locks, the fault strikes, and the others want the lock all the time.
+//! Stages one plan: the victim locks, the fault strikes, and rivals ask for the lock meanwhile.
 //!
-//! Invariant: a plan waits for events (the rule struck, another has the lock, a process stands still), and each wait has an
-//! end. It waits for fixed times only where the lock itself counts them: its TTL, and how long work takes.
+//! Invariant: a plan waits for events (the rule struck, another client has the lock, a process is stopped), and each
+//! wait has a limit. The only fixed durations are those that concern the lock itself: its TTL, and how long work takes.
 
 #![expect(clippy::disallowed_methods, reason = "workers run in real time")]
 
@@ -28,13 +28,13 @@ use crate::worker::{Worker, WorkerError};
 /// How long a client waits between two attempts.
 const RETRY: Duration = Duration::from_millis(8);
 
-/// The outcome of a plan, before it is judged.
+/// The result of a plan's run, before it is judged.
 pub(crate) struct PlanRun {
     pub(crate) start: Instant,
     pub(crate) end: Instant,
     pub(crate) recorder: Recorder,
     pub(crate) register: i64,
-    /// By how much this process itself was late at most.
+    /// The longest delay of this process itself.
     pub(crate) late: Duration,
     /// Whether the fault struck what it was meant for.
     pub(crate) struck: bool,
@@ -42,11 +42,11 @@ pub(crate) struct PlanRun {
     pub(crate) healed: Option<Instant>,
     /// Why the fault cannot be staged here.
     pub(crate) not_stageable: Option<String>,
-    /// Workers that could not be used any more, and why: by client.
+    /// Workers that failed, by client, and why.
     pub(crate) failures: Vec<(u32, WorkerError)>,
 }
 
-/// Runs one plan, or without one the same without a fault.
+/// Runs one plan; without a plan, the same without a fault.
 pub(crate) async fn run(
     arena: &mut Arena,
     plan: Option<&AttackPlan>,
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     }
     let is_changed =
         plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
-    // Its clock has jumped, or it has missed something; and if it had no answer, it may still be at work on it.
+    // A struck process is not like a new one. After an ambiguous outcome, a worker may still be busy with it.
     if is_changed || stage.recorder.has_unknown(VICTIM) {
         arena.workers[0] = None;
     }
@@ -109,7 +109,7 @@ pub(crate) async fn run(
     PlanRun { start, end: now(), recorder, register, late, struck, healed, not_stageable, failures }
 }
 
-/// Adds the rule of a plan when the victim comes to this step.
+/// Adds the proxy rules of the plan, as the victim comes to this step.
 pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gate, step: LockStep) {
     let Some(AttackPlan { boundary: Some(boundary), fault, servers }) = &stage.plan else { return };
     if boundary.step != step {
@@ -131,7 +131,7 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
         AttackFault::Stop | AttackFault::OldToken => {
             (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Pause))
         }
-        // The command itself is on its way, and must not be later than it would have been.
+        // The request must arrive as early as without a fault, so the reply is held instead.
         AttackFault::Kill => (Action::Hold(Side::Reply, gate.clone()), Some(Fault::Crash)),
         AttackFault::ClockForward | AttackFault::ClockBack => {
             (Action::Hold(Side::Request, gate.clone()), Some(Fault::ClockStep))
@@ -146,7 +146,7 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
         let rule = Rule::new(action.clone()).client(ClientId(VICTIM)).node(Node(node));
         let rule = rule.command(command).when(Occurrence::Nth(*nth)).tell(move || match told {
             Some(told) => observed.strike(VICTIM, None, told),
-            // The refusal itself is in the history.
+            // The history has the refusal itself.
             None => observed.board.send_modify(|board| {
                 board.struck.get_or_insert_with(now);
                 board.rivals_at_strike = board.rivals();
@@ -156,7 +156,7 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
     }
 }
 
-/// Carries out the parts of a fault that are no rule, and ends it; says why it cannot be staged.
+/// Carries out the parts of a fault that no proxy rule can do, and ends it; returns why it cannot be staged, if so.
 pub(crate) async fn direct(
     stage: &Arc<PlanStage>,
     arena: &mut Arena,
@@ -185,7 +185,7 @@ pub(crate) async fn direct(
             stage.another(2).await;
         }
         Some(AttackFault::LateAgain) => {
-            // A client that waits for the reply gets it in time to answer.
+            // If the victim waits for the reply, this wait ends early enough for it to answer.
             let has_again = |board: &Board| board.acquired[0] > 1;
             stage.until(ttl * 4, |board| has_again(board) || is_over(board)).await;
             stage.board.send_modify(|board| {
@@ -194,7 +194,7 @@ pub(crate) async fn direct(
             });
         }
         Some(AttackFault::ResetAfter) if stage.strikes_at(LockStep::Release) => {
-            // The lock is free: a client that releases again has to meet the next holder.
+            // The lock is free: a victim that retries its release should meet the next holder.
             stage.until(ttl / 4, Board::is_held_by_another).await;
             let servers = stage.plan.as_ref().map_or(1, |plan| plan.servers);
             for links in arena.links.iter().take(servers.into()) {
@@ -204,11 +204,11 @@ pub(crate) async fn direct(
         Some(AttackFault::Stop | AttackFault::OldToken) if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
-            // The answer has arrived when the process goes on.
+            // The reply is there when the process goes on.
             gate.open();
             stage.another(4).await;
             if fault == Some(AttackFault::OldToken) {
-                // How old its token is shows only if the victim gets the lock.
+                // That its token is old shows only if the victim gets the lock.
                 stage.board.send_modify(|board| board.aside = true);
                 stage.until(ttl * 2, |board| board.busy == 0).await;
             }
@@ -252,7 +252,7 @@ async fn wind_down(stage: &PlanStage) {
     let ttl = stage.ttl();
     let long = ttl * 6 + stage.attack.answer_within;
     stage.until(long, |board| board.victim == VictimState::Done).await;
-    // All others get the lock once more, or have the time for it.
+    // Each rival gets the lock once more, or at least has the time for it.
     let before = stage.board.borrow().acquired.clone();
     let each_again = |board: &Board| {
         board.acquired.iter().zip(&before).skip(1).all(|(now, before)| now > before)
@@ -261,7 +261,7 @@ async fn wind_down(stage: &PlanStage) {
     stage.board.send_modify(|board| board.stop = true);
 }
 
-/// A fault of servers strikes as many as the plan says; says why it cannot.
+/// Strikes as many servers as the plan says; returns why it cannot, if so.
 async fn strike_servers(
     stage: &PlanStage,
     arena: &mut Arena,
@@ -314,7 +314,7 @@ async fn victim(
     Ok(worker)
 }
 
-/// Has the victim get the lock, work under it and release it; or it does not get it for a long time.
+/// Has the victim get the lock, work under it and release it. Gives up if it does not get it within six TTLs.
 async fn hold(
     stage: &PlanStage,
     worker: &mut Worker,
@@ -327,7 +327,7 @@ async fn hold(
     loop {
         let attempt = stage.recorder.attempt(VICTIM);
         let is_held = acquire(stage, &attempt, worker).await?;
-        // It came while others had the lock. If they are quicker each time, its clock is not tested.
+        // If rivals get the lock before the victim every time, its changed clock is not tested: so they stand aside.
         if steps_clock {
             let is_outrun = !is_held && now() >= begun + stage.ttl() * 2;
             stage.board.send_modify(|board| board.aside = is_outrun);
@@ -347,7 +347,7 @@ async fn hold(
     }
 }
 
-/// The same for its second hold: until what is late has come, and somebody else after it; or until somebody else has
+/// Returns when the second hold was long enough: the late request has come and a rival has got the lock, or a rival has
 /// asked for the lock.
 async fn keep_again(stage: &PlanStage) {
     let ttl = stage.ttl();
@@ -358,7 +358,7 @@ async fn keep_again(stage: &PlanStage) {
     }
     stage.pass(stage.work(VICTIM)).await;
     if stage.plan.as_ref().is_some_and(|plan| plan.fault.steps_clock()) {
-        // Each rival may have been asking already when the lock was got.
+        // Each rival may have begun to ask before the victim got the lock: such tries do not count.
         let has_come = |board: &Board| board.tries >= tries + board.acquired.len();
         stage.until(ttl / 4, has_come).await;
     }
@@ -379,16 +379,16 @@ async fn keep(stage: &PlanStage) {
             stage.until(ttl * 6, |board| board.healed.is_some()).await;
             let forgets = stage.plan.as_ref().is_some_and(|plan| plan.fault.forgets());
             if forgets || stage.promises.outlives_ttl() {
-                // As long as another may come and get the lock.
+                // Long enough for a rival to get the lock.
                 stage.until(ttl / 2, Board::is_taken_over).await;
             }
         }
         () if at_renewal => {
             stage.until(ttl * 3, |board| board.struck.is_some()).await;
-            // Until the last renewal before that is over, and another client has come.
+            // Until the effect of the last renewal is over, and a rival has got the lock.
             stage.until(ttl.mul_f64(1.5), Board::is_taken_over).await;
         }
-        // Long enough to show how it is kept.
+        // Long enough to show how the lock is renewed.
         () if stage.plan.is_none() => {
             sleep(ttl.mul_f64(if stage.promises.outlives_ttl() { 1.4 } else { 0.5 })).await
         }
@@ -396,7 +396,7 @@ async fn keep(stage: &PlanStage) {
     }
 }
 
-/// A rival asks for the lock once, and works under it if it gets it; whether it did.
+/// A rival asks for the lock once, and works under it if it gets it; true if it did.
 async fn turn(stage: &PlanStage, client: u32, worker: &mut Worker) -> Result<bool, WorkerError> {
     let attempt = stage.recorder.attempt(client);
     let is_held = acquire(stage, &attempt, worker).await?;
@@ -411,14 +411,14 @@ async fn turn(stage: &PlanStage, client: u32, worker: &mut Worker) -> Result<boo
     Ok(is_held)
 }
 
-/// Another client: wants the lock from when the victim has it until it is told to stop.
+/// A rival: asks for the lock again and again, from when the victim has it until it is told to stop.
 async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Worker, WorkerError> {
     let begins = |board: &Board| {
         board.struck.is_some() || board.victim != VictimState::Waiting || board.stop
     };
     stage.until(Duration::MAX, begins).await;
     if stage.attack.nodes > 1 {
-        // What the victim sends to the other servers is still on its way.
+        // The victim's commands to the other servers are still on their way.
         sleep(stage.ttl().mul_f64(0.05)).await;
     }
     while !stage.board.borrow().stop {
@@ -428,7 +428,7 @@ async fn rival(stage: &PlanStage, client: u32, mut worker: Worker) -> Result<Wor
         stage.board.send_modify(|board| board.busy -= 1);
         let is_held = turn?;
         if is_held {
-            // A client that comes back at once may get it again and again, and the others never.
+            // A rival that asks again at once might get the lock every time, and the others never.
             let before = stage.board.borrow().acquired[client as usize - 1];
             let others = |board: &Board| board.acquired.iter().sum::<u32>() - before;
             let then = others(&stage.board.borrow());

@@ -1,7 +1,7 @@
 //! Keys that do not expire and whose values say when a hold ends (the promise `stamps`).
 //!
-//! Invariant: such a key counts as one that lives for a TTL from each write. A client that writes it after that overwrites
-//! nothing, and one that writes its own key again renews it.
+//! Invariant: such a key counts as living for a TTL from when it was written. A later write overwrites nothing, and an
+//! earlier one of the same client renews the key.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use picklock::time::span_ns;
 
 use crate::transcript::TracedCommand;
 
-/// Has the lock's key live as its value says.
+/// Has the lock's key live for `life` from each write.
 pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
     let mut commands: Vec<&mut TracedCommand> =
         sent.iter_mut().filter(|it| it.seen.is_some()).collect();
     commands.sort_by_key(|it| it.seen.as_ref().map(|seen| seen.at));
     let ttl_ns = span_ns(life);
-    // By server: whose it is, and until when.
+    // By server: the holder, and until when it holds the key.
     let mut holds: BTreeMap<u16, (u32, Instant)> = BTreeMap::new();
     for command in commands {
         let (node, client) = (command.node, command.client);
@@ -35,7 +35,7 @@ pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
                     holds.insert(node, (client, at + life));
                 }
                 Touch::Delete => {
-                    // Of one whose time has passed nothing was left to delete.
+                    // The hold was over, so nothing was left to delete.
                     if hold.is_none() {
                         change.touch = Touch::None;
                     }
@@ -56,7 +56,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What these touches of a key count as, each of a client at its millisecond, where a hold lasts 100 ms.
+    /// What these touches of a key count as, each by a client at a millisecond. A hold lasts 100 ms.
     fn counted(touches: &[(u64, u32, Touch)]) -> Vec<Touch> {
         let start = now();
         let command = |(ms, client, touch): &(u64, u32, Touch)| {

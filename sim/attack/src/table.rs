@@ -9,10 +9,10 @@ use crate::judgement::{AttackFinding, Severity};
 use crate::protocol::cut;
 use crate::report::{AttackReport, PlanOutcome, PlanReport};
 
-/// Those that spans are told in.
+/// The units in which durations are given.
 const UNITS: [&str; 4] = ["ns", "µs", "ms", "s"];
 
-/// So many plans are named where something else was seen.
+/// How many plans a remark names; more are counted.
 const NAMED_MOST: usize = 4;
 
 /// A row for each fault, and a column for each place at which it can strike.
@@ -76,15 +76,15 @@ pub(crate) fn told(step: &WitnessStep) -> String {
     format!("{:>5} ms  {:<8}  {}", step.at_ns / 1_000_000, who(step.client), cut(&step.text))
 }
 
-/// Plans that have shown the same, told once.
+/// Plans that have shown the same, reported once.
 pub(crate) struct Incident<'a> {
     pub(crate) told: &'a PlanReport,
-    /// The others.
+    /// The other plans.
     pub(crate) same: Vec<&'a PlanReport>,
 }
 
 impl<'a> Incident<'a> {
-    /// Those with this outcome, by their first plans.
+    /// The incidents with this outcome, in the order of their first plans.
     pub(crate) fn all(report: &'a AttackReport, outcome: PlanOutcome) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         let found = |plan: &&PlanReport| plan.outcome == outcome && !plan.findings.is_empty();
@@ -97,7 +97,7 @@ impl<'a> Incident<'a> {
         all
     }
 
-    /// The others by name, with how often they have shown it.
+    /// The names of the other plans, with how often they have shown it.
     pub(crate) fn same_in(&self) -> Option<String> {
         let name = |it: &&PlanReport| match it.runs {
             1 => it.plan.clone(),
@@ -108,7 +108,7 @@ impl<'a> Incident<'a> {
     }
 }
 
-/// What a plan has shown, whoever the rivals were and however long it took.
+/// The findings of a plan, without the numbers of rivals and the durations.
 fn shows(plan: &PlanReport) -> Vec<(&str, String)> {
     plan.findings.iter().map(|it| (&*it.invariant, without_numbers(&it.summary))).collect()
 }
@@ -158,7 +158,7 @@ pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
     text + &report.sentence() + "\n"
 }
 
-/// A finding, and its story if it is the first: others of the same plan are the same incident seen from elsewhere.
+/// A finding, with its story if it is the plan's first: further ones belong to the same incident.
 fn tell(text: &mut String, finding: &AttackFinding, with_story: bool) {
     let AttackFinding { level, summary, story, .. } = finding;
     let _ = writeln!(text, "  {}: {}", level.name(), cut(summary));

@@ -1,4 +1,4 @@
-//! Who had the lock's key, and when, as the commands on it show.
+//! Who had the lock's key, and when, by the effects of commands.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ pub(crate) struct Tenure {
     pub(crate) acquisition: u32,
     pub(crate) from: Instant,
     pub(crate) until: Option<Instant>,
-    /// Nobody ended it: its time passed.
+    /// No command ended it: its TTL was over.
     pub(crate) expired: bool,
-    /// The acquisition of the same client that ended it.
+    /// If its own client ended it: by which acquisition.
     pub(crate) ended_by: Option<u32>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn tenures(
     all
 }
 
-/// Whether at some moment of this span as many of these tenures lasted at once as make a lock.
+/// Whether at least `quorum` of these tenures lasted at once, at some moment of this span.
 pub(crate) fn are_enough(
     tenures: &[Tenure],
     quorum: usize,

@@ -23,13 +23,13 @@ use crate::seen::{CommandSeen, SeenAnswer};
 pub(crate) const HANDSHAKE: [&str; 7] =
     ["AUTH", "HELLO", "CLIENT", "SELECT", "INFO", "COMMAND", "PING"];
 
-/// What ends a transaction.
+/// The command that carries out a transaction.
 const EXEC: &str = "EXEC";
-/// How a refused command is shown by a server that shows those it does not know.
+/// The unknown command that the proxy sends in place of a refused one. Some servers show it.
 const REFUSED: &str = "PICKLOCK.REFUSE";
 /// How far the clocks of a server and of the proxy may be apart.
 const CLOCKS: Duration = Duration::from_millis(2);
-/// How far two looks at the same life may differ.
+/// How far two readings of the same remaining TTL may differ, in milliseconds.
 const CLOCKS_MS: u64 = 50;
 
 /// A request as the proxy saw it, with what the server made of it.
@@ -40,7 +40,7 @@ pub(crate) struct TracedCommand {
     pub(crate) sent: Instant,
     pub(crate) name: String,
     pub(crate) key: Vec<u8>,
-    /// It was lost before the server.
+    /// It was lost on its way to the server.
     pub(crate) lost: bool,
     /// The proxy has answered it with this error.
     pub(crate) refused: Option<String>,
@@ -112,8 +112,8 @@ pub(crate) fn sent(wire: &WireLog, start: Instant) -> Vec<TracedCommand> {
         let Some((addr, began, ended)) = from.get(place) else { continue };
         let mut theirs: Vec<&mut TracedCommand> = theirs.values_mut().collect();
         let mut next = 0;
-        // A server carries out what arrives in its order, and does not show everything (no AUTH, nothing that it
-        // does not know), so what it shows is the next of that name. An address is used again by later connections.
+        // A server carries out the commands of a connection in order, but does not show all of them (no AUTH, no
+        // unknown commands). So a command that it shows is the next of that name. Later connections reuse addresses.
         let is_theirs = |it: &&CommandSeen| {
             it.from == *addr && it.at + CLOCKS >= *began && ended.is_none_or(|ended| it.at < ended)
         };
@@ -133,12 +133,12 @@ pub(crate) fn sent(wire: &WireLog, start: Instant) -> Vec<TracedCommand> {
     all
 }
 
-/// Marks what a connection had queued, and no EXEC carried out.
+/// Marks the commands of a connection that were queued and that no EXEC carried out.
 fn mark_discarded(theirs: &mut [&mut TracedCommand]) {
     let mut is_carried_out = false;
     for command in theirs.iter_mut().rev() {
         match command.name.as_str() {
-            // None that did anything is known to have been refused.
+            // An EXEC that carried out its commands answers with a list.
             EXEC => is_carried_out = command.answered() == Some(SeenAnswer::List),
             "MULTI" => is_carried_out = false,
             _ => {
@@ -150,7 +150,7 @@ fn mark_discarded(theirs: &mut [&mut TracedCommand]) {
 }
 
 impl TracedCommand {
-    /// One of this client that the first server carried out at once and answered with OK, having done this to keys.
+    /// A command of this client that the first server carried out at once, with these changes, and answered with OK.
     #[cfg(test)]
     pub(crate) fn carried_out(
         client: u32,
@@ -185,7 +185,7 @@ impl TracedCommand {
         match &self.refused {
             Some(_) if self.name == EXEC => seen.name == "DISCARD",
             Some(_) => seen.name == REFUSED,
-            // A server shows what it has queued only if it carries it out.
+            // A server shows a queued command only if it carries it out.
             None => {
                 !self.lost
                     && self.name == seen.name
@@ -207,7 +207,7 @@ impl TracedCommand {
             return None;
         }
         let Some(seen) = &self.seen else {
-            // What the server does not know it does not show, nor an EXEC that it refuses.
+            // A server does not show a command that it does not know, nor an EXEC that it refuses.
             let is_shown = match SeenAnswer::parse(self.reply.as_ref()?) {
                 Some(SeenAnswer::Error(_)) => false,
                 Some(SeenAnswer::Nil) => name != EXEC,
@@ -227,17 +227,17 @@ impl TracedCommand {
         }
         let real = self.answered()?;
         let agree = match (seen.answer.at_last(), &real) {
-            // One that is refused is shown by some servers, without what was queued.
+            // Some servers show an EXEC that they refuse, without the queued commands.
             (SeenAnswer::List, SeenAnswer::Nil | SeenAnswer::Error(_)) if name == EXEC => {
                 seen.changes.is_empty()
             }
-            // It was let go before its time by the server's clock.
+            // By the server's clock the timeout was over a little earlier than by the model's.
             (SeenAnswer::Waits, SeenAnswer::Nil) => true,
             (SeenAnswer::Text(one), SeenAnswer::Text(other)) => {
                 let number = |text: &String| text.parse::<f64>().ok();
                 one == other || number(one).is_some_and(|it| Some(it) == number(other))
             }
-            // What is left of a life when the server looks, which is a little later than when MONITOR is told.
+            // A remaining TTL, which the server reads a little later than the time that MONITOR shows.
             (SeenAnswer::Int(one), SeenAnswer::Int(other)) if *one > 1 && *other > 1 => {
                 one.abs_diff(*other) <= CLOCKS_MS
             }
@@ -255,13 +255,13 @@ impl TracedCommand {
     }
 }
 
-/// Why the witness cannot be believed: where the model and the server have answered differently.
+/// Why the witness cannot be trusted: the first command that the model and the server answered differently.
 /// `is_model`: the server is that model itself.
 pub(crate) fn divergence(sent: &[TracedCommand], is_model: bool) -> Option<String> {
     sent.iter().find_map(|it| it.differs(is_model))
 }
 
-/// When each acquisition of a client began, took the lock, began to release it, and ended.
+/// When an acquisition of a client began, got the lock, and began to release it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Phases {
     pub(crate) client: u32,
@@ -289,13 +289,13 @@ pub(crate) fn phases(recorded: &PlanRecord) -> Vec<Phases> {
     all
 }
 
-/// Which acquisition a client was about at this moment; 0 before its first.
+/// The acquisition that a client was busy with at this moment; 0 before its first.
 pub(crate) fn acquisition(phases: &[Phases], client: u32, at: Instant) -> u32 {
     let theirs = phases.iter().filter(|it| it.client == client && it.begun <= at);
     theirs.max_by_key(|it| it.begun).map_or(0, |it| it.acquisition)
 }
 
-/// How long this key lived on the first server when the victim had acquired the lock; none for ever.
+/// The TTL of this key on the first server once the victim had acquired the lock; none if it does not expire.
 pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) -> Option<Duration> {
     let phases = phases(recorded);
     let acquired = phases.iter().find(|it| it.client == VICTIM)?.acquired?;
@@ -309,7 +309,7 @@ pub(crate) fn life(sent: &[TracedCommand], recorded: &PlanRecord, key: &[u8]) ->
     }
 }
 
-/// What the victim of a run without faults has sent to the first server, step by step.
+/// The commands that the victim of a run without faults has sent to the first server, as boundaries.
 pub(crate) fn learn(
     sent: &[TracedCommand],
     recorded: &PlanRecord,
@@ -324,7 +324,7 @@ pub(crate) fn learn(
     let is_theirs =
         |it: &&TracedCommand| (it.client, it.node) == (VICTIM, 0) && it.sent >= held.begun;
     for command in sent.iter().filter(is_theirs) {
-        // Whether the lock is still held is asked by the harness, as no user of a lock would.
+        // `check` is picklock's own order, which no user of a lock gives: its commands are no boundaries.
         let is_look = |(client, from, to): &(u32, Instant, Instant)| {
             *client == VICTIM && (*from..=*to).contains(&command.sent)
         };
@@ -342,7 +342,7 @@ pub(crate) fn learn(
             changes().any(|it| matches!(it.inside, InsideChange::Counted { by, .. } if by > 0));
         let is_same = |it: &&Boundary| it.step == step && it.command == command.name;
         let nth = boundaries.iter().filter(is_same).count() as u64 + 1;
-        // Of renewals the first two show all that later ones would.
+        // The first two renewals show all that later ones would.
         if step != LockStep::Hold || nth <= 2 {
             let draws = step == LockStep::Acquire && !is_made && counts;
             boundaries.push(Boundary { step, command: command.name.clone(), nth, draws });
@@ -368,7 +368,7 @@ pub(crate) fn history(
         events.push(RecordedEvent { at, client, acquisition, op: 0, what });
     }
     let ops = events.iter().map(|it| it.op).max().unwrap_or(0) + 1..;
-    // What a connection says of itself belongs to no lock.
+    // The handshake of a connection belongs to no lock.
     let of_locks = sent.iter().filter(|it| !HANDSHAKE.contains(&it.name.as_str()));
     for (op, command) in ops.zip(of_locks) {
         let acquisition = acquisition(&phases, command.client, command.sent);
@@ -443,7 +443,7 @@ fn told(
     (seen.at, begin, Some(What::Answered { touch, answer, found: 0 }))
 }
 
-/// A step of a story; the command that the fault strikes has its name.
+/// A step of a story, in which the command that the fault strikes is named.
 pub(crate) fn named(plan: Option<&AttackPlan>, step: &WitnessStep) -> WitnessStep {
     let mut step = step.clone();
     let Some(AttackPlan { boundary: Some(boundary), fault, .. }) = plan else { return step };

@@ -1,7 +1,7 @@
 //! A worker: a process of the user's command that locks when it is told to.
 //!
-//! Invariant: whatever a worker does, the wait for it is over when it answers, it ends, or its time is up. Only a bounded
-//! part of what it prints is kept.
+//! Invariant: a wait for a worker always returns: with its answer, with its end, or when its time is over. However much
+//! it prints, only a bounded part is kept.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -20,12 +20,12 @@ use crate::protocol::{Misspelt, Order, Promises, Said, WorkerAnswer, parse};
 
 /// How much of a line is looked at.
 const LINE_MOST: u64 = 16 * 1024;
-/// How many of the last lines are kept that are no answers.
+/// How many of the last lines that are no answers are kept.
 const KEPT_LINES: usize = 20;
 /// How much of each of them is kept.
 const KEPT_CHARS: usize = 300;
 
-/// Why a worker cannot be worked with.
+/// Why a worker cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WorkerError {
     /// It could not be started.
@@ -36,7 +36,7 @@ pub enum WorkerError {
     Ended {
         /// How.
         status: String,
-        /// The last it said, as part of the message.
+        /// Its last lines, as part of the message.
         printed: String,
     },
     /// What it has said cannot be read.
@@ -54,7 +54,7 @@ pub enum WorkerError {
         order: &'static str,
         /// How long it had.
         within: Duration,
-        /// The last it said, as part of the message.
+        /// Its last lines, as part of the message.
         printed: String,
     },
 }
@@ -83,7 +83,7 @@ pub(crate) struct Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     pub(crate) lines: VecDeque<String>,
-    /// The last of them where an answer could have been, since the last order.
+    /// The last line that came in place of an answer, since the last order.
     last: Option<String>,
 }
 
@@ -130,10 +130,10 @@ impl Worker {
         self.promises
     }
 
-    /// Gives it an order and waits for the answer; when that was read, and what it is.
+    /// Gives it an order and waits for the answer; returns when that was read, and the answer.
     ///
     /// # Errors
-    /// [`WorkerError`], after which it is of no use any more.
+    /// [`WorkerError`], after which the worker cannot be used any more.
     pub(crate) async fn ask(
         &mut self,
         order: Order,
@@ -150,7 +150,7 @@ impl Worker {
             self.note(at, said);
         }
         let line = format!("{}\n", order.word());
-        // A worker that does not read has its pipe full after some thousand orders, and is found silent first.
+        // If a worker does not read, its pipe is full after thousands of orders; before that it counts as silent.
         if let Err(error) = self.stdin.write_all(line.as_bytes()).await {
             return Err(WorkerError::Start(error.to_string()));
         }
@@ -182,7 +182,7 @@ impl Worker {
                 biased;
                 line = self.said.recv() => line,
                 status = self.program.ended() => {
-                    // What it has said last is still on its way from its pipes.
+                    // Its last lines may still be in its pipes.
                     pause(DRAIN).await;
                     let last = std::iter::from_fn(|| self.said.try_recv().ok());
                     let last: Vec<_> = last.collect();
@@ -202,7 +202,7 @@ impl Worker {
             };
             match kind(said) {
                 Ok(said) => return Ok((at, said)),
-                // Before it is ready it answers nothing, and then it is not ready again.
+                // Before `ready` no answer is expected, and after it no second `ready`.
                 Err(Said::Misspelt(Misspelt { word, line, why }))
                     if (word == "ready") == (order == "ready") =>
                 {
@@ -222,14 +222,14 @@ impl Worker {
             Said::Other(line) | Said::Misspelt(Misspelt { line, .. }) => {
                 self.printed().keep(&line, true);
             }
-            // An answer to nothing.
+            // An answer without an order.
             said @ (Said::Answer(_) | Said::Ready(_)) => {
                 self.printed().keep(&format!("{said:?}"), false);
             }
         }
     }
 
-    /// What it has printed last that was no answer, as part of a message.
+    /// Its last lines that were no answers, as part of a message.
     fn last_words(&self) -> String {
         let printed = self.printed();
         if printed.lines.is_empty() {
@@ -241,7 +241,7 @@ impl Worker {
         format!("; it printed:\n{}", lines.join("\n"))
     }
 
-    /// What it has printed where an answer to this order was waited for, as part of a message.
+    /// The line it printed in place of an answer to this order, as part of a message.
     fn no_answer(&self, order: &str) -> String {
         let Some(line) = self.printed().last.take() else { return self.last_words() };
         let wanted = match order {
@@ -267,10 +267,10 @@ impl Worker {
     }
 }
 
-/// How long the last words of a process may take through its pipes.
+/// How long the last lines of a process may take to arrive.
 const DRAIN: Duration = Duration::from_millis(50);
 
-/// Reads lines until the pipe is gone. Without a sender nothing is an answer.
+/// Reads lines until the pipe is closed. Without a sender no line is an answer.
 pub(crate) async fn read(
     pipe: Receiver,
     said: Option<mpsc::UnboundedSender<(Instant, Said)>>,
@@ -301,7 +301,7 @@ pub(crate) async fn read(
 }
 
 impl Printed {
-    /// Keeps a line; `could_answer` where answers come from.
+    /// Keeps a line; `could_answer` says whether answers come from this pipe.
     fn keep(&mut self, line: &str, could_answer: bool) {
         let line = plain(&line.chars().take(KEPT_CHARS).collect::<String>()).into_owned();
         if could_answer && !line.is_empty() {

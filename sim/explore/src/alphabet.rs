@@ -1,8 +1,8 @@
 //! The faults that can strike at a place: the alphabet of the search.
 //!
-//! Invariant: a lock without a known flaw survives every fault of the alphabet, so a violation is the recipe's own error.
-//! Only if the user asks for it, servers also forget and their clocks jump: then every lock that expires fails, unless a
-//! quorum remembers or the resource checks fencing tokens.
+//! Invariant: without `beyond`, a lock without a known flaw survives every fault here, under its own assumptions. So
+//! the recipe is to blame for whatever is found. With `beyond`, servers forget and their clocks jump: then any lock
+//! that expires fails, unless a quorum remembers it or the resource checks fencing tokens.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::place::FaultPlace;
 /// Half of what a lock of the library allows clocks to run apart, in parts per million.
 const DRIFT_PPM: i32 = 5_000;
 
-/// When an acquisition is dropped: its request is on its way, or the reply.
+/// When an acquisition is dropped: its request, or the answer to it, is still on its way.
 const GIVEN_UP: Duration = Duration::from_millis(3);
 
 /// How far clocks jump.
@@ -34,7 +34,7 @@ pub(crate) struct Lengths {
     pub(crate) short: Duration,
     /// Beyond it.
     pub(crate) beyond: Duration,
-    /// The longest that a fault lasts which ends when another gets the lock.
+    /// The longest that a fault waits for another client to get the lock.
     pub(crate) most: Duration,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Alphabet {
     ends: Option<(Fault, Duration)>,
     /// Whether a replica can take over.
     is_replicated: bool,
-    /// Whether clients can drop an acquisition or a guard.
+    /// Whether clients can drop guards and acquisitions half-way.
     drops: bool,
     beyond: bool,
 }
@@ -60,12 +60,12 @@ impl Lengths {
 }
 
 impl Alphabet {
-    /// The faults for the lock of this scenario; with `beyond` also those that locks with a TTL assume not to happen.
+    /// The faults for the lock of this scenario; with `beyond` also those that locks with a TTL assume away.
     pub(crate) fn of(scenario: &Scenario, beyond: bool) -> Self {
         let lengths = Lengths::of(scenario.lock.ttl.0);
         let (topology, servers) = (scenario.topology(), scenario.about_lock().servers);
         let ends = match (topology, servers) {
-            // It is back only when everything that it had granted has expired.
+            // The server comes back only when all that it had granted has expired.
             (Topology::Independent { nodes: 3.. }, Servers::Several) => {
                 Some((Fault::ServerCrash, lengths.most))
             }
@@ -93,7 +93,7 @@ impl Alphabet {
         vec![guards, acquisitions]
     }
 
-    /// Every fault that can strike at this place, after the faults so far.
+    /// Every fault that can strike at this place, after the faults in `before`.
     pub(crate) fn at(&self, place: &FaultPlace, before: &[Staged]) -> Vec<Staged> {
         let mut faults = self.of_client(place);
         if place.sends {
@@ -103,8 +103,8 @@ impl Alphabet {
         faults
     }
 
-    /// Faults of the client itself. Those that last until another has the lock come first: they mean the same in every world,
-    /// however fast it is.
+    /// Faults that strike the client itself. Those that last until another client has the lock come first: they mean
+    /// the same in every world, however fast it is.
     fn of_client(&self, place: &FaultPlace) -> Vec<Staged> {
         let Lengths { short, .. } = self.lengths;
         let mut faults = self.lasting(&fault(Fault::Pause, place));
@@ -120,7 +120,7 @@ impl Alphabet {
         faults
     }
 
-    /// Faults of the request that the client sends there, or of its reply.
+    /// Faults that strike the request that the client sends there, or the reply to it.
     fn of_message(&self, place: &FaultPlace) -> Vec<Staged> {
         let mut faults = vec![fault(Fault::LoseRequest, place), fault(Fault::LoseReply, place)];
         for ways in [Ways::There, Ways::Back] {
@@ -134,7 +134,7 @@ impl Alphabet {
         faults
     }
 
-    /// Faults of a server at the moment at which the client comes there.
+    /// Faults that strike a server when the client has come there.
     fn of_server(&self, place: &FaultPlace, before: &[Staged]) -> Vec<Staged> {
         let Lengths { short, beyond, .. } = self.lengths;
         let on = Some(self.server);
@@ -142,7 +142,7 @@ impl Alphabet {
         let lasting = |kind, span| Staged { lasts: Some(Span(span)), ..of(kind) };
         let mut faults = vec![of(Fault::ScriptFlush)];
         faults.extend([short, beyond].map(|span| lasting(Fault::Stall, span)));
-        // If a second server forgets too, there may be no quorum, or no replica, that remembers.
+        // If a second server forgets, too, there may be no quorum, or no replica, that remembers.
         if let Some((ends, span)) = self.ends
             && !before.iter().any(|it| it.kind.ends_server())
         {
@@ -173,7 +173,7 @@ impl Alphabet {
         [until].into_iter().chain(lasts).collect()
     }
 
-    /// The fault until another has come to this phase.
+    /// The fault until another client has come to this phase.
     fn until(&self, phase: Phase, fault: &Staged) -> Staged {
         let until = Until { phase, by: By::Another };
         Staged { until: Some(until), lasts: Some(Span(self.lengths.most)), ..fault.clone() }

@@ -1,7 +1,7 @@
 //! The world without faults in which a lock is explored, made from a recipe or a scenario.
 //!
-//! Invariant: nothing in it is random, so a schedule follows from its size and its faults. Its limits of progress are wide
-//! enough for every lock under the faults of the alphabet.
+//! Invariant: nothing in it is drawn, so a schedule follows from its size and its faults. Every sound lock can meet its
+//! limits on progress, if all faults are of the alphabet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use super::bounds::Size;
 use super::candidate::Candidate;
 use super::limits::{available_within, woken_within};
 
-/// The seed of every schedule: only tokens are still drawn from it.
+/// The seed of every schedule: of all that is drawn only the tokens are left.
 pub(crate) const SEED: u64 = 1;
 /// The small world of a recipe.
 const SMALL: &str = include_str!("base.toml");
-/// How much longer a message of each client travels than one of the client before it: so it is certain who comes first.
+/// How much longer a message of each client takes than one of the client before it, so that their order is certain.
 const LATENCY: Duration = Duration::from_millis(2);
-/// How far a replica is behind: further than a client that does not wait for it.
+/// How far a replica lags: long enough for a client that does not wait for it to go on before it follows.
 const LAG: Duration = Duration::from_millis(10);
 
 /// A world without faults.
 #[derive(Clone, Debug)]
 pub struct Base {
     scenario: Scenario,
-    /// The latencies of its links and its limits of progress are set here.
+    /// Whether the scenario keeps its own latencies and its own limits on progress.
     own: bool,
 }
 
-/// What a recipe does.
+/// What was learnt of a recipe.
 struct RecipeTraits {
     /// It renews its holds.
     renews: bool,
@@ -58,9 +58,8 @@ pub enum BaseError {
 }
 
 impl Base {
-    /// The small world of this recipe, on the servers that it is made for. What it does is learnt by running it: where it
-    /// renews its holds, they last for so long that it has to, and where it hands out fencing tokens, the resource looks
-    /// at them.
+    /// The small world of this recipe, on the servers that it is made for. A run shows whether the recipe renews its
+    /// holds: then they last long enough to need that. If it hands out fencing tokens, the resource checks them.
     ///
     /// # Errors
     /// [`BaseError`].
@@ -83,11 +82,11 @@ impl Base {
         Ok(base)
     }
 
-    /// This scenario without its faults: TTL, servers and workload. No client renews by hand, because one that stands still then
-    /// relies on more than locks assume. The resource checks fencing tokens if there are some.
+    /// This scenario without its faults: its TTL, servers and workload stay. No client renews by hand: if it was
+    /// paused, it would rely on more than locks promise. The resource checks fencing tokens if there are any.
     ///
     /// # Errors
-    /// [`RunError`] where it cannot be run.
+    /// [`RunError`] if it cannot be run.
     pub fn of_scenario(scenario: Scenario, world: &mut impl World) -> Result<Self, RunError> {
         let mut base = Self::without_faults(scenario);
         let fences = base.learn(world)?.fences;
@@ -108,13 +107,13 @@ impl Base {
         // They were measured under its own faults and with its own size.
         scenario.limits.clear();
         scenario.commands_within = None;
-        // A lock that assumes that no write comes late is not asked about late writes.
+        // A lock that assumes that no write comes late is not judged by late writes.
         scenario.stale_writes = false;
         scenario.lock.jitter = Span::default();
         Self { scenario, own: false }
     }
 
-    /// This scenario with the limits of progress, with these latencies of its links, and without anything random.
+    /// This scenario with its own limits, but with nothing drawn; its links have these latencies.
     pub(crate) fn of_run(mut scenario: Scenario, network: NetworkPart) -> Self {
         scenario.swarm = Swarm::default();
         scenario.search = None;
@@ -126,7 +125,7 @@ impl Base {
         Self { scenario, own: true }
     }
 
-    /// Changes the workload, where there is a register.
+    /// Changes the workload if it is a register.
     fn change(&mut self, change: impl FnOnce(&mut RegisterPart)) {
         if let WorkloadPart::Register(register) = &mut self.scenario.workload {
             change(register);
@@ -183,7 +182,7 @@ impl Base {
         scenario
     }
 
-    /// Its scenario, with the clients and rounds of no candidate in particular.
+    /// Its scenario, without the size of a candidate.
     pub const fn whole(&self) -> &Scenario {
         &self.scenario
     }

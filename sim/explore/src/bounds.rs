@@ -1,6 +1,6 @@
 //! The sizes of worlds, and the order in which they are tried.
 //!
-//! Invariant: a size is tried after every size with as many or fewer clients and rounds, so the first violation is found in
+//! Invariant: a size comes after every size with no more clients and no more rounds. So the first violation is found in
 //! the smallest world.
 
 use std::fmt;
@@ -28,7 +28,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Every size within these bounds, the smallest first: by acquisitions, then by clients.
+    /// Every size within these bounds, the smallest first: by the number of acquisitions, and then of clients.
     pub fn sizes(self) -> Vec<Size> {
         let rounds = |clients| (1..=self.rounds).map(move |rounds| Size { clients, rounds });
         let mut sizes: Vec<Size> = (2..=self.clients).flat_map(rounds).collect();

@@ -1,6 +1,6 @@
 //! A schedule that may break a lock: the size of its world, and its faults.
 //!
-//! Invariant: faults are in the order in which they strike. A drop of clients half-way counts as the first fault.
+//! Invariant: faults stand in the order in which they strike. What clients drop half-way counts as the first fault.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub struct Candidate {
     pub size: Size,
     /// What its clients drop half-way, if anything.
     pub drop: Option<DropPart>,
-    /// The faults.
+    /// Its faults.
     pub faults: Vec<Staged>,
 }
 
 impl Candidate {
-    /// The world of this size in which nothing strikes.
+    /// The world of this size without faults.
     pub const fn calm(size: Size) -> Self {
         Self { size, drop: None, faults: Vec::new() }
     }
@@ -34,7 +34,7 @@ impl Candidate {
         more
     }
 
-    /// The same with only the first faults, so many of them; a drop counts as one.
+    /// The same with only its first `many` faults; what is dropped counts as one of them.
     #[must_use]
     pub fn up_to(&self, many: usize) -> Self {
         let drop = self.drop.filter(|_| many > 0);
@@ -43,7 +43,7 @@ impl Candidate {
         Self { size: self.size, drop, faults }
     }
 
-    /// Its faults, each in a word or two.
+    /// The names of its faults.
     pub fn names(&self) -> Vec<&'static str> {
         let dropped =
             self.drop.map(|it| if it.guard { "dropped guards" } else { "dropped acquisitions" });
@@ -56,7 +56,7 @@ impl Candidate {
     }
 }
 
-/// A fault of this kind that says nothing more.
+/// A fault of this kind with no other setting.
 pub(crate) fn bare(kind: Fault, on: Option<Whom>, at: Trigger) -> Staged {
     Staged {
         kind,

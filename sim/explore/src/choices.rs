@@ -1,8 +1,7 @@
-//! Shrinks a random schedule: fewer clients and rounds, fewer kinds of faults, and then fewer choices that are not benign.
+//! Shrinks a schedule that was drawn: takes away clients and rounds, drawn and staged faults, and then choices.
 //!
-//! Invariant: every step is run, and kept only if the same invariant is violated at the same level. If one client harmed
-//! another before, it has to do so again, and the same if it harmed itself. Which client a fault strikes counts only once
-//! faults are staged.
+//! Invariant: every step is run, and kept only if the same invariant is violated at the same level, and if one client
+//! harms another, or itself, as before. Which client a fault strikes counts only once the fault is staged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use super::base::{least, one_behind_the_other};
 use super::bounds::{Bounds, Size};
 use super::violation::Violation;
 
-/// In a smaller world the choices no longer fit, so they are drawn again, from so many seeds besides its own.
+/// In a smaller world the drawn choices no longer fit, so they are drawn again, from this many seeds beside its own.
 const SEEDS: u64 = 40;
 /// The largest of the small worlds that are tried.
 const SMALL: Bounds = Bounds { clients: 5, rounds: 3, faults: 0 };
@@ -28,7 +27,7 @@ pub struct DrawnSchedule {
     pub scenario: Arc<Scenario>,
     /// The seed of what clients draw for themselves.
     pub seed: u64,
-    /// The choices; after the last one, all are benign.
+    /// The choices; after their end every choice is benign.
     pub choices: Arc<[u32]>,
     /// What is violated.
     pub violation: Violation,
@@ -46,8 +45,7 @@ impl DrawnSchedule {
         self.choices.iter().filter(|choice| **choice != 0).count()
     }
 
-    /// The schedule with this change, if it violates the same; with the choices that were made in it, up to the last that is not
-    /// benign.
+    /// The schedule of this request if it violates the same, with its choices up to the last that is not benign.
     fn tried(
         &self,
         world: &mut impl World,
@@ -67,7 +65,7 @@ impl DrawnSchedule {
     }
 }
 
-/// Makes it smaller until nothing more helps, or `is_over` says that there is no time left.
+/// Shrinks it until no step helps any more, or `is_over` says that there is no time left.
 ///
 /// # Errors
 /// [`RunError`] where a schedule cannot be run.
@@ -91,7 +89,7 @@ pub fn fewer_choices(
             smallest = calmer;
         }
     }
-    // From the end, so that the numbers of those before stay.
+    // From the end, so that the numbers of earlier faults stay.
     for place in (0..smallest.scenario.faults.len()).rev() {
         if is_over() {
             break;
@@ -127,7 +125,7 @@ pub fn fewer_choices(
     Ok(smallest)
 }
 
-/// The smallest world in which one of some seeds violates the same; this one, where none does.
+/// The smallest world in which one of some seeds violates the same; this world if none does.
 fn in_a_smaller_world(
     world: &mut impl World,
     schedule: &DrawnSchedule,
@@ -170,7 +168,7 @@ fn drawn_anew(
     Ok(None)
 }
 
-/// Changes that leave less to chance: latencies that are constant, then one kind of random fault less.
+/// The steps by which less is drawn, one after the other.
 const CALMER: [fn(&Scenario) -> Scenario; 17] = [
     |whole| with(whole, |it| it.network = one_behind_the_other(it.clients)),
     |whole| {
@@ -206,7 +204,7 @@ fn with(whole: &Scenario, change: impl FnOnce(&mut Scenario)) -> Scenario {
     changed
 }
 
-/// The scenario with fewer clients and rounds; none if it names a client that would be missing.
+/// The scenario with fewer clients and rounds; none if a fault names a client that would be missing.
 fn smaller(scenario: &Scenario, size: Size) -> Option<Scenario> {
     let is_there = |it: &Staged| match it.on {
         Some(Whom::Client(client)) => client <= size.clients,
@@ -228,12 +226,12 @@ fn smaller(scenario: &Scenario, size: Size) -> Option<Scenario> {
     Some(smaller)
 }
 
-/// The size of the choices: how many are not benign, and then how long the list is.
+/// How large a list of choices is: the choices that are not benign, and then its length.
 fn measure(choices: &[u32]) -> (usize, usize) {
     (choices.iter().filter(|choice| **choice != 0).count(), choices.len())
 }
 
-/// The choices up to the last one that is not benign.
+/// The choices up to the last that is not benign.
 fn benign_end(run: &Run) -> Arc<[u32]> {
     let strayed = run.choices.iter().rposition(|choice| *choice != 0);
     run.choices[..strayed.map_or(0, |last| last + 1)].into()
@@ -245,7 +243,7 @@ fn without(choices: &[u32], range: &Range<usize>) -> Option<Vec<u32>> {
     (range.start < end).then(|| [&choices[..range.start], &choices[end..]].concat())
 }
 
-/// The list with these benign.
+/// The list in which these are benign.
 fn benign(choices: &[u32], range: &Range<usize>) -> Option<Vec<u32>> {
     let end = range.end.min(choices.len());
     let strays = choices.get(range.start..end)?.iter().any(|choice| *choice != 0);

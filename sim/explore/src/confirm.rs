@@ -10,9 +10,9 @@ use history::verdict::{Finding, Level, Verdict};
 pub enum Reproduction {
     /// The same invariant is violated at the same level.
     Confirmed,
-    /// It is not, and this is what was found of it.
+    /// It is not violated; this was found instead.
     NotReproduced(String),
-    /// The scenario cannot be run there, or the invariant not be judged.
+    /// The scenario cannot be run there, or the invariant cannot be judged.
     NotStageable(String),
 }
 
@@ -26,7 +26,7 @@ impl Reproduction {
         }
     }
 
-    /// Why, where it is not confirmed.
+    /// Why it is not confirmed.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Confirmed => None,
@@ -38,7 +38,7 @@ impl Reproduction {
 /// Compares what is violated with what a run in another world shows.
 ///
 /// # Errors
-/// [`RunError`] where the other world failed by itself, which says nothing of the scenario.
+/// [`RunError`] if the other world failed by itself, which says nothing of the scenario.
 pub fn compare(
     (invariant, level): (&str, Level),
     run: Result<Run, RunError>,
@@ -69,7 +69,7 @@ fn of_findings((invariant, level): (&str, Level), findings: &[Finding]) -> Repro
         Some(Verdict::NotApplicable(why)) => {
             Reproduction::NotStageable(format!("{invariant} is not judged there: {why}"))
         }
-        // What is found only where it happens, as that tasks wait for ever.
+        // Some findings exist only if they are violations, such as tasks that wait for ever.
         None => Reproduction::NotReproduced(format!("{invariant} was not found{beside}")),
     }
 }

@@ -1,6 +1,6 @@
-//! A violation as a file: a scenario that people can read, edit, run and commit, and its story.
+//! A violation as a scenario that people can read, edit, run and commit, and its story.
 //!
-//! Invariant: the text of the scenario reads as the scenario that violates.
+//! Invariant: the scenario's text reads back as the scenario that violates.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ pub struct Counterexample {
 }
 
 impl Counterexample {
-    /// One for each invariant that was found to be violated: each schedule is made as small as it gets, and the one that is
-    /// told in the fewest steps is taken. `line` is the command that has found them.
+    /// One for each violated invariant: each schedule is shrunk, and the one with the fewest faults and then the
+    /// shortest story is taken. `line` is the command that has found them.
     ///
     /// # Errors
     /// [`RunError`] where a schedule cannot be run.
@@ -60,7 +60,7 @@ impl Counterexample {
     /// Runs the schedule once more and tells its story. `line` is the command that has found it.
     ///
     /// # Errors
-    /// [`RunError::Bug`] where it does not violate what it did, or its text is no scenario.
+    /// [`RunError::Bug`] if it does not violate the same again, or its text is no scenario.
     pub fn of(
         world: &mut impl World,
         base: &Base,
@@ -76,7 +76,7 @@ impl Counterexample {
         let mut scenario = base.scenario(&found.candidate);
         scenario.name = format!("{}-{invariant}", base.lock());
         if found.violation.level != Level::Progress {
-            // What is asked of progress is no part of this story.
+            // Limits on progress are no part of this story.
             (scenario.available_within, scenario.woken_within) = (None, None);
             scenario.commands_within = None;
             scenario.limits.clear();
@@ -93,7 +93,7 @@ impl Counterexample {
         }
     }
 
-    /// What shows the violation.
+    /// The witness of the violation.
     pub fn witness(&self) -> Option<&Witness> {
         self.invariant().and_then(|it| it.witness.as_ref())
     }
@@ -104,17 +104,17 @@ impl Counterexample {
         self.result.invariants.iter().find(|it| it.name == name)
     }
 
-    /// In how many steps the story is told.
+    /// How many steps the story has.
     pub fn steps(&self) -> usize {
         self.witness().map_or(0, |witness| witness.short_story().len())
     }
 
-    /// How much there is to carry.
+    /// How large it is: its faults, and the steps of its story.
     fn measure(&self) -> (usize, usize) {
         (self.found.candidate.count(), self.steps())
     }
 
-    /// The same with its words, and as a text.
+    /// The same with title, story and expectation, and as a text.
     fn written(mut self, line: &str) -> Result<Self, RunError> {
         let witness = self.witness().cloned().unwrap_or_default();
         let (lock, violation) = (self.scenario.lock.recipe.clone(), &self.found.violation);
@@ -131,7 +131,7 @@ impl Counterexample {
         let bug = |why: String| RunError::Bug(format!("a counterexample is no scenario: {why}"));
         let whole = scenario.to_toml().map_err(|error| bug(error.to_string()))?;
         let file = format!("{}.toml", scenario.name);
-        // It keeps its name, whatever its file is called.
+        // The name in the text counts, whatever its file is called.
         let read = |text: &str| Scenario::parse("", &file, text, &Overrides::default());
         match read(&whole).map_err(|error| bug(error.to_string()))? {
             same if same == *scenario => {}
@@ -142,7 +142,7 @@ impl Counterexample {
     }
 }
 
-/// A step as a line of the scenario's story. Nobody has left out what is left out.
+/// A step as a line of the scenario's story. A gap is no act of a client, so it names none.
 fn line_of(step: &WitnessStep) -> String {
     match step.client {
         _ if step.is_gap() => format!("{}\n", step.text),

@@ -1,7 +1,7 @@
-//! Which fault decides a violation: how often the same is violated with only the faults up to it, when latencies vary.
+//! Which fault decides a violation: how often the same is violated with only the first faults, while latencies vary.
 //!
-//! Invariant: only latencies are random, each from half to twice its value in the schedule, and all rows have the same ones.
-//! So rows differ only by their faults; they say nothing about how likely a fault is.
+//! Invariant: only latencies are drawn, each from half to twice that of the schedule, and every row draws the same
+//! ones. So rows differ only by their faults. They do not say how likely a fault is.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use scenarios::span::Span;
 use super::base::Base;
 use super::search::FoundSchedule;
 
-/// The number of schedules for each row.
+/// How many schedules a row counts.
 pub const DRAWN: u64 = 400;
 
-/// In how many of [`DRAWN`] schedules the same invariant is violated: without a fault, with the first, and so on to all of them.
+/// How many of [`DRAWN`] schedules violate the same invariant: without a fault, with the first, and so on to all.
 ///
 /// # Errors
 /// [`RunError`] where a schedule cannot be run.

@@ -1,4 +1,4 @@
-//! Searches small worlds in order of size for violations, shrinks them to counterexamples, and confirms these.
+//! Finds counterexamples: tries small worlds in order of size, shrinks what it finds, and confirms it in another world.
 
 mod alphabet;
 mod base;

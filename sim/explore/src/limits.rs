@@ -1,7 +1,7 @@
-//! How long a lock that is wanted may stay free, and how long a client may sleep beside it, under given faults.
+//! How long a free, wanted lock may stay untaken, and how long a client may sleep beside it, depending on the faults.
 //!
-//! Invariant: a fault after which locks of the library need not wait for a TTL is no reason for any lock to do so. If a fault
-//! may leave a key for its TTL, or cost a client its wake-up, the limits are wide enough for the most faults that are staged.
+//! Invariant: a fault that costs the library's own locks less than a TTL may cost no lock a TTL. If a fault may leave a
+//! key for its TTL, or lose a wake-up, the limits are wide enough for as many faults as are ever staged.
 
 use history::fault::{By, Fault, Staged, Ways};
 use picklock::env::Phase;
@@ -10,13 +10,13 @@ use scenarios::span::Span;
 
 use super::candidate::Candidate;
 
-/// How many TTLs a client may sleep beside a free lock. A sound lock looks again after two, and a fault of the alphabet lasts
-/// for three at most.
+/// How many TTLs a client may sleep beside a free lock at most. A sound lock looks again after two, and a fault of the
+/// alphabet lasts for three at most.
 const WOKEN_TTLS: u32 = 10;
-/// How many TTLs a lock that is wanted may stay free: three of the longest faults, and the recovery from each.
+/// How many TTLs a free, wanted lock may stay untaken: three of the longest faults, and the recovery from each.
 const AVAILABLE_TTLS: u32 = 25;
 
-/// How long a lock that is wanted may stay free.
+/// How long a free, wanted lock may stay untaken.
 pub(crate) fn available_within(scenario: &Scenario, candidate: &Candidate) -> Span {
     let is_near = match &candidate.faults[..] {
         [alone] if candidate.drop.is_none() => {
@@ -44,29 +44,30 @@ pub(crate) fn woken_within(scenario: &Scenario, candidate: &Candidate) -> Span {
     if is_near { near(&scenario.lock, candidate) } else { Span(scenario.lock.ttl.0 * WOKEN_TTLS) }
 }
 
-/// Enough for a call that is given up, its clean-up, and a poll: more than twice the time of a handover. A client that sleeps
-/// until the TTL of a short hold is over sleeps for longer than this. It is granted once for each fault.
+/// Enough for a call that is given up, for its clean-up, and for a client that polls: more than twice what a handover
+/// takes, which a lock may promise to be shorter. A client that sleeps until the TTL of a short hold is over sleeps for
+/// longer. Each fault costs that once.
 fn near(lock: &LockPart, candidate: &Candidate) -> Span {
     let times = u32::try_from(candidate.faults.len()).unwrap_or(u32::MAX).max(1);
     Span((lock.ttl.0 / 2 + lock.pause.0 * 2) * times)
 }
 
-/// Whether a lock that cleans up frees its key long before the TTL is over, even under several such faults.
+/// Whether a lock that cleans up frees its key long before the TTL is over, even if more such faults strike.
 fn leaves_nothing(fault: &Staged) -> bool {
     match fault.kind {
-        // A client with a pending request learns at once that it gets no answer.
+        // The sender learns at once that there will be no answer.
         Fault::Reset | Fault::ScriptFlush | Fault::Drift => true,
         Fault::ClockStep => !fault.is_of_server_clock(),
         _ => false,
     }
 }
 
-/// The same if this is the only fault. A clean-up ends with its client, and lasts no longer than a request may be late.
+/// The same if nothing else strikes. A clean-up dies with its client, and goes on no longer than a request may be late.
 fn alone_leaves_nothing(fault: &Staged, scenario: &Scenario) -> bool {
     match fault.kind {
-        // A client in line has no key yet.
+        // A client that waits in the queue has no key yet.
         Fault::Crash => fault.at.phase == Some(Phase::Wait),
-        // The request for the lock arrives when its client has given it up and still cleans up.
+        // The request arrives after its client has given it up, while the clean-up still looks for it.
         Fault::Delay => {
             fault.ways == Some(Ways::There)
                 && fault.at.phase == Some(Phase::AcquireBeforeSend)
@@ -77,7 +78,7 @@ fn alone_leaves_nothing(fault: &Staged, scenario: &Scenario) -> bool {
     }
 }
 
-/// Whether it ends when another has released.
+/// Whether it ends when another client has released.
 fn is_until_released(fault: &Staged) -> bool {
     fault.until.is_some_and(|it| it.phase == Phase::Released && it.by == By::Another)
 }

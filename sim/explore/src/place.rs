@@ -1,15 +1,15 @@
 //! The places at which a fault can strike, learnt from a run.
 //!
-//! Invariant: in a run with the same size and the same faults so far, a client has come to each place; so a fault that is
-//! staged there strikes. Of the attempts of one acquisition, and of the renewals of one hold, only the first and the last
-//! count: those between are alike.
+//! Invariant: a client has come to each place in a run of the same size with the same faults so far, so a fault that is
+//! staged there strikes. Of the attempts of one acquisition, and of the renewals of one hold, only the first and the
+//! last count: those between are alike.
 
 use std::collections::BTreeMap;
 
 use history::fault::Trigger;
 use history::{Event, History, What};
 
-/// The client number under which the visits of all clients to a place are counted.
+/// The client number under which visits of all clients to a place are counted.
 const ANYBODY: u32 = 0;
 
 /// A place to which a client has come.
@@ -17,9 +17,9 @@ const ANYBODY: u32 = 0;
 pub(crate) struct FaultPlace {
     /// Which client.
     pub(crate) client: u32,
-    /// What a scenario calls the place, of this client.
+    /// The place as a scenario names it, counted for this client.
     pub(crate) at: Trigger,
-    /// The same for any client, as for faults of servers.
+    /// The same, counted for all clients: for a fault that strikes a server.
     pub(crate) at_any: Trigger,
     /// Whether the client sends a command to the lock's servers there.
     pub(crate) sends: bool,
@@ -27,7 +27,7 @@ pub(crate) struct FaultPlace {
     pub(crate) first: bool,
 }
 
-/// A place, and the acquisition or hold to which it belongs.
+/// A place, with its event.
 struct SeenPlace {
     place: FaultPlace,
     /// Its event.
@@ -37,15 +37,16 @@ struct SeenPlace {
     acquisition: u32,
 }
 
-/// Every place after the last fault that has struck, in the order in which clients come to them; none if one of so many staged
-/// faults has not struck.
+/// Every place after the last strike, in the order in which clients come to them; none if one of the `staged` faults
+/// has not struck.
 pub(crate) fn places(history: &History, staged: usize) -> Vec<FaultPlace> {
     let Some(after) = struck_last(history, staged) else { return Vec::new() };
     let found = all(history).into_iter().filter(|it| it.event >= after).collect();
     without_those_between(found).into_iter().map(|it| it.place).collect()
 }
 
-/// The event after the last of so many staged faults: the first event if none is staged, none if one has not struck.
+/// The event after the last strike of the `staged` faults; the first event if no fault is staged, none if one has not
+/// struck.
 fn struck_last(history: &History, staged: usize) -> Option<usize> {
     let mut struck: Vec<Option<usize>> = vec![None; staged];
     for (nth, event) in history.events.iter().enumerate() {
@@ -61,7 +62,7 @@ fn struck_last(history: &History, staged: usize) -> Option<usize> {
 fn all(history: &History) -> Vec<SeenPlace> {
     let mut found: Vec<SeenPlace> = Vec::new();
     let mut times = BTreeMap::<(u32, String), u32>::new();
-    // The event of each client that came last, and the place that it is, if it is one.
+    // The last event of each client, and its place, if it is one.
     let mut last = BTreeMap::<u32, (usize, Option<usize>)>::new();
     for (nth, event) in history.events.iter().enumerate().filter(|(_, it)| it.client > 0) {
         let Event { client, what, at_ns, acquisition, .. } = *event;
@@ -84,7 +85,7 @@ fn all(history: &History) -> Vec<SeenPlace> {
         }
         let same_time = before.filter(|place| found[*place].at_ns == at_ns);
         if let (Some(before), None) = (same_time, phase) {
-            // The place of a moment ago was the sending of this command. Of several commands the first stands for all.
+            // The client came to the place before in order to send this command. The first of several commands counts.
             found[before].place.sends = true;
             last.insert(client, (nth, Some(before)));
             continue;
@@ -100,7 +101,7 @@ fn all(history: &History) -> Vec<SeenPlace> {
     found
 }
 
-/// The first and the last of the places with the same name in the same acquisition.
+/// Only the first and the last of the places with the same name in the same acquisition.
 fn without_those_between(found: Vec<SeenPlace>) -> Vec<SeenPlace> {
     let key = |it: &SeenPlace| (it.place.client, it.acquisition, it.name.clone());
     let mut ends = BTreeMap::<(u32, u32, String), (usize, usize)>::new();

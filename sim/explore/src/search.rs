@@ -1,8 +1,8 @@
 //! The search: every schedule within the bounds, the smallest first.
 //!
-//! Invariant: the result depends on the world without faults and the bounds, not on the number of threads. A fault is staged
-//! only at a place to which a run with the faults before it has come, and after these faults; so no two schedules have the
-//! same faults in another order.
+//! Invariant: what is found depends on the world without faults and the bounds, not on the number of threads. A fault
+//! is staged only at a place to which a run with the earlier faults has come, and after those faults. So no two
+//! schedules have the same faults in another order.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use super::candidate::Candidate;
 use super::place::places;
 use super::violation::Violation;
 
-/// How many violations of one invariant are kept, since some can be told in fewer steps than others.
+/// How many violations of one invariant are kept: some of them have shorter stories than others.
 const KEPT: usize = 32;
 
 /// How far to search, and how.
@@ -29,9 +29,9 @@ const KEPT: usize = 32;
 pub struct SearchPlan {
     /// How far.
     pub bounds: Bounds,
-    /// On how many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Whether faults are staged that every lock with a TTL assumes not to happen.
+    /// Whether faults are staged that every lock with a TTL assumes away.
     pub beyond: bool,
 }
 
@@ -40,8 +40,8 @@ pub struct SearchPlan {
 pub struct Explored {
     /// What was tried, in this order.
     pub stages: Vec<SearchStage>,
-    /// The first violations of each invariant, from the stages with the fewest faults that have any, all of one size, in the
-    /// order of their levels.
+    /// The first violations of each invariant, from the stages with the fewest faults that have any. Those of one
+    /// invariant are all of one size. Ordered by level.
     pub found: Vec<FoundSchedule>,
     /// How it ended.
     pub ended: SearchEnd,
@@ -104,7 +104,7 @@ pub struct LastPart<F> {
     pub parents: Range<u64>,
     /// Whether one of them is tried.
     pub which: F,
-    /// Whether a search that is stopped leaves out everything from the first parent that was not completed.
+    /// Whether a search that is stopped leaves out everything from its first unfinished parent on, to resume there.
     pub goes_on: bool,
 }
 
@@ -115,14 +115,14 @@ pub struct LastFound {
     pub stages: Vec<SearchStage>,
     /// The first that violate something.
     pub found: Vec<(LastNumber, FoundSchedule)>,
-    /// The first parent that was not completed.
+    /// The first parent that is not finished.
     pub next: u64,
 }
 
-/// Searches within the bounds until something is found, or the caller has it stopped. `seen` is told of every stage.
+/// Searches within the bounds until something is found, or the caller stops it. `seen` gets every stage.
 ///
 /// # Errors
-/// [`RunError`] where the lock cannot run in such a world.
+/// [`RunError`] if the lock cannot run in such a world.
 pub fn search<W: World>(
     world: impl Fn() -> W + Sync,
     base: &Base,
@@ -140,7 +140,7 @@ impl SearchFrontier {
     /// Tries every schedule with fewer faults than the most.
     ///
     /// # Errors
-    /// [`RunError`] where the lock cannot run in such a world.
+    /// [`RunError`] if the lock cannot run in such a world.
     pub fn reach<W: World>(
         world: &(impl Fn() -> W + Sync),
         base: &Base,
@@ -181,7 +181,7 @@ impl SearchFrontier {
         self.explored.ended == SearchEnd::Stopped
     }
 
-    /// The number of schedules with one fault less, from which those with the most faults are made; none if the search is over.
+    /// The number of schedules with one fault less, of which those with the most are made; 0 if the search is over.
     pub fn parents(&self) -> u64 {
         self.last.iter().map(|(_, tasks)| tasks.len() as u64).sum()
     }
@@ -189,7 +189,7 @@ impl SearchFrontier {
     /// Tries this part of the schedules with the most faults.
     ///
     /// # Errors
-    /// [`RunError`] where the lock cannot run in such a world.
+    /// [`RunError`] if the lock cannot run in such a world.
     pub fn look<W: World>(
         &self,
         world: &(impl Fn() -> W + Sync),
@@ -209,7 +209,7 @@ impl SearchFrontier {
             let first = before + range.start as u64;
             let batch = TaskBatch { tasks: tasks[range].to_vec(), first, keeps_next: false };
             let mut grown = grow_all(world, base, batch, &which, plan, progress)?;
-            // Once the search is stopped, no parent of a later size is completed.
+            // Once the search is stopped, no parent of a later size is finished.
             let whole = grown.iter().take_while(|it| it.counts.is_whole).count();
             next += whole as u64;
             if goes_on {
@@ -228,7 +228,7 @@ impl SearchFrontier {
         Ok(LastFound { stages, found: firsts(found), next })
     }
 
-    /// All results, together with these results of the schedules with the most faults.
+    /// The whole result, with what these stages have shown of the schedules with the most faults.
     #[must_use]
     pub fn explored(
         self,
@@ -278,7 +278,7 @@ impl Explored {
 enum Task {
     /// It is run itself.
     Run(Candidate),
-    /// It is run with each fault more that can strike.
+    /// It is run with one more fault, for each that can strike.
     Grow(Candidate),
 }
 
@@ -287,7 +287,7 @@ struct TaskBatch {
     tasks: Vec<Task>,
     /// The number of the first.
     first: u64,
-    /// Whether what can be tried with one fault more is kept.
+    /// Whether candidates that can be tried with one more fault are kept.
     keeps_next: bool,
 }
 
@@ -295,7 +295,7 @@ struct TaskBatch {
 struct Grown {
     counts: SearchStage,
     found: Vec<(LastNumber, FoundSchedule)>,
-    /// What can be tried with one fault more.
+    /// Candidates that can be tried with one more fault.
     next: Vec<Candidate>,
 }
 
@@ -314,7 +314,7 @@ impl Grown {
         Self { counts, found: Vec::new(), next: Vec::new() }
     }
 
-    /// The results of all of these.
+    /// The results of all of these together.
     fn all(each: Vec<Self>) -> Self {
         let mut all = Self::new();
         for it in each {
@@ -340,7 +340,7 @@ impl Grown {
     }
 }
 
-/// The first violations of each invariant, all of one size, the nearest level first.
+/// The first violations of each invariant, all of one size; ordered by level.
 fn firsts(found: Vec<(LastNumber, FoundSchedule)>) -> Vec<(LastNumber, FoundSchedule)> {
     let mut firsts: Vec<(LastNumber, FoundSchedule)> = Vec::new();
     for (number, it) in found {
@@ -354,8 +354,8 @@ fn firsts(found: Vec<(LastNumber, FoundSchedule)>) -> Vec<(LastNumber, FoundSche
     firsts
 }
 
-/// Runs all tasks on the threads of the plan, with those of their schedules for which `which` is true. Results are in the
-/// order of the tasks.
+/// Does all tasks on the threads of the plan, but only their schedules for which `which` is true. The results are in
+/// the order of the tasks.
 fn grow_all<W: World>(
     world: &(impl Fn() -> W + Sync),
     base: &Base,
@@ -417,7 +417,7 @@ impl<W: World> Grower<'_, W> {
         Ok(grown)
     }
 
-    /// The candidate with each fault more that can strike.
+    /// The candidate with one more fault, for each that can strike.
     fn children(&mut self, parent: &Candidate) -> Result<Vec<Candidate>, RunError> {
         let alphabet = Alphabet::of(self.base.whole(), self.plan.beyond);
         let scenario = Arc::new(self.base.scenario(parent));
@@ -426,7 +426,7 @@ impl<W: World> Grower<'_, W> {
         self.world.recycle(run);
         let faults = places.iter().flat_map(|place| alphabet.at(place, &parent.faults));
         let struck = faults.map(|fault| parent.with(fault));
-        // It is there from the beginning, so it comes before every fault.
+        // A drop is there from the beginning, so it comes before every fault.
         let drops = if parent.count() == 0 { alphabet.drops() } else { Vec::new() };
         let drops = drops.into_iter().map(|it| Candidate { drop: Some(it), ..parent.clone() });
         Ok(struck.chain(drops).collect())
@@ -449,7 +449,7 @@ impl<W: World> Grower<'_, W> {
         self.world.recycle(run);
         self.progress.done.fetch_add(1, Ordering::Relaxed);
         if violations.is_empty() {
-            // A fault that has struck nobody leads to no other schedules than those without it.
+            // After a fault that has struck nobody, everything goes as without it.
             let missed =
                 |it: &Finding| matches!(it.verdict, Verdict::Vacuous(Vacuous::NeverStruck(_)));
             if self.keeps_next && !findings.iter().any(missed) {

@@ -1,7 +1,7 @@
 //! Shrinks a schedule that violates something, and rounds its durations.
 //!
-//! Invariant: a step is kept only if the same invariant is violated at the same level by clients in the same roles. No step
-//! makes a schedule larger, so shrinking ends.
+//! Invariant: a step is kept only if the same invariant is violated at the same level by clients in the same roles. No
+//! step makes a schedule larger, so shrinking ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ const ROUND_MS: [u64; 12] = [10, 20, 50, 100, 150, 200, 250, 300, 400, 500, 600,
 /// The smallest schedule that this one can be made into.
 ///
 /// # Errors
-/// [`RunError`] where one cannot be run.
+/// [`RunError`] if one cannot be run.
 pub fn shrink(
     world: &mut impl World,
     base: &Base,
     found: &FoundSchedule,
 ) -> Result<FoundSchedule, RunError> {
     let mut smallest = found.candidate.clone();
-    // Steps that save most come first. After each step that succeeds, all are tried again.
+    // The first steps save most. After each step that succeeds, all are tried again.
     'again: loop {
         for smaller in smaller(&smallest) {
             if violates(world, base, &smaller, &found.violation)? {
@@ -56,7 +56,7 @@ fn violates(
     Ok(all.contains(violation))
 }
 
-/// Candidates that are smaller by one step, the greatest step first.
+/// The candidates that are smaller by one step, the largest step first.
 fn smaller(candidate: &Candidate) -> Vec<Candidate> {
     let Candidate { size: Size { clients, rounds }, drop, faults } = candidate;
     let mut all = Vec::new();
@@ -90,7 +90,7 @@ fn smaller(candidate: &Candidate) -> Vec<Candidate> {
     all
 }
 
-/// The same without this client; those behind it have one number less.
+/// The same without this client; the numbers of later clients are one lower.
 fn without(candidate: &Candidate, gone: u32) -> Candidate {
     let mut fewer = candidate.clone();
     fewer.size.clients -= 1;
@@ -118,7 +118,7 @@ fn simpler(fault: &Staged) -> Vec<Staged> {
     all
 }
 
-/// Earlier places.
+/// Triggers that are reached earlier.
 fn earlier(at: &Trigger) -> impl Iterator<Item = Trigger> {
     let at_once = at.after.is_some().then(|| Trigger { after: None, ..at.clone() });
     let after = at.after.into_iter().flat_map(shorter);

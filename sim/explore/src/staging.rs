@@ -1,8 +1,7 @@
-//! Turns a random schedule into one in which everything is staged: each fault at the place at which it struck.
+//! Turns a schedule that was drawn into one in which everything is staged: each fault at the place at which it struck.
 //!
-//! Invariant: the result is a schedule of [`Base`], in which nothing is random, and it violates the same invariant at the same
-//! level. If one client harmed another before, it does so again, and the same if it harmed itself. If no schedule that was
-//! tried does so, there is no result.
+//! Invariant: the result is a schedule of [`Base`], in which nothing is drawn. It violates the same invariant at the
+//! same level, and one client harms another, or itself, as before. If no schedule does, there is no result.
 
 mod strikes;
 
@@ -22,7 +21,7 @@ use super::choices::DrawnSchedule;
 use super::search::FoundSchedule;
 use super::violation::Violation;
 
-/// The schedule with everything staged, and the world in which it violates the same; none where it could not be staged.
+/// The schedule with everything staged, and the world in which it violates the same; none if it could not be staged.
 ///
 /// # Errors
 /// [`RunError`] where a schedule cannot be run.
@@ -35,7 +34,7 @@ pub fn staged(
     let scenario = &*schedule.scenario;
     let struck = strikes(&run.history, scenario);
     world.recycle(run);
-    // A client that stood still was answered late, too: the pause alone needs fewer faults.
+    // A client that was paused was also answered late: without the late answers, fewer faults are enough.
     for late in [false, true] {
         let those = struck.iter().filter(|it| late || !it.is_late);
         let faults: Vec<Readings> = those.map(|it| it.readings.clone()).collect();
@@ -64,7 +63,7 @@ pub fn staged(
     Ok(None)
 }
 
-/// The violation of the schedule, if the candidate has it, too; with the clients that are struck.
+/// The violation of the candidate that is like the schedule's, with the clients that are struck in it.
 fn violates(
     world: &mut impl World,
     base: &Base,
@@ -94,8 +93,8 @@ fn concerned(findings: &[Finding], violation: &Violation) -> BTreeSet<u32> {
     clients.filter(|client| *client > 0).collect()
 }
 
-/// Which clients are kept, by their old numbers: all, or those that are concerned or struck, and at least two. None if all
-/// clients would be kept anyway.
+/// The clients that are kept, by their old numbers: all, or those that are concerned or struck, at least two. None if
+/// `is_compact` leaves nobody out.
 fn numbers(
     scenario: &Scenario,
     concerned: &BTreeSet<u32>,
@@ -119,7 +118,7 @@ fn numbers(
     (kept.len() < all.len()).then(|| kept.into_iter().collect())
 }
 
-/// The fault, of the client by its new number.
+/// The fault, with the new number of its client.
 fn renumbered(mut fault: Staged, numbers: &[u32]) -> Staged {
     if let Some(Whom::Client(client)) = fault.on {
         let place = numbers.iter().position(|it| *it == client).unwrap_or(0);
@@ -128,7 +127,7 @@ fn renumbered(mut fault: Staged, numbers: &[u32]) -> Staged {
     fault
 }
 
-/// Every fault in its likeliest reading; and then with another reading of one of them.
+/// Every fault in its likeliest reading; and then each time one of them in another reading.
 fn readings(faults: &[Readings]) -> Vec<Vec<Staged>> {
     let likeliest: Vec<Staged> = faults.iter().filter_map(|it| it.first().cloned()).collect();
     let mut all = vec![likeliest.clone()];

@@ -1,14 +1,14 @@
-//! The text of a counterexample, without lines that only repeat defaults.
+//! The text of a counterexample, without lines that only state defaults.
 //!
-//! Invariant: the text reads as the same scenario as the one that it was made of, or it is left as it was.
+//! Invariant: the shortened text reads back as the same scenario; otherwise the text is left as it was.
 
-/// Tables that are a line of the table above them.
+/// Tables that are written as a line of the table above them.
 const INLINE: [&str; 4] = ["fault.at", "fault.until", "network.latency", "network.link.latency"];
 
-/// What begins the only line of a distribution that has one value.
+/// How the only line of a distribution with one value begins.
 const CONSTANT: &str = "constant = ";
 
-/// The shortest text of which this test says that it means the same.
+/// The text with as few lines as possible that still say the same, by this test.
 pub(crate) fn shortened(text: &str, says_the_same: impl Fn(&str) -> bool) -> String {
     let inlined = inlined(text);
     let mut lines: Vec<&str> =

@@ -1,6 +1,7 @@
 //! What a schedule violates, so that two schedules can be compared.
 //!
-//! Invariant: two violations are equal only if the same invariant is violated at the same level by clients in the same roles.
+//! Invariant: two violations are equal only if the same invariant is violated at the same level by clients in the same
+//! roles.
 
 use history::fault::{Staged, Whom};
 use history::verdict::{Finding, Level, Verdict, Witness};
@@ -26,7 +27,7 @@ struct Role {
 }
 
 impl Violation {
-    /// The violations of the lock in these findings, under these faults, in the order of their levels.
+    /// The violations among these findings under these faults, ordered by level.
     pub fn all(findings: &[Finding], faults: &[Staged]) -> Vec<Self> {
         let of = |finding: &Finding| match &finding.verdict {
             Verdict::Violated(witness) => Some(Self {
@@ -41,14 +42,14 @@ impl Violation {
         all
     }
 
-    /// Whether it is of the same invariant, and either both are between two clients or both are of one client. In a random
-    /// schedule a witness may name more clients, and faults may strike that do not matter, so roles are not compared.
+    /// Whether it is of the same invariant, and in both a client harms another, or in both a client harms itself. The
+    /// rest is not compared: in a drawn schedule a witness may name more clients, and other faults may strike.
     pub fn is_like(&self, other: &Self) -> bool {
         let harm = |it: &Self| it.roles.iter().take(2).map(|role| role.nth).collect::<Vec<_>>();
         self.is_of(other) && harm(self) == harm(other)
     }
 
-    /// Whether it is of the same invariant, whichever clients are concerned.
+    /// Whether it is of the same invariant and level, whichever clients are concerned.
     pub fn is_of(&self, other: &Self) -> bool {
         (self.invariant, self.level) == (other.invariant, other.level)
     }

@@ -14,7 +14,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// From now on the client is sent to `link` where a reply names `server`.
+    /// From now on the client is sent to `link` when a reply names `server`.
     pub fn insert(&self, server: SocketAddr, link: SocketAddr) {
         self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(plain(server), link);
     }

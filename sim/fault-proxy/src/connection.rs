@@ -29,10 +29,10 @@ use super::rule::{Action, Rules};
 use super::session::{Passage, ProxySession};
 use super::timer::WakeTimer;
 
-/// What a refused request is replaced by.
+/// What is sent to the server in place of a refused request.
 const UNKNOWN_COMMAND: &[u8] = b"*1\r\n$15\r\nPICKLOCK.REFUSE\r\n";
 const DISCARD: &[u8] = b"*1\r\n$7\r\nDISCARD\r\n";
-/// What comes before the error where EXEC is refused.
+/// What comes before the error if EXEC is refused.
 const EXEC_REFUSED: &str = "EXECABORT Transaction discarded because of: ";
 
 #[derive(Clone, Debug)]
@@ -317,10 +317,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             Some(Action::Delay(_, span)) => Some((span, None)),
             Some(Action::Hold(_, gate)) => Some((Duration::ZERO, Some(gate))),
             Some(Action::Refuse(error)) => {
-                // A command that no server knows goes in its place, so that the error comes in turn and
-                // spoils a transaction as it should.
+                // A command that no server knows is sent in its place, so that the error comes in order and
+                // makes a transaction fail as it should.
                 let (stand_in, error) = match name.as_bytes() {
-                    // A server that refuses EXEC throws the transaction away.
+                    // A server that refuses EXEC discards the transaction.
                     b"EXEC" => (DISCARD, format!("{EXEC_REFUSED}{error}").into()),
                     _ => (UNKNOWN_COMMAND, error),
                 };
@@ -428,7 +428,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         }
     }
 
-    /// True where nothing more reaches the client, not even the end.
+    /// True if nothing more reaches the client, not even the end.
     fn is_silent(&self) -> bool {
         self.replies.deaf || self.session.silent()
     }

@@ -8,7 +8,7 @@ pub fn is_out_of_files(error: &std::io::Error) -> bool {
     of(Errno::EMFILE) || of(Errno::ENFILE)
 }
 
-/// Whether a client has said so, in the system's words.
+/// Whether an error text of a client says the same.
 pub fn says_out_of_files(why: &str) -> bool {
     let of = |errno: Errno| why.contains(&format!("(os error {})", errno as i32));
     of(Errno::EMFILE) || of(Errno::ENFILE)

@@ -13,13 +13,13 @@ use super::latency::{Draws, Latency};
 /// An effect on one direction of a wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What is sent arrives later by this, on top of the link's own latency and of other effects.
+    /// Everything arrives later by this, on top of the link's own latency and of other effects.
     Latency(Latency),
-    /// So many bytes a second get through. What is sent faster queues, and the sender waits when too
-    /// much does.
+    /// This many bytes a second get through. Bytes that are sent faster queue, and the sender waits when
+    /// the queue is full.
     Bandwidth(NonZeroU64),
-    /// Nothing gets through, as with [`Link::cut`](super::Link::cut); when the effect is taken away
-    /// what was withheld arrives.
+    /// Nothing gets through, as with [`Link::cut`](super::Link::cut). When the effect is removed, what was
+    /// withheld arrives.
     Cut,
     /// Nothing gets through, and after this time the connection is closed.
     Timeout(Duration),

@@ -60,7 +60,7 @@ impl Gate {
         self.inner.open.load(Ordering::SeqCst)
     }
 
-    /// Asks to be woken at the opening; true where that has been already.
+    /// Asks to be woken when it opens; true if it is open already.
     pub(super) fn passes(&self, task: u64, waker: &Waker) -> bool {
         if self.is_open() {
             return true;

@@ -79,7 +79,7 @@ struct LinkListener {
 }
 
 impl Proxy {
-    /// Starts a proxy without links, whose log tells of `detail`.
+    /// Starts a proxy without links, with a log of this detail.
     ///
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
@@ -95,8 +95,8 @@ impl Proxy {
         Self::start_for(log, Semaphore::MAX_PERMITS)
     }
 
-    /// The same for so many connections at once, of all links. A further one is not refused: it waits in the
-    /// system's queue until another has ended.
+    /// The same for at most `connections` at once, over all links. A further client is not refused: it waits in
+    /// the system's queue until a connection has ended.
     ///
     /// # Errors
     /// [`ProxyError::Start`] where the system gives no thread.
@@ -124,7 +124,7 @@ impl Proxy {
             .name("picklock-proxy".into())
             .spawn(move || {
                 runtime.block_on(serve(receiver, theirs, Arc::clone(&timer), room));
-                // Connections go before the timer: its thread must not be the one to end it.
+                // Connections are dropped before the timer, so that the timer's thread is not the one to end it.
                 drop(runtime);
                 drop(timer);
             })
@@ -147,7 +147,7 @@ impl Proxy {
         self.listen_on(loopback, client, node, upstream, plan)
     }
 
-    /// The same on a given address. Whoever can reach it can reach the server.
+    /// The same on a given address. Everybody who can reach it can reach the server.
     ///
     /// # Errors
     /// [`ProxyError::Listen`] if it is in use or not of this machine.
@@ -223,7 +223,7 @@ impl ConnectionLimit {
         listener: &TcpListener,
     ) -> (OwnedSemaphorePermit, io::Result<(TcpStream, SocketAddr)>) {
         loop {
-            // It is given back at once: the first connection takes it.
+            // The permit is given back at once: the first connection takes it.
             drop(self.free.acquire().await);
             let accepted = poll_fn(|cx| {
                 let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else {
@@ -279,7 +279,7 @@ async fn accept(
     tasks: Arc<AtomicU64>,
     room: ConnectionLimit,
 ) {
-    // Of a series of failures the first is logged.
+    // Only the first failure of a series is logged.
     let mut fails = false;
     let _ended = loop {
         let (place, accepted) = tokio::select! {

@@ -20,7 +20,7 @@ use super::timer::WakeTimer;
 /// Room made for a read; a known big frame gets more, up to [`READ_MOST`] at a time.
 const READ_LEAST: usize = 16 << 10;
 const READ_MOST: usize = 1 << 20;
-/// With this much on its way nothing more is read: the sender waits, as on a full TCP window.
+/// When this much is queued, nothing more is read: the sender waits, as with a full TCP window.
 const QUEUE_MOST: usize = 4 << 20;
 /// How many pieces one write may gather.
 const SLICES: usize = 32;
@@ -74,11 +74,11 @@ pub(super) struct Lane {
     wire_free: Option<Instant>,
     /// Bytes sent on their way so far.
     passed: u64,
-    /// The byte behind which the connection is closed, and by which effect.
+    /// The byte after which the connection is closed, and by which effect.
     close_behind: Option<(EffectId, u64)>,
     /// The effect that closed it, until logged.
     pub(super) closed_by: Option<EffectId>,
-    /// For when the timer has been set.
+    /// The time for which the timer is set.
     armed: Option<Instant>,
     /// Something was written that a TLS stream may still hold back.
     unflushed: bool,
@@ -107,7 +107,7 @@ impl Lane {
         }
     }
 
-    /// Reads once. Ready with true where bytes came, with false at the end of the stream.
+    /// Reads once. Ready with true if bytes came, with false at the end of the stream.
     pub(super) fn poll_read<R: AsyncRead + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -121,7 +121,7 @@ impl Lane {
             self.input.reserve(missing.max(READ_LEAST));
         }
         let Poll::Ready(read) = pin!(from.read_buf(&mut self.input)).poll(cx) else {
-            // Of thousands of connections most wait, and none of these needs a buffer.
+            // Most of thousands of connections are idle, and an idle one needs no buffer.
             if self.input.is_empty() {
                 self.input = BytesMut::new();
             }
@@ -141,7 +141,7 @@ impl Lane {
         self.queued > QUEUE_MOST
     }
 
-    /// True where every frame needs a due time of its own.
+    /// True if every frame needs a due time of its own.
     pub(super) fn frame_by_frame(&self) -> bool {
         let is_drawn = |latency: &Latency| matches!(latency, Latency::Drawn(_));
         is_drawn(&self.latency) || self.wire.latencies.iter().any(is_drawn)
@@ -173,7 +173,7 @@ impl Lane {
         extra: Duration,
         gate: Option<Gate>,
     ) {
-        // Behind its last byte there is nothing left, whatever has been scanned.
+        // A limit may have discarded the input, whatever has been scanned.
         let len = len.min(self.input.len());
         if len == 0 {
             return;
@@ -199,7 +199,7 @@ impl Lane {
         }
     }
 
-    /// The next piece that a wire of this speed sends off at once, and when it has.
+    /// The next piece that a wire of this bandwidth sends, and when it is sent.
     fn on_the_wire(&mut self, bytes: &mut BytesMut, now: Instant) -> (BytesMut, Instant) {
         let Some(rate) = self.wire.bandwidth else {
             return (std::mem::take(bytes), now);
@@ -227,7 +227,7 @@ impl Lane {
         self.push(Payload::Fin, now, latency, None);
     }
 
-    /// The connection is to be reset behind what is on its way; nothing more is read.
+    /// The connection is reset after what is queued; nothing more is read.
     pub(super) fn reset(&mut self, now: Instant) {
         let latency = self.draw();
         self.push(Payload::Reset, now, latency, None);
@@ -247,7 +247,7 @@ impl Lane {
         self.queued = 0;
     }
 
-    /// Queues something sent at `sent` that arrives so much later.
+    /// Queues something that is sent at `sent` and arrives `latency` later.
     fn push(&mut self, what: Payload, sent: Instant, latency: Duration, gate: Option<Gate>) {
         let is_slow = !latency.is_zero() || self.wire.bandwidth.is_some();
         let due = sent.checked_add(latency).unwrap_or(sent);

@@ -36,9 +36,9 @@ pub enum Protocol {
     /// Frames of RESP: rules apply, requests and replies are counted.
     #[default]
     Resp,
-    /// Bytes that are not looked at, such as the stream between a primary and its replica. What is
-    /// read at once is a piece, and travels as a frame would; where pieces end is not for a seed to
-    /// say. No rule applies and nothing is counted but connections.
+    /// Bytes that are not parsed, such as the stream between a primary and its replica. The bytes of
+    /// one read are a piece, which is forwarded as a frame would be; where pieces end does not follow
+    /// from the seed. No rule applies and nothing is counted but connections.
     Opaque,
 }
 
@@ -132,7 +132,7 @@ impl LinkState {
         installed.toxicity.strikes(self.plan.seed, names)
     }
 
-    /// What a new listener waits for. A former one ends.
+    /// The signal for a new listener to stop. A former listener ends.
     pub(super) fn listened_to(&self) -> oneshot::Receiver<Ended> {
         let (stop, stopped) = oneshot::channel();
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(stop);
@@ -177,7 +177,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Where the client connects to. Plain TCP on loopback, also where the way to the server is TLS.
+    /// Where the client connects to. Plain TCP, even if the connection to the server uses TLS.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -206,7 +206,7 @@ impl Link {
         self.state.switch(|switches| switches.epoch += 1);
     }
 
-    /// Puts an effect on one direction, for this part of the connections, open or yet to come.
+    /// Puts an effect on one direction, for this part of the connections, open or later.
     pub fn add_effect(&self, side: Side, effect: Effect, toxicity: Toxicity) -> EffectId {
         self.add_effects(&[side], &effect, toxicity)
     }
@@ -245,7 +245,7 @@ impl Link {
         self.state.log.note(self.state.place(0), ProxyEvent::ToxicPut(name.to_owned(), id));
     }
 
-    /// Has the log say that it is taken away.
+    /// Logs that a fault is removed from this link.
     pub fn note_taken(&self, name: &str, id: FaultId) {
         self.state.log.note(self.state.place(0), ProxyEvent::ToxicTaken(name.to_owned(), id));
     }
@@ -257,7 +257,7 @@ impl Link {
         if let Some(stop) = stop {
             let (ended, wait) = mpsc::channel();
             if stop.send(ended).is_ok() {
-                // An error is what it waits for: the other end has been dropped.
+                // It waits for an error: then the other end has been dropped.
                 let _ = wait.recv();
             }
         }

@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpListener};
 
 use socket2::SockRef;
 
-/// `tcp-backlog` of redis-server. The standard library's own is a quarter of it, and whoever comes on top
-/// is heard a second later.
+/// `tcp-backlog` of redis-server. The standard library's own is a quarter of it, and a client beyond the
+/// backlog is accepted a second later.
 const BACKLOG: i32 = 511;
 
 /// A listener that does not block.
@@ -18,7 +18,7 @@ const BACKLOG: i32 = 511;
 /// The address is taken or not this machine's, or no file descriptor is left.
 pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(addr)?;
-    // Said once more, the number of connections that may wait is replaced.
+    // A second call of listen replaces the backlog.
     SockRef::from(&listener).listen(BACKLOG)?;
     listener.set_nonblocking(true)?;
     Ok(listener)

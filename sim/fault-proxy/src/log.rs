@@ -20,7 +20,7 @@ use super::effect::{Effect, EffectId, Toxicity};
 use super::ids::{ClientId, Cut, LinkConnection, Side};
 use super::rule::{Action, RuleId};
 
-/// How much is written down.
+/// How much is logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// Faults, and the connections they struck.
@@ -32,7 +32,7 @@ pub enum Detail {
     Replies,
 }
 
-/// How much of a reply is written down.
+/// How many bytes of a reply are logged.
 pub(super) const REPLY_BYTES: usize = 128;
 
 /// What happened.
@@ -46,7 +46,7 @@ pub enum ProxyEvent {
     Reply(Vec<u8>),
     /// A rule was applied to a request.
     Fault(RuleId, Action),
-    /// The reply to a request arrived from the server and was lost, as a rule had it.
+    /// The reply to a request arrived from the server and was lost by a rule.
     ReplyLost,
     /// The link was cut or healed.
     Cut(Cut),
@@ -69,7 +69,7 @@ pub enum ProxyEvent {
     /// The time after a lost frame was over and the connection was reset.
     GraceOver,
     /// The stream is not RESP, or no longer (MONITOR, PSYNC), or the link's plan says that it is not
-    /// looked at: bytes pass, rules do not apply.
+    /// parsed: bytes pass, rules do not apply.
     Opaque(&'static str),
     /// The stream cannot be RESP; the connection was closed.
     Malformed(Side, FrameError),
@@ -99,11 +99,11 @@ pub struct Record {
     pub client: ClientId,
     /// To which server.
     pub node: Node,
-    /// Which connection of the link, from 1; 0 where the link itself is meant.
+    /// Which connection of the link, from 1; 0 for the link itself.
     pub connection: u64,
-    /// Which request of the connection, from 1; 0 where no request is meant.
+    /// Which request of the connection, from 1; 0 for no request.
     pub frame: u64,
-    /// The request's command, where one is meant.
+    /// The request's command, if the record concerns a request.
     pub command: Option<CommandName>,
     /// The request's first key.
     pub key: Option<Vec<u8>>,
@@ -162,7 +162,7 @@ impl ProxyLog {
         self.start
     }
 
-    /// How much is written down.
+    /// How much is logged.
     pub fn detail(&self) -> Detail {
         self.detail
     }

@@ -64,7 +64,7 @@ impl AddressQuery {
         }
     }
 
-    /// True where this frame has to be looked at.
+    /// True if this frame has to be inspected.
     pub(super) fn concerns(&self, kind: FrameKind, frame: &[u8]) -> bool {
         match kind {
             FrameKind::Error if frame.first() == Some(&b'-') => {
@@ -78,7 +78,7 @@ impl AddressQuery {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rewritten {
-    /// The frame that takes its place, where there is one.
+    /// The frame that takes its place, if there is one.
     pub(super) bytes: Option<BytesMut>,
     /// Addresses left, which may bypass the proxy.
     pub(super) left: Vec<String>,
@@ -159,10 +159,10 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// The client's link to this server. One that is not known is noted.
+    /// The client's link to this server. An unknown server is noted.
     fn link(&mut self, host: &[u8], port: &[u8]) -> Option<SocketAddr> {
         let port: u16 = std::str::from_utf8(port).ok()?.parse().ok()?;
-        // A server of which nobody has heard where it is.
+        // A server with an unknown address.
         if port == 0 {
             return None;
         }

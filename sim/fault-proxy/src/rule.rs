@@ -1,7 +1,7 @@
 //! Rules: what happens to which frame.
 //!
-//! Invariant: a rule counts every request it matches, whether or not another rule strikes first, so "the third DEL" means
-//! the same with and without other rules. Faults of the wire are [`Effect`](super::Effect)s.
+//! Invariant: a rule counts every request it matches, whether or not another rule strikes first, so "the third DEL"
+//! means the same with and without other rules. Faults of the wire are [`Effect`](super::Effect)s.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use super::ids::{ClientId, LinkConnection, Side};
 
 /// What is done to a frame.
 ///
-/// A lost frame is lost as TCP loses it: nothing behind it on the same connection gets through
+/// A lost frame is lost as TCP loses it: nothing after it on the same connection gets through
 /// either, until the connection is closed. So after [`Drop`](Self::Drop) the client waits in vain
 /// until its own timeout; it never sees a later reply in the place of the lost one.
 #[derive(Clone, Debug)]
@@ -36,9 +36,9 @@ pub enum Action {
     /// The client's connection is reset (RST) in the frame's place, and the server's is closed:
     /// [`Side::Request`] before the server sees the command, [`Side::Reply`] after it has answered.
     Reset(Side),
-    /// The server never sees the command, and the client gets this error in its turn, such as
-    /// `LOADING Redis is loading the dataset in memory`. Inside MULTI the transaction is spoilt, as by any error;
-    /// an EXEC that is refused throws it away.
+    /// The server never sees the command, and the client gets this error in order, such as
+    /// `LOADING Redis is loading the dataset in memory`. Inside MULTI the transaction fails, as after any error;
+    /// an EXEC that is refused discards it.
     Refuse(Arc<str>),
 }
 
@@ -150,7 +150,7 @@ impl Rule {
         Self { toxicity, ..self }
     }
 
-    /// Tells somebody each time.
+    /// Calls this observer each time.
     #[must_use]
     pub fn tell(self, observer: impl Fn() + Send + Sync + 'static) -> Self {
         Self { observer: Some(StrikeObserver(Arc::new(observer))), ..self }
@@ -193,7 +193,7 @@ impl RuleHandle {
 /// The rules of a proxy.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// Lets the usual frame, which no rule concerns, pass without the lock.
+    /// Lets frames pass without the lock if there is no rule.
     count: AtomicUsize,
     inner: Mutex<RuleTable>,
 }
@@ -227,7 +227,7 @@ impl Decision {
 }
 
 impl Rules {
-    /// Puts a rule in force for every link, behind those that are.
+    /// Adds a rule for every link, after the rules that are there.
     pub fn add(&self, rule: Rule) -> RuleHandle {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.next += 1;
@@ -254,8 +254,8 @@ impl Rules {
         inner.installed.len() < before
     }
 
-    /// What is to be done to this request and to its reply: for each the first rule, in the order of
-    /// adding, that means it.
+    /// What is done to this request and to its reply: for each the first matching rule, in the order of
+    /// adding.
     pub(super) fn decide(
         &self,
         place: LinkConnection,

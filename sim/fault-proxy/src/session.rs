@@ -1,8 +1,8 @@
 //! Which reply belongs to which request, for one connection; no sockets, no time.
 //!
-//! Invariant: replies come in the order of requests, so a reply belongs to the oldest request that expects one; pushes,
-//! published messages and what CLIENT REPLY suppresses belong to none. The protocol version is not tracked: pushes are
-//! known by their type byte, RESP2's published messages by their first word while the connection has subscriptions.
+//! Invariant: replies come in the order of requests, so a reply belongs to the oldest request that expects one. Pushes
+//! and published messages belong to none, and CLIENT REPLY may suppress replies. The protocol version is not tracked:
+//! pushes are known by their type byte, RESP2's messages by their first word while the connection has subscriptions.
 
 use std::collections::VecDeque;
 
@@ -66,7 +66,7 @@ pub(super) struct ProxySession {
     subscribed: [i64; 2],
 }
 
-/// Of a longer transaction the reply is too big to be looked at.
+/// The reply of a longer transaction is too big to be inspected.
 const QUEUED_MOST: usize = 1 << 18;
 
 /// Requests after which the connection is no longer requests and replies.
@@ -138,8 +138,8 @@ impl ProxySession {
         Ok(())
     }
 
-    /// What a request asks; EXEC asks what has been queued. Of a transaction that the server refuses
-    /// nothing is queued, so what is asked in one is remembered for its own reply as well.
+    /// What a request asks; EXEC asks what has been queued. If the server refused MULTI, nothing is
+    /// queued, so the query of a request in a transaction is also kept for its own reply.
     fn asked(&mut self, name: CommandName, request: RequestFrame<'_>) -> AddressQuery {
         match name.as_bytes() {
             b"EXEC" => return AddressQuery::Exec(std::mem::take(&mut self.queued)),
@@ -165,7 +165,7 @@ impl ProxySession {
         self.outstanding.push_back(Expected { frame, what, asked, fate: None });
     }
 
-    /// CLIENT REPLY: true where it has no answer itself.
+    /// CLIENT REPLY: true if it has no answer itself.
     fn client_reply(&mut self, request: RequestFrame<'_>) -> bool {
         if request.arg(3).is_some() {
             return false;
@@ -187,12 +187,12 @@ impl ProxySession {
         false
     }
 
-    /// True where the client gets nothing more, even if the server says something.
+    /// True if the client gets nothing more, even if the server sends something.
     pub(super) fn silent(&self) -> bool {
         self.outstanding.front().is_some_and(|expected| expected.what == ExpectedReply::Never)
     }
 
-    /// True where a reply still to come must not reach the client.
+    /// True if a reply that is still to come must not reach the client.
     pub(super) fn owes_silence(&self) -> bool {
         let lost = |expected: &Expected| {
             expected.what == ExpectedReply::Never || matches!(expected.fate, Some(Action::Drop(_)))
@@ -230,7 +230,7 @@ impl ProxySession {
                 _ => {}
             }
         }
-        // A frame nobody asked for: the server says goodbye (-ERR max number of clients reached).
+        // A frame that answers no request: the server closes the connection (-ERR max number of clients reached).
         let Some(mut expected) = self.outstanding.pop_front() else {
             return unasked(Passage::Deliver);
         };

@@ -106,13 +106,13 @@ impl Switchboard {
         Ok(Self { proxy, seed, names, addresses: None, proxies: Mutex::default() })
     }
 
-    /// The same, where replies that name a server name the proxy that leads to it.
+    /// The same, but a reply that names a server names the proxy that leads to it instead.
     #[must_use]
     pub fn rewriting(self) -> Self {
         Self { addresses: Some(Arc::default()), ..self }
     }
 
-    /// Servers that replies have named and to which no proxy leads, of those that the log still has.
+    /// Servers that replies have named and to which no proxy leads, as far as the log still has them.
     pub fn left_addresses(&self) -> BTreeSet<String> {
         let records = self.proxy.log().records();
         let left = records.into_iter().filter_map(|record| match record.event {
@@ -129,7 +129,7 @@ impl Switchboard {
         }
     }
 
-    /// Has them name the server itself.
+    /// Has replies name the server itself.
     fn conceal(&self, entry: &ProxyEntry) {
         if let (Some(addresses), Some(server)) = (&self.addresses, entry.server)
             && addresses.link_to(server) == Some(entry.link.addr())
@@ -155,7 +155,7 @@ impl Switchboard {
     /// Adds a proxy.
     ///
     /// # Errors
-    /// [`SwitchError`] where the name is taken or none, or the address cannot be listened on.
+    /// [`SwitchError`] if the name is taken or invalid, or the address cannot be listened on.
     pub fn add(&self, wanted: ProxySpec) -> Result<ProxyStatus, SwitchError> {
         let ProxySpec { name, listen, upstream, way, enabled } = wanted;
         if !is_name(&name) {
@@ -189,7 +189,7 @@ impl Switchboard {
     /// connections.
     ///
     /// # Errors
-    /// [`SwitchError`] where there is no such proxy, or it cannot listen there; then it is off.
+    /// [`SwitchError`] if there is no such proxy, or it cannot listen there; then it is disabled.
     pub fn change(
         &self,
         name: &str,
@@ -242,7 +242,7 @@ impl Switchboard {
     /// Adds a fault to a proxy.
     ///
     /// # Errors
-    /// [`SwitchError`] where there is no such proxy, the name is taken, or the fault cannot be.
+    /// [`SwitchError`] if there is no such proxy, the name is taken, or the fault is impossible.
     pub fn put(&self, name: &str, toxic: Toxic) -> Result<Toxic, SwitchError> {
         let fault = toxic.fault()?;
         if !is_name(&toxic.name) {
@@ -261,7 +261,7 @@ impl Switchboard {
     /// Replaces a fault by another of the same name.
     ///
     /// # Errors
-    /// [`SwitchError`] where there is none of this name, or the new one cannot be.
+    /// [`SwitchError`] if there is none of this name, or the new one is impossible.
     pub fn replace(&self, name: &str, toxic: Toxic) -> Result<Toxic, SwitchError> {
         let fault = toxic.fault()?;
         let mut proxies = self.proxies();
@@ -301,7 +301,7 @@ impl Switchboard {
         tried.into_iter().collect()
     }
 
-    /// The newest records of one proxy, at most `limit`, with numbers above `behind`.
+    /// The newest records of one proxy, at most `limit`, with numbers greater than `behind`.
     ///
     /// # Errors
     /// [`SwitchError::NoProxy`].
@@ -374,7 +374,7 @@ fn address_of(way: &Upstream) -> Option<SocketAddr> {
     }
 }
 
-/// Whether what comes in at this address would go out to it again, and so on without end.
+/// Whether a connection to this address would be forwarded to the address itself, without end.
 fn leads_to_itself(listen: SocketAddr, server: Option<SocketAddr>) -> bool {
     let Some(server) = server else { return false };
     let (here, there) = (listen.ip(), server.ip());

@@ -1,4 +1,4 @@
-//! Wakes tasks at a moment, finer than the millisecond grain of tokio's timers.
+//! Wakes tasks at a moment, with a finer resolution than the milliseconds of tokio's timers.
 //!
 //! Invariant: no wake-up comes early, and while nothing is due the thread sleeps in the kernel. Wake-ups cannot be
 //! cancelled: a task woken needlessly checks its queue and sleeps again.
@@ -25,7 +25,7 @@ struct TimerShared {
 
 #[derive(Debug, Default)]
 struct TimerQueue {
-    /// By moment, and then in the order of asking.
+    /// By moment, and then in the order of the calls.
     entries: BTreeMap<(Instant, u64), Waker>,
     next: u64,
     closed: bool,
@@ -60,7 +60,7 @@ impl Drop for WakeTimer {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It cannot panic short of a poisoned waker, and there is nobody left to tell.
+            // Only a panicking waker could make it panic, and nobody is left to report that to.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
 //! Where a link leads: a Redis server over TCP, or over TLS, which ends here.
 //!
 //! Invariant: certificates are verified unless the user asks otherwise. TLS ends in the proxy, because faults must see
-//! frames; the client's leg is plain TCP on loopback. Client certificates are not supported.
+//! frames; the client's leg is plain TCP, on loopback by default. Client certificates are not supported.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -57,7 +57,7 @@ impl Trust {
     /// Whether its file can be read, before anything is connected to.
     ///
     /// # Errors
-    /// [`TlsError`] where the CA file is no good.
+    /// [`TlsError`] if the CA file cannot be used.
     pub fn check(&self) -> Result<(), TlsError> {
         match self {
             Self::SystemAnd(path) => roots(Some(path)).map(drop),
@@ -105,7 +105,7 @@ impl Upstream {
     /// A server on TLS, certificates checked by `trust`.
     ///
     /// # Errors
-    /// [`TlsError`] where the host name, the roots or the CA file are no good.
+    /// [`TlsError`] if the host name, the roots or the CA file cannot be used.
     pub fn tls(host: &str, port: u16, trust: &Trust) -> Result<Self, TlsError> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|source| TlsError::HostName { host: host.to_owned(), source })?;
@@ -125,7 +125,7 @@ impl Upstream {
         Ok(Self::Tls { host: host.to_owned(), port, name, config })
     }
 
-    /// The server's address, where it is not a name.
+    /// The server's address, if it is not a name.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Tcp(addr) => Some(addr.ip()),
@@ -136,7 +136,7 @@ impl Upstream {
 
 fn roots(extra: Option<&Path>) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    // Whatever of the system's store cannot be read is missing from it: a server that needs it is
+    // A certificate of the system's store that cannot be read is left out: a server that needs it is
     // refused, which is the safe side.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(path) = extra {
@@ -155,7 +155,7 @@ fn roots(extra: Option<&Path>) -> Result<RootCertStore, TlsError> {
     if roots.is_empty() { Err(TlsError::NoRoots) } else { Ok(roots) }
 }
 
-/// Believes every certificate, but still checks that the handshake is signed with it.
+/// Trusts every certificate, but still checks that the handshake is signed with it.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! What a server can do that matters to locks: found by trying.
+//! Capabilities of a server that matter to locks, found by trying.
 //!
 //! Invariant: nothing is concluded from a version, and probing never fails: what has no answer is *unknown*. Only a key
 //! of the run's own is touched, which is deleted afterwards or expires. Locks do not rely on this: they try for
@@ -11,12 +11,12 @@ use scenarios::result::Capable;
 
 use super::endpoint::Endpoint;
 
-/// How long the key lives where it cannot be deleted.
+/// How long the key lives if it cannot be deleted.
 const TTL_MS: u64 = 10_000;
-/// What the key holds, and what no key holds.
+/// The value that the key holds, and a value that no key holds.
 const HELD: &[u8] = b"held";
 const OTHER: &[u8] = b"another";
-/// How the errors begin that say that a command or option does not exist.
+/// The beginnings of errors that say that a command or option does not exist.
 const ABSENT: [&[u8]; 5] =
     [b"unknown command", b"syntax error", b"unknown subcommand", b"wrong number", b"unsupported"];
 
@@ -27,11 +27,11 @@ pub struct Capability {
     pub name: &'static str,
     /// Whether.
     pub can: Capable,
-    /// What the server said where it refused.
+    /// What the server said if it refused.
     pub said: Option<String>,
 }
 
-/// A command, and how the answer of a server begins that supports it.
+/// A command, and how the answer of a server that supports it begins.
 struct Probe {
     name: &'static str,
     command: Command,

@@ -69,7 +69,7 @@ impl LiveWorld {
     }
 }
 
-/// Refuses what cannot be done with one server, or not to one that others use.
+/// Refuses scenarios that need several servers, or that must not be run on a server that others use.
 fn refuse_theirs(url: &RedisUrl, scenario: &Scenario) -> Result<(), RunError> {
     let topology = scenario.topology();
     if topology.servers() > 1 {

@@ -1,4 +1,4 @@
-//! The servers of a run: one or several, in which topology, and which of them is behind each node of lock code.
+//! The servers of a run: how many, in which topology, and which of them each node of lock code leads to.
 //!
 //! A deployment owns [endpoints](super::endpoint), one for each server and sentinel; an endpoint owns its server's
 //! process, if picklock has started one.
@@ -37,7 +37,7 @@ pub(crate) struct Deployment {
     endpoints: Vec<Endpoint>,
     topology: Topology,
     state: Mutex<DeploymentState>,
-    /// What watches the primary, once it is watched.
+    /// The sentinels, once they watch the primary.
     sentinels: OnceLock<Vec<Endpoint>>,
     /// How further servers are started; none if the run's servers were not.
     launcher: Option<Launcher>,
@@ -49,26 +49,26 @@ struct Launcher {
     binary: ServerBinary,
     supervisor: Supervisor,
     settings: Settings,
-    /// One for all of them, for they follow and watch each other.
+    /// One password for all servers, because they follow and watch each other.
     password: Password,
 }
 
-/// How the servers are.
+/// The state of the servers.
 #[derive(Debug, Default)]
 struct DeploymentState {
     /// Which server `Node(0)` leads to.
     primary: usize,
     /// The number of the last election of sentinels that was awaited.
     epoch: u64,
-    /// Sentinels have elected a primary besides.
+    /// Sentinels have elected a primary that no fault asked for.
     unawaited_election: bool,
     /// The old primary that goes on beside the new one.
     lingering: Option<usize>,
-    /// Which have ended.
+    /// Which servers have ended.
     down: Vec<bool>,
-    /// Which stand still.
+    /// Which servers are stalled.
     stalled: Vec<bool>,
-    /// Which have shown that they use their page, so that their clocks and disks can be made to fail.
+    /// Which servers are known to use their page, so that their clocks and disks can be made to fail.
     paged: Vec<bool>,
     /// A server has ended, and its counts with it.
     counts_reset: bool,
@@ -84,7 +84,7 @@ pub(crate) enum DeploymentError {
     Proxy(#[from] ProxyError),
     #[error("server {server} cannot {what}: {source}")]
     Refuses { server: usize, what: &'static str, source: CallError },
-    /// They had so long to do something together.
+    /// They did not do something together in time.
     #[error("{0}")]
     Late(String),
 }
@@ -114,10 +114,10 @@ impl Deployment {
                 });
                 start(with, &keys, scenario).await?
             }
-            // One that others use is one server: the world has refused scenarios of several.
+            // A server that others use is only one: the world has refused scenarios with several.
             Choice::Url(_) => vec![Endpoint::open(choice, keys, settings).await?],
             Choice::Embedded => {
-                // One for all of them, for clients log in to all alike.
+                // One password for all servers, because clients log in to all in the same way.
                 let password = Password::draw();
                 let mut endpoints = Vec::new();
                 for _ in 0..servers {
@@ -137,7 +137,7 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// What they are; of several the first stands for all.
+    /// Facts about the servers; the first of several stands for all.
     pub(crate) fn server(&self) -> ServerFacts {
         let mut facts = self.first().server().clone();
         let servers = self.endpoints.len();
@@ -147,7 +147,7 @@ impl Deployment {
         facts
     }
 
-    /// The first of them, which stands for all in what all have alike: login, keys, and whose they are.
+    /// The first server, which stands for all in what they share: login, keys, and whether picklock started them.
     pub(crate) fn first(&self) -> &Endpoint {
         &self.endpoints[0]
     }
@@ -173,7 +173,7 @@ impl Deployment {
     }
 
     /// How often the servers behind the nodes have carried out each command, as
-    /// [`Endpoint::command_stats`] has it; none where one of them has ended meanwhile.
+    /// [`Endpoint::command_stats`] has it; none if one of them has ended meanwhile.
     pub(crate) async fn command_stats(&self) -> Result<Option<CommandCounts>, CallError> {
         let mut all = CommandCounts::default();
         for node in self.nodes() {
@@ -200,7 +200,7 @@ impl Deployment {
         all
     }
 
-    /// Deletes what is left of the run, behind every node; whether each could be searched for keys that are not known.
+    /// Deletes what is left of the run on every node; true if each could be searched for unknown keys.
     pub(crate) async fn remove_keys(&self, known: &[Vec<u8>]) -> Result<bool, CallError> {
         let mut searched = true;
         for node in self.nodes() {
@@ -209,7 +209,7 @@ impl Deployment {
         Ok(searched)
     }
 
-    /// What the servers that were started have written into their logs, each with a name for it.
+    /// The logs of the servers that were started, each with a name.
     pub(crate) async fn logs(&self) -> Vec<(String, Vec<u8>)> {
         let servers =
             self.endpoints.iter().enumerate().map(|(nth, it)| (format!("server-{nth}"), it));
@@ -255,13 +255,13 @@ impl Deployment {
         self.command(server, &["DEL", &self.lock_key()]).await.map(drop)
     }
 
-    /// Keeps something else under the lock's key, if that is free; whether it was.
+    /// Stores something else under the lock's key if the key is free; true if it was.
     pub(crate) async fn occupy(&self, server: usize, with: ForeignValue) -> bool {
         let key = self.lock_key();
         matches!(self.command(server, &with.put(&key)).await, Ok(Reply::Int(1)))
     }
 
-    /// Deletes every key of a server. On one of somebody else's nothing is done.
+    /// Deletes every key of a server; refused on a server that others may use.
     pub(crate) async fn flush(&self, server: usize) -> Result<(), CallError> {
         if !self.first().is_private() {
             return Err(CallError::NotSent("others may use this server".into()));

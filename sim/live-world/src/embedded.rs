@@ -27,9 +27,9 @@ use tokio::task::LocalSet;
 
 /// How often expired keys are deleted that no client accesses, as redis-server does with `hz 10`.
 const EXPIRY_INTERVAL: Duration = Duration::from_millis(100);
-/// How many at a time at most, so that no client waits for it.
+/// How many expired keys are deleted at a time, so that no client waits for it.
 const EXPIRY_LIMIT: usize = 10_000;
-/// Read at once from one connection.
+/// How much is read at once from one connection.
 const CHUNK_BYTES: usize = 16 * 1024;
 /// How much more a blocked client may send before it is no longer read from.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
@@ -56,21 +56,21 @@ pub struct EmbeddedServer {
     addr: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     stalls: UnboundedSender<ThreadStall>,
-    /// What ends a stall when it is dropped.
+    /// Dropping this ends a stall.
     stalled: Mutex<Option<mpsc::Sender<()>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a server's thread is asked to wait for, and whom it tells that it does.
+/// What a server's thread should wait for, and the sender by which it reports that it waits.
 #[derive(Debug)]
 struct ThreadStall {
     waits: oneshot::Sender<()>,
     until: mpsc::Receiver<()>,
 }
 
-/// Is shown every request right after it was carried out, on the server's thread.
+/// Sees every request right after it was carried out, on the server's thread.
 pub trait Tap: Send {
-    /// `from` has sent `args`, and `outcome` is what came of it at `now`.
+    /// `from` has sent `args`, and the model has carried that out at `now` with this outcome.
     fn carried_out(
         &mut self,
         model: &Model,
@@ -81,7 +81,7 @@ pub trait Tap: Send {
     );
 }
 
-/// Starts a server on a port of its own. What INFO and CONFIG say of the port is set to it.
+/// Starts a server on a port of its own, which INFO and CONFIG report.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -89,7 +89,7 @@ pub fn start(options: ModelOptions) -> Result<EmbeddedServer, StartError> {
     start_at(LOOPBACK, options, None)
 }
 
-/// The same at this address, with somebody who watches. Port 0 takes a free one.
+/// The same at this address, with a tap that sees every request. Port 0 takes a free one.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -111,7 +111,7 @@ pub fn start_at(
     let thread = std::thread::Builder::new()
         .name("embedded-redis".to_owned())
         .spawn(move || {
-            // The model is not Send, so it is made where it lives.
+            // The model is not `Send`, so it is made in this thread.
             let model = Rc::new(RefCell::new(Model::new(options)));
             let local = LocalSet::new();
             local.block_on(&runtime, serve(listener, model, tap, stopped, stalled));
@@ -127,18 +127,18 @@ impl EmbeddedServer {
         self.addr
     }
 
-    /// It stands still from now on: it reads nothing and answers nobody, until it is [woken](Self::wake).
+    /// Stalls the server: it reads nothing and answers nobody, until it is [woken](Self::wake).
     pub async fn stall(&self) {
         let (waits, waiting) = oneshot::channel();
         let (end, until) = mpsc::channel();
-        // Where its thread has ended, it stands still for ever.
+        // If its thread has ended, it is stalled for ever.
         if self.stalls.send(ThreadStall { waits, until }).is_ok() {
             let _ = waiting.await;
         }
         *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
 
-    /// It goes on.
+    /// Lets the server go on.
     pub fn wake(&self) {
         drop(self.stalled.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -172,7 +172,7 @@ async fn serve(
             _ = &mut stopped => return,
             Some(ThreadStall { waits, until }) = stalls.recv() => {
                 let _ = waits.send(());
-                // The whole thread waits, as a process does that stands still; an error ends it.
+                // The whole thread waits, as a stopped process does; an error ends the wait.
                 let _ = until.recv();
             }
             _ = expiry.tick() => {
@@ -200,7 +200,7 @@ async fn serve(
     }
 }
 
-/// The model, and what it has for each connection.
+/// The model, and the output for each connection.
 struct Hub {
     model: Rc<RefCell<Model>>,
     tap: RefCell<Option<Box<dyn Tap>>>,
@@ -217,7 +217,7 @@ struct Outbox {
 }
 
 impl Hub {
-    /// Moves what the model has for its clients to their connections.
+    /// Moves replies of the model to the connections of its clients.
     fn deliver(&self) {
         let mut replies: SmallVec<[(ConnectionId, Reply); 4]> = SmallVec::new();
         let mut model = self.model.borrow_mut();
@@ -231,7 +231,7 @@ impl Hub {
         }
     }
 
-    /// Returns when a time-out may have come to its end.
+    /// Returns when a timeout may be over.
     async fn next_deadline(&self) {
         let deadline = self.model.borrow().next_deadline();
         let Some(deadline) = deadline else { return self.deadlines.notified().await };
@@ -245,7 +245,7 @@ impl Hub {
     }
 }
 
-/// One connection, which ends its session in the model however it ends itself.
+/// One connection. However it ends, it ends its session in the model.
 struct ClientConnection {
     hub: Rc<Hub>,
     peer: SocketAddr,
@@ -347,7 +347,7 @@ impl ClientConnection {
 }
 
 enum Handled {
-    /// So many bytes have been consumed.
+    /// This many bytes have been consumed.
     Used(usize),
     Wait,
     Close,

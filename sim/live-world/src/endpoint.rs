@@ -63,7 +63,7 @@ enum Owned {
 }
 
 impl Endpoint {
-    /// What it is.
+    /// Facts about the server.
     pub fn server(&self) -> &ServerFacts {
         &self.facts
     }
@@ -81,10 +81,10 @@ impl Endpoint {
         }
     }
 
-    /// Has the server stand still until it is [woken](Self::wake): what reaches it meanwhile it then carries out.
+    /// Stalls the server until it is [woken](Self::wake): then it carries out what has reached it meanwhile.
     ///
     /// # Errors
-    /// [`PrivateServerError::NotRunning`] where picklock has not started it, or it has ended.
+    /// [`PrivateServerError::NotRunning`] if picklock has not started it, or it has ended.
     pub(crate) async fn stall(&self) -> Result<(), PrivateServerError> {
         match &self.owned {
             Owned::Nothing => Err(PrivateServerError::not_ours()),
@@ -186,8 +186,8 @@ impl Endpoint {
         }
     }
 
-    /// How often each command was sent on the control connection so far, by lower-case name: what to
-    /// take off the server's counts to compare them with the proxy's.
+    /// How often each command was sent on the control connection so far, by lower-case name: these are
+    /// subtracted from the server's counts to compare them with the proxy's.
     pub async fn own_commands(&self) -> BTreeMap<String, u64> {
         self.control.sent().await
     }
@@ -226,7 +226,7 @@ impl Endpoint {
             match endpoint.owned {
                 Owned::Nothing => {}
                 Owned::Embedded(server) => {
-                    // It waits for a thread, which a runtime must not.
+                    // Dropping it blocks on a thread, which a task must not.
                     ending.spawn_blocking(move || drop(server));
                 }
                 Owned::Server { server, supervisor } => {
@@ -251,7 +251,7 @@ impl Endpoint {
         let _ = tokio::time::timeout(CLOSE_WITHIN, all).await;
     }
 
-    /// The error for these commands of clients having been refused, the first of them with this answer.
+    /// The error if the server refused these commands of clients, the first of them with this answer.
     pub fn refused(&self, commands: &[String], said: &ServerError) -> EndpointError {
         let refusal = Refusal::of_clients(commands, said, &self.control.login, &self.keys);
         EndpointError::Refused { place: self.facts.origin.clone(), refusal }

@@ -1,8 +1,8 @@
 //! The environment of one client of a live run: real time and real connections, randomness from the seed.
 //!
-//! Invariant: the nth number a client draws depends on the seed and the client alone, and no task of a client is
-//! forgotten: until [`LiveEnv::idle`] returns, one may still be releasing, renewing or cleaning up. A client that a
-//! fault has stopped blocks at its next I/O; one that is gone does no further I/O and has no connections.
+//! Invariant: the nth number that a client draws depends on the seed and the client alone. No task of a client is
+//! forgotten: until [`LiveEnv::idle`] returns, one may still release, renew or clean up. A client that a fault has
+//! stopped blocks at its next I/O; one that is gone does no further I/O and has no connections.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +28,7 @@ pub struct LiveEnv {
     client: ClientId,
     /// Empty once the client is gone: its connections end with the last task that has one.
     inner: Arc<Mutex<TokioEnv>>,
-    /// Makes an environment without connections, for a client that is there again.
+    /// Makes an environment without connections, for a client that has come back.
     anew: Arc<dyn Fn() -> TokioEnv + Send + Sync>,
     random: Arc<Mutex<Pcg64>>,
     running: watch::Sender<usize>,
@@ -44,21 +44,21 @@ impl LiveEnv {
     /// addresses of its proxy links, as [`Endpoint::client`](super::endpoint::Endpoint::client) makes them.
     /// Nothing is sent yet.
     ///
-    /// A connection that has been idle for a second is looked at with a PING before it is used
-    /// again, which is sent or withdrawn; so PING cannot be counted.
+    /// A connection that has been idle for a second is checked with a PING before it is used again.
+    /// The PING is sent or withdrawn, so PING cannot be counted.
     pub fn new(client: ClientId, seed: u64, links: Vec<redis::Client>) -> Self {
         let anew = move || TokioEnv::from_clients(links.clone(), TokioOptions::default());
         Self::over(client, seed, Arc::new(anew))
     }
 
-    /// The environment of `client` over those of a service that this makes.
+    /// The environment of `client` over the environments that `anew` makes.
     pub(super) fn over(
         client: ClientId,
         seed: u64,
         anew: Arc<dyn Fn() -> TokioEnv + Send + Sync>,
     ) -> Self {
         let inner = anew();
-        // Both are hashed, for neighbouring seeds and clients must not have related streams.
+        // Both are hashed, because neighbouring seeds and clients must not have related streams.
         let of_client = Pcg64::seed_from_u64(u64::from(client.0)).next_u64();
         let generator = Pcg64::seed_from_u64(seed ^ of_client);
         let running = watch::Sender::new(0);
@@ -93,14 +93,14 @@ impl LiveEnv {
         self.inner().now()
     }
 
-    /// Stops the client for so long, as a pause of its process does.
+    /// Stops the client for `span`, as a pause of its process does.
     pub(crate) async fn stop_for(&self, span: Duration) {
         self.process.stop();
         self.inner().sleep(span).await;
         self.process.resume();
     }
 
-    /// Whose environment this is.
+    /// The client whose environment this is.
     pub fn client(&self) -> ClientId {
         self.client
     }
@@ -110,12 +110,12 @@ impl LiveEnv {
         *self.running.borrow()
     }
 
-    /// Waits until no task of this client is at work: no watchdog, no release, no clean-up. False where some are
+    /// Waits until no task of this client is at work: no watchdog, no release, no clean-up. False if some still are
     /// after `within`; they go on.
     pub async fn idle(&self, within: Duration) -> bool {
         let mut running = self.running.subscribe();
         let done = running.wait_for(|tasks| *tasks == 0);
-        // The channel cannot have closed, for this handle is one of its senders.
+        // The channel cannot have closed, because this handle is one of its senders.
         tokio::time::timeout(within, done).await.is_ok()
     }
 }
@@ -216,10 +216,10 @@ impl Env for LiveEnv {
         }
         let running = Running::begin(&self.running);
         let process = Arc::clone(&self.process);
-        // Now, and not when it is polled first: by then its process may have ended.
+        // Read now, and not at the first poll: by then its process may have ended.
         let ends = process.ends();
         self.inner().spawn(async move {
-            // Held here, and not beside the task, so that it goes with a task that is never polled.
+            // Held inside the task, so that it is dropped with a task that is never polled.
             let _running = running;
             let work = async {
                 process.running().await;
@@ -297,7 +297,7 @@ impl Subscription for LiveSubscription {
             Some(pending) => pending,
             None => self.inner.next().await,
         };
-        // Kept meanwhile, so that dropping this future loses no message.
+        // Kept while the client is stopped, so that dropping this future loses no message.
         let kept = self.pending.insert(pending).clone();
         self.process.running().await;
         self.pending = None;

@@ -72,12 +72,12 @@ impl Links {
         self.steady() + reconnects * self.ends()
     }
 
-    /// What can be of use: every connection is made again at once.
+    /// The most that can be used: every connection is made again at once.
     fn wanted(self) -> u64 {
         Self { faults: true, ..self }.needed()
     }
 
-    /// How many connections may be open at once with so many descriptors.
+    /// How many connections may be open at once with this many descriptors.
     fn room(self, files: u64) -> usize {
         let reconnects = files.saturating_sub(self.steady()) / self.ends();
         usize::try_from(self.connections() + reconnects).unwrap_or(usize::MAX)
@@ -105,7 +105,7 @@ impl Files {
     /// process have it.
     ///
     /// # Errors
-    /// [`LimitError`] with what to do, where there would not be enough for this run alone.
+    /// [`LimitError`] with what to do, if there would not be enough for this run alone.
     pub async fn reserve(links: Links) -> Result<Self, LimitError> {
         loop {
             let released = RELEASED.notified();
@@ -140,7 +140,7 @@ impl Drop for Files {
     }
 }
 
-/// What links get of a limit of which so many are reserved; none if that is too little for now.
+/// What links get of a limit `hard` of which `reserved` are taken; none if that is too little for now.
 fn share(links: Links, hard: u64, reserved: u64) -> Result<Option<u64>, LimitError> {
     let needed = links.needed() + BESIDES;
     if hard < needed {

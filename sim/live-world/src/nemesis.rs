@@ -75,19 +75,19 @@ struct NemesisState {
 struct StagedCrash {
     client: u32,
     cue: u32,
-    /// When it is there again, if ever, in nanoseconds from its death.
+    /// When it comes back, if ever, in nanoseconds from its crash.
     comes_back_ns: Option<u64>,
 }
 
 /// A client as the nemesis controls it.
 pub(super) trait ClientControl: Send + Sync {
-    /// Stops it; whether it ran.
+    /// Stops it; true if it ran.
     fn stop(&self) -> bool;
     /// Lets it go on after a stop.
     fn resume(&self);
-    /// Ends it and its connections, for good unless it comes back; whether it was there.
+    /// Ends it and its connections, for good unless it comes back; true if it was not gone already.
     fn kill(&self, comes_back: bool) -> bool;
-    /// It is there again: a new process, which has no connections yet.
+    /// It comes back: a new process, which has no connections yet.
     fn revive(&self);
     /// Keeps it waiting, until it has been [unblocked](Self::unblock) as often as blocked.
     fn block(&self);
@@ -158,7 +158,7 @@ impl LiveNemesis {
         }
     }
 
-    /// A client has said where its locking has come to.
+    /// A client has marked a phase, its validity, its token or a loss.
     pub(super) fn marked(&self, client: u32, mark: Mark) {
         let holds = match mark {
             Mark::Phase(Phase::AcquireApplied) => Some(true),
@@ -200,7 +200,7 @@ impl LiveNemesis {
         }
     }
 
-    /// Ends every fault; nothing strikes any more. Whether any was in force.
+    /// Ends every fault; nothing strikes any more. True if any fault was in force.
     pub(super) fn heal(&self) -> bool {
         let mut locked = self.lock();
         let mut in_force = locked.is_in_force();
@@ -231,7 +231,7 @@ impl LiveNemesis {
         Locked { nemesis: self, state: self.state() }
     }
 
-    /// Does something so many nanoseconds later.
+    /// Does something `in_ns` later.
     fn later(&self, in_ns: u64, act: impl FnOnce(&Self) + Send + 'static) {
         // Weak, so that a run neither waits for a timer nor leaves one behind.
         let nemesis = Arc::downgrade(&self.inner);
@@ -249,7 +249,7 @@ impl NemesisInner {
         self.journal.write(|| (self.elapsed_ns)(), client, 0, 0, |_| what);
     }
 
-    /// A client has died: what it held it holds no more.
+    /// A client has died: it holds nothing any more.
     fn dies(&self, client: u32) {
         if let Some(holds) = self.holds.get(client as usize) {
             holds.store(false, Ordering::Relaxed);
@@ -266,7 +266,7 @@ impl Locked<'_> {
         self.state.clients.get(client as usize)
     }
 
-    /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.
+    /// Whether a fault of this client meets a hold; for client 0, whether anybody holds.
     fn meets_hold(&self, client: u32) -> bool {
         let inner = &self.nemesis.inner;
         match client {

@@ -1,5 +1,5 @@
-//! The page of memory that picklock shares with a server it has started: by how much the server's clocks are off,
-//! and how much of each file is certainly on the disk.
+//! The page of memory that picklock shares with a process that it has started: by how much the clocks of the process
+//! are off, and how much of each of its files is certainly on the disk.
 //!
 //! Invariant: the layout is that of `native/preload.c`, byte for byte. It is not mapped here: reads and writes of the
 //! file reach the same memory without `unsafe`. Only the server's answers show whether it has loaded the library.
@@ -28,12 +28,12 @@ const FILE_BYTES: u64 = 16;
 #[derive(Debug)]
 pub(crate) struct Page {
     file: File,
-    /// How the server's clocks stand to the machine's.
+    /// How far the server's clocks are off the machine's.
     off: Off,
     version: u64,
 }
 
-/// What all clocks of a server are off by, and its wall clock besides.
+/// How far all clocks of a server are off, and how far its wall clock is off in addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Off {
     step_ns: i64,
@@ -55,13 +55,13 @@ impl Page {
         self.write_clock()
     }
 
-    /// From now on the server's clocks run that fast.
+    /// From now on the server's clocks run at this rate.
     pub(crate) fn set_drift(&mut self, ppm: i32) -> io::Result<()> {
         self.off = self.off.with_drift(monotonic_ns(), ppm);
         self.write_clock()
     }
 
-    /// Whether the process has asked for the time since its start in a way that its page can change.
+    /// Whether the process has read the time since its start in a way that its page can change.
     pub(crate) fn has_asked(&self) -> io::Result<bool> {
         Ok(self.number(ASKED_AT)? != 0)
     }
@@ -79,7 +79,7 @@ impl Page {
         Ok(0)
     }
 
-    /// Forgets what has been synced so far: the inode of a file may have been that of one that is gone.
+    /// Forgets what has been synced so far: a new file may have the inode of a file that is gone.
     pub(crate) fn forget_synced(&self) -> io::Result<()> {
         for place in 0..FILES {
             self.file.write_all_at(&[0; 16], FILES_AT + place * FILE_BYTES)?;
@@ -87,7 +87,7 @@ impl Page {
         Ok(())
     }
 
-    /// Writes the clock under a version that is odd meanwhile, so that a concurrent reader reads again.
+    /// Writes the clock. Its version is odd meanwhile, so that a concurrent reader reads again.
     fn write_clock(&mut self) -> io::Result<()> {
         let Off { step_ns, since_ns, extra_ns, ppm } = self.off;
         self.file.write_all_at(&(self.version + 1).to_ne_bytes(), VERSION_AT)?;
@@ -106,7 +106,7 @@ impl Page {
 }
 
 impl Off {
-    /// The same up to now, and so fast from then on.
+    /// The same up to now, and at this rate from then on.
     fn with_drift(self, now_ns: i64, ppm: i32) -> Self {
         let extra_ns = self.extra_ns.saturating_add(self.gained_ns(now_ns));
         Self { since_ns: now_ns, extra_ns, ppm: i64::from(ppm), ..self }

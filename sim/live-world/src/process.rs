@@ -1,8 +1,8 @@
 //! A client of a live run as a process: whether it runs, is stopped or gone, and its clocks.
 //!
-//! Invariant: a client that is stopped does nothing more from its next I/O on, while its clocks go on; one that is
-//! gone never does anything again, and what it still awaits is dropped. A task is never stopped between two I/Os:
-//! nothing outside it could tell the difference.
+//! Invariant: a client that is stopped does nothing more from its next I/O on, while its clocks go on. One that is gone
+//! never does anything again, and what it still awaits is dropped. A task is never stopped between two I/Os: nothing
+//! outside it could tell the difference.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -40,19 +40,19 @@ impl Drop for PendingTimer<'_> {
 struct RunState {
     /// A fault has stopped it.
     stopped: bool,
-    /// So many operations have to be done before it goes on.
+    /// How many operations have to be done before it goes on.
     blocked: u32,
     gone: bool,
-    /// It will be there again.
+    /// It will come back.
     comes_back: bool,
-    /// How many times it has been there again.
+    /// How many times it has come back.
     lives: u32,
     /// How many times it has ended with its work done.
     ends: u32,
 }
 
 impl ClientProcess {
-    /// One that runs, whose clocks show what these do.
+    /// A process that runs, whose clocks show these times.
     pub(super) fn new(now: Instant, wall: WallTime) -> Self {
         let wall_zero_ns = wall.as_unix_ns().saturating_sub(now.as_ns());
         Self {
@@ -81,7 +81,7 @@ impl ClientProcess {
         Duration::from_nanos(clock.moment(end_ns).saturating_sub(now.as_ns()))
     }
 
-    /// Stops it; whether it ran.
+    /// Stops it; true if it ran.
     pub(super) fn stop(&self) -> bool {
         self.state.send_if_modified(|it| {
             let ran = !it.stopped && !it.gone;
@@ -105,7 +105,7 @@ impl ClientProcess {
         self.state.send_modify(|it| it.blocked = it.blocked.saturating_sub(1));
     }
 
-    /// Ends it, for good unless it comes back; whether it was there.
+    /// Ends it, for good unless it comes back; true if it was not gone already.
     pub(super) fn end(&self, comes_back: bool) -> bool {
         self.state.send_if_modified(|it| {
             let was_there = !std::mem::replace(&mut it.gone, true);
@@ -114,7 +114,7 @@ impl ClientProcess {
         })
     }
 
-    /// It is there again, and runs; nothing that it did in its life before goes on.
+    /// It comes back and runs; nothing that it did in its life before goes on.
     pub(super) fn revive(&self) {
         self.state.send_if_modified(|it| {
             let revives = it.gone && it.comes_back;
@@ -125,7 +125,7 @@ impl ClientProcess {
         });
     }
 
-    /// Returns when it is there again after its end; false if it never will be.
+    /// Returns when it has come back after its end; false if it never will.
     pub(super) async fn is_revived(&self) -> bool {
         let mut state = self.state.subscribe();
         let known = state.wait_for(|it| !it.gone || !it.comes_back).await;
@@ -149,7 +149,7 @@ impl ClientProcess {
         stopped && !gone
     }
 
-    /// Whether it may still do something before it is resumed: of a stopped one, only timers go on.
+    /// Whether it may still do something before it is resumed: if it is stopped, only its timers go on.
     pub(super) fn is_busy(&self, tasks: usize) -> bool {
         let RunState { stopped, gone, comes_back, .. } = *self.state.borrow();
         if gone {
@@ -191,7 +191,7 @@ impl ClientProcess {
         self.unless(|_| false, work).await
     }
 
-    /// The same of a task, which goes as well once the process has ended more than so many times.
+    /// The same for a task, which is also dropped once the process has ended more than `ends` times.
     pub(super) async fn unless_ended<T>(
         &self,
         ends: u32,
@@ -207,7 +207,7 @@ impl ClientProcess {
     ) -> Option<T> {
         let mut state = self.state.subscribe();
         let life = state.borrow().lives;
-        // By now it may be there again, and this work belonged to its life before.
+        // By now it may have come back, and this work belongs to its life before.
         let mut gone = pin!(state.wait_for(move |it| it.gone || it.lives != life || over(it)));
         let mut work = pin!(work);
         poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! A program of the user's: started, spoken to through pipes, signalled, ended.
+//! A program of the user's: how it is started, talked to through pipes, signalled and ended.
 //!
 //! Its process belongs to the [supervisor](super::supervisor), so it ends with picklock, however that ends, and with
 //! everything it has started.
@@ -46,7 +46,7 @@ pub struct Program {
     page: Mutex<Option<Page>>,
 }
 
-/// What a program is spoken to with. None of these ends when the program does: [`Program::ended`] says when that is.
+/// The pipes to and from a program. None of them ends when the program does: [`Program::ended`] says when that is.
 #[derive(Debug)]
 pub struct Pipes {
     /// To its standard input.
@@ -55,7 +55,7 @@ pub struct Pipes {
     pub stdout: Receiver,
     /// From its standard error.
     pub stderr: Receiver,
-    /// From the pipe for answers, which is named to it in `PICKLOCK_ANSWERS`.
+    /// From the pipe for answers, whose path is in its variable `PICKLOCK_ANSWERS`.
     pub answers: Receiver,
 }
 
@@ -64,7 +64,7 @@ impl Program {
     /// loads libraries at all.
     ///
     /// # Errors
-    /// [`ProgramError::Refused`] where it cannot be run.
+    /// [`ProgramError::Refused`] if it cannot be run.
     pub async fn start(
         supervisor: &Supervisor,
         command: &[OsString],
@@ -74,8 +74,8 @@ impl Program {
         Self::start_in(supervisor, command, variables, clocked, None).await
     }
 
-    /// The same for one that is told nothing: its standard input is empty. The directory of its room is named to it
-    /// in `PICKLOCK_DIR`.
+    /// The same for a program that takes no orders: its standard input is empty. The directory of its room is in its
+    /// variable `PICKLOCK_DIR`.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -94,7 +94,7 @@ impl Program {
         let is_known = |state: &ServerState| !matches!(state, ServerState::Asked);
         let known = state.wait_for(is_known).await.map_err(|_| SuperviseError::Gone)?.clone();
         let dir = match known {
-            // One that has ended already has left its last words in its pipes.
+            // A program that has ended already has left its last output in its pipes.
             ServerState::Started { dir, .. } | ServerState::Exited { dir, .. } => dir,
             ServerState::Failed(why) => return Err(ProgramError::Refused(why)),
             ServerState::Asked | ServerState::Gone => return Err(SuperviseError::Gone.into()),
@@ -105,12 +105,12 @@ impl Program {
         Ok((Self { supervisor: supervisor.clone(), id, state, page }, pipes))
     }
 
-    /// Returns how it has ended, in words, once it has.
+    /// Waits until it has ended; returns how, in words.
     pub async fn ended(&self) -> String {
         self.end().await
     }
 
-    /// The same, for whoever does not keep the program.
+    /// The same, as a future that does not borrow the program.
     pub fn end(&self) -> impl Future<Output = String> + Send + use<> {
         let mut state = self.state.clone();
         async move {
@@ -138,8 +138,8 @@ impl Program {
         let _ = self.supervisor.request(SupervisorRequest::Signal { id: self.id, signal });
     }
 
-    /// Lets its wall clock jump; false where it does not read its clocks through the C library. Whatever does has done so
-    /// at its start.
+    /// Lets its wall clock jump; false if it does not read its clocks through the C library. A program that does has
+    /// done so at its start.
     ///
     /// # Errors
     /// Those of its page.
@@ -151,7 +151,7 @@ impl Program {
         }
     }
 
-    /// Returns once it stands still, after it was sent [`Signal::Stop`]; or has ended.
+    /// Returns once it is stopped, after it was sent [`Signal::Stop`], or has ended.
     pub async fn stopped(&self) {
         while self.is_running() && !self.is_stopped() {
             tokio::time::sleep(STOP_POLL).await;
@@ -168,7 +168,7 @@ impl Program {
 /// Whether the system shows this process as stopped.
 pub(super) fn stands_still(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind its name, which is in parentheses and may contain any others.
+    // After its name, which is in parentheses and may contain parentheses.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 

@@ -43,7 +43,7 @@ const IDLE_INTERRUPTED: Duration = Duration::from_secs(2);
 /// How long to wait until the server has carried out what was still on its way to it.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
-/// Nothing can be said of a lock whose server was replaced without the history saying so.
+/// A lock cannot be judged if its server was replaced and the history does not say so.
 const UNAWAITED: &str = "the sentinels have elected a primary that no fault asked for, as they do where a server does not \
                          answer them in time; run it again when this machine is less busy";
 
@@ -90,7 +90,7 @@ pub(super) async fn run(
     };
     let trial = Arc::new(Trial::<LiveEnv>::new(scenario, naming, Journal::new)?);
     let files = Files::reserve(links(deployment, scenario)).await.map_err(unavailable)?;
-    // The model stands in for whatever the resource would be: it is not what is tested.
+    // The model serves the resource, because the resource is not what is tested.
     let password = Password::draw();
     let own =
         || ModelOptions { password: Some(password.reveal().to_owned()), ..ModelOptions::default() };
@@ -129,7 +129,7 @@ pub(super) async fn run(
     };
     deployment.note_unawaited_election().await;
     run.clean_up(ended.is_ok()).await;
-    // It waits for a thread, which a runtime must not.
+    // Dropping it blocks on a thread, which a task must not.
     let _ = tokio::task::spawn_blocking(move || drop(resource)).await;
     match ended {
         Ok(()) => run.conclude(None, &proxy),
@@ -138,7 +138,7 @@ pub(super) async fn run(
     }
 }
 
-/// What this work gives; none once the run is interrupted.
+/// The output of this work; none once the run is interrupted.
 async fn unless<T>(
     interrupted: &watch::Receiver<bool>,
     work: impl Future<Output = T>,
@@ -156,7 +156,7 @@ fn links(deployment: &Deployment, scenario: &Scenario) -> Links {
     let topology = scenario.topology();
     let sentinels = scenario.topology.sentinels.unwrap_or(0);
     let to_locks = if sentinels > 0 || deployment.is_cluster() {
-        // To every server, whoever is primary, and to every sentinel.
+        // To every server, whichever is primary, and to every sentinel.
         topology.servers() + sentinels
     } else {
         topology.nodes()
@@ -181,16 +181,16 @@ struct LiveRun<'a> {
     clients: &'a RunClients,
     interrupted: watch::Receiver<bool>,
     server_commands: Option<BTreeMap<String, u64>>,
-    /// Logins on private servers that were none of ours.
+    /// Logins on private servers that were not ours.
     foreign_logins: u64,
     remarks: Vec<String>,
-    /// Who came to no end, if so.
+    /// The clients that did not end, if any.
     stuck: Option<Witness>,
     /// How late the run itself was at most while clients were at work.
     late_ns: Option<u64>,
 }
 
-/// What shows that nobody gets the lock any more.
+/// The witness that nobody gets the lock any more.
 fn stuck(Starved { clients, within }: Starved) -> Witness {
     let summary = format!(
         "{} clients were still at work, and nobody had got the lock for {} s, though everything had been put right: they \
@@ -229,7 +229,7 @@ impl LiveRun<'_> {
         self.late_ns = Some(lateness.most_ns());
         let mut background = IDLE_BEYOND_TTL;
         match starved {
-            // A task that looks after a key may do so for its TTL. Where clients were stopped, that has been waited for.
+            // A task may look after a key for its TTL. If clients were stopped, that time has passed already.
             None => background = background.saturating_add(self.trial.ttl()),
             Some(starved) => {
                 // A private server does not answer because of the scenario.
@@ -240,13 +240,13 @@ impl LiveRun<'_> {
                 self.stuck = Some(stuck(starved));
             }
         }
-        // What stays busy shows in the history: its operations have no end.
+        // A task that stays busy shows in the history: its operations have no end.
         self.unless_interrupted(self.clients.idle(background)).await?;
 
-        // Connections from before a server ended are broken, which only using them shows.
+        // Connections from before a server ended are broken, but that shows only when they are used.
         let _ = self.unless_interrupted(self.clients.reconnect()).await;
         let looked = self.unless_interrupted(self.trial.look_back(run)).await;
-        // Counted however looking back went: the clients have done.
+        // Counted even if looking back failed: the clients are done.
         let after = self.counts().await;
         self.foreign_logins = foreign_logins(before.as_ref(), after.as_ref());
         self.server_commands = since(before, after);
@@ -310,11 +310,11 @@ impl LiveRun<'_> {
         }
     }
 
-    /// What has come of the run, whether it was cut short or not.
+    /// The result of the run, whether it was cut short or not.
     fn conclude(self, mut cut_short: Option<CutShort>, proxy: &Proxy) -> Result<Run, RunError> {
         let mut history = self.trial.journal().history();
         history.head.late_ns = self.late_ns;
-        // What a private server refuses is the doing of the scenario.
+        // If a private server refuses something, the scenario is the cause.
         let is_private = self.deployment.first().is_private();
         if let Some(refused) = (!is_private).then(|| Refused::of(&history)).flatten() {
             let error = self.deployment.first().refused(&refused.commands, &refused.said);
@@ -333,7 +333,7 @@ impl LiveRun<'_> {
         let foreign = (self.foreign_logins > 0).then(|| disturbed(self.foreign_logins));
         let elected = self.deployment.had_unawaited_election().then(|| UNAWAITED.to_owned());
         let disturbed = foreign.or(elected);
-        // Who waits for a server that has gone has an excuse.
+        // Clients that wait for a server that is gone are not stuck.
         let gone = matches!(cut_short, Some(CutShort::ServerGone(_)));
         let stuck = self.stuck.filter(|_| !gone);
         let server_commands = self.server_commands;

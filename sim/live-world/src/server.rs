@@ -1,4 +1,4 @@
-//! A private redis-server: started, queried, signalled, ended.
+//! A private redis-server: how it is started, queried, signalled and ended.
 //!
 //! Its process belongs to the [supervisor](super::supervisor), which this asks to start, signal and end it.
 //!
@@ -38,7 +38,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub struct ServerSpec {
     /// The executable; see [`find_server`].
     pub binary: PathBuf,
-    /// Arguments behind the standard ones, which they override, such as `["--appendonly", "yes"]`.
+    /// Arguments after the standard ones, which they override, such as `["--appendonly", "yes"]`.
     pub args: Vec<String>,
     /// Lines of its configuration file.
     pub config: String,
@@ -46,7 +46,7 @@ pub struct ServerSpec {
     pub ready_within: Duration,
     /// Whether its clocks are to be set wrong, or its power is to be lost.
     pub paged: bool,
-    /// What its clients have to log in with; none: nothing.
+    /// The password that its clients need; none if they need no login.
     pub password: Option<Password>,
 }
 
@@ -97,7 +97,7 @@ pub enum PrivateServerError {
 }
 
 impl PrivateServerError {
-    /// Nothing can be done to a server of somebody else's.
+    /// The error for a server that picklock has not started: nothing can be done to it.
     pub(crate) fn not_ours() -> Self {
         Self::NotRunning(String::from("picklock has not started it"))
     }
@@ -122,7 +122,7 @@ impl PrivateServer {
     /// Starts a server on a free port and waits until it answers.
     ///
     /// # Errors
-    /// [`PrivateServerError`], with the end of the server's own log where it has one.
+    /// [`PrivateServerError`], with the end of the server's own log if it has one.
     pub async fn start(
         supervisor: &Supervisor,
         spec: ServerSpec,
@@ -205,8 +205,8 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// Now that it has been killed, it loses what it had written and not synced yet; where its file was cut, if it
-    /// keeps one.
+    /// After it has been killed, it loses what it had written and not synced yet; returns where its file was cut, if
+    /// it has one.
     pub(crate) fn lose_power(&mut self) -> Result<Option<CutAt>, PrivateServerError> {
         let unknown =
             || PrivateServerError::Refused(String::from("it is unknown what was on its disk"));
@@ -256,7 +256,7 @@ impl PrivateServer {
         Ok(self.supervisor.request(SupervisorRequest::Signal { id: self.id, signal })?)
     }
 
-    /// Has it stand still, and waits until it does.
+    /// Stops its process, and waits until it is stopped.
     ///
     /// # Errors
     /// As [`signal`](Self::signal).

@@ -65,7 +65,7 @@ impl RespWire {
         }
     }
 
-    /// Sends commands in one go, and puts what comes back for each into `frames`, as it came.
+    /// Sends commands in one go, and puts the raw reply to each into `frames`.
     pub(crate) async fn pipeline(
         &mut self,
         commands: &[Command],
@@ -132,8 +132,8 @@ fn beginning(bytes: &[u8]) -> Vec<u8> {
     bytes[..end.unwrap_or(bytes.len()).min(QUOTED_BYTES)].to_vec()
 }
 
-/// The value at the front of a complete frame; none where it is not RESP2. The scanner has bounded
-/// how deep it is.
+/// The value at the front of a complete frame; none if it is not RESP2. The scanner has limited its
+/// depth.
 fn decode(bytes: &mut &[u8]) -> Option<Result<Reply, ServerError>> {
     let (kind, line) = (*bytes.first()?, take_line(bytes)?);
     Some(Ok(match kind {
@@ -162,7 +162,7 @@ fn decode(bytes: &mut &[u8]) -> Option<Result<Reply, ServerError>> {
     }))
 }
 
-/// The rest of the line behind the type byte; what is left is behind its end.
+/// The rest of the line after the type byte; `bytes` then begins after the line.
 fn take_line<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let line = bytes.get(1..end)?;

@@ -1,4 +1,4 @@
-//! What any command of Redis may do, for those who answer in a server's place.
+//! What any command of Redis may do, for code that answers instead of a server.
 //!
 //! Invariant: of a command that the model does not know, anything is possible.
 
@@ -13,7 +13,7 @@ pub fn may_write(name: &str) -> bool {
     has(name, flag::WRITE)
 }
 
-/// Whether it may take memory, which a server refuses that has none left.
+/// Whether it may take memory: a server that has none left refuses it.
 pub fn may_take_memory(name: &str) -> bool {
     has(name, flag::DENYOOM)
 }

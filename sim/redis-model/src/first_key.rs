@@ -1,7 +1,7 @@
-//! The first key of any command of Redis, for those who pass requests on.
+//! The first key of any command of Redis, for programs that forward requests.
 //!
-//! Invariant: where a command that the model knows has its keys stands in the command table, and of the
-//! others only those are here whose first argument is no key.
+//! Invariant: the command table says where a command that the model knows has its keys. Of the other commands,
+//! only those are listed here whose first argument is no key.
 
 use resp::frame::RequestFrame;
 

@@ -1,9 +1,9 @@
 //! The stream of writes that goes to replicas and into the append-only file.
 //!
-//! Invariant: bytes and offsets are those of redis-server: RESP requests, a SELECT where the database
-//! changes, MULTI and EXEC around the writes of one command where it made several. A stream is only ever
-//! cut between two such groups, so no replica applies half a transaction. Not modelled: the PINGs with which an
-//! idle primary moves its offset on.
+//! Invariant: bytes and offsets are those of redis-server: RESP requests, a SELECT if the database
+//! changes, and MULTI and EXEC around the writes of one command if it made several. A stream is cut only
+//! between two such groups, so no replica applies half a transaction. Not modelled: the PINGs of an idle
+//! primary, which advance its offset.
 
 use resp::encode_request;
 

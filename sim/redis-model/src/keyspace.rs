@@ -83,7 +83,7 @@ impl Db {
         self.slots.iter().flatten()
     }
 
-    /// When the keys expired whose time has passed, and their slots.
+    /// The keys that have expired: the time of expiry and the slot of each.
     pub(crate) fn expired(&self, now_ms: i64) -> impl Iterator<Item = (i64, u32)> {
         // Most databases have no key that can.
         let slots = if self.volatile == 0 { &[][..] } else { &self.slots };

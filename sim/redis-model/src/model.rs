@@ -1,6 +1,7 @@
 //! The model as the worlds use it: connect, execute, drain the outbox.
 //!
-//! Invariant: the same calls give the same replies, always; after `reset` a model behaves as a new one. Each call is given the server's wall clock.
+//! Invariant: the same calls give the same replies, always; after `reset` a model behaves like a new one. Each call
+//! gets the server's wall clock.
 //!
 //! Every command runs on the state alone, except three that run others: EVAL, SCRIPT LOAD and EXEC. Those
 //! are carried out here, where the state is not borrowed, because a script calls back.
@@ -34,7 +35,7 @@ pub use crate::server::session::ConnectionId;
 use crate::server::session::Session;
 use resp::{Blob, ErrorReply, ProtocolVersion, Reply, blob};
 
-/// What comes of a request at once.
+/// What a request gets at once.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Submitted {
     /// The reply. What the outbox holds for the same client comes before it.
@@ -175,19 +176,19 @@ impl Model {
         self.server.borrow().sessions[client.0 as usize].blocked.is_some()
     }
 
-    /// When the first time-out of a waiting client is over.
+    /// When the first timeout of a waiting client is over.
     pub fn next_deadline(&self) -> Option<WallTime> {
         let deadline_ms = u64::try_from(self.server.borrow().next_deadline_ms()?).unwrap_or(0);
         Some(WallTime::from_unix_ns(deadline_ms.saturating_mul(1_000_000)))
     }
 
-    /// Leaves the answer of those whose time-outs are over in the outbox; how many they are.
+    /// Puts answers for the clients whose timeouts are over into the outbox. It returns how many they are.
     pub fn unblock_due(&mut self, now: WallTime) -> usize {
         self.server.borrow_mut().unblock_due(unix_us(now) / 1000)
     }
 
-    /// Active expiry: takes away at most `limit` keys whose time has passed, the earliest first. It
-    /// returns how many they were.
+    /// Active expiry: deletes at most `limit` expired keys, the earliest first. It returns how many they
+    /// were.
     pub fn expire_due(&mut self, now: WallTime, limit: usize) -> usize {
         let server = &mut *self.server.borrow_mut();
         let expired = server.expire_due(unix_us(now) / 1000, limit);

@@ -19,7 +19,7 @@ pub struct ModelOptions {
     pub databases: u16,
     /// The port that INFO and CONFIG GET name.
     pub port: u16,
-    /// After so many Lua instructions (in steps of 1,000) a script is ended with an error.
+    /// After this many Lua instructions (in steps of 1,000) a script is ended with an error.
     pub script_budget_instructions: u64,
     /// Whether an append-only file is kept, and when it is synced.
     pub append_only: AppendOnly,

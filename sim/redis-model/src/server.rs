@@ -95,7 +95,7 @@ pub(crate) struct Server {
     pub(crate) stats: ServerStats,
     /// `maxmemory`; 0: there is no limit.
     pub(crate) max_memory_bytes: u64,
-    /// The limit was not kept when the request under way came, whatever was evicted.
+    /// The memory was over the limit when the request under way came, even after eviction.
     pub(crate) out_of_memory: bool,
     /// The keys under WATCH, with their databases and the sessions that watch them. They are few, so the
     /// list is asked from end to end.
@@ -107,7 +107,7 @@ pub(crate) struct Server {
     pub(crate) libraries: Libraries,
     /// How many changes commands have made: a command that made one is propagated.
     pub(crate) dirty: u64,
-    /// The command under way has said itself what is to be propagated.
+    /// The handler of the command under way has said what is to be propagated.
     pub(crate) rewritten: bool,
     pub(crate) journal: WriteJournal,
     /// What is carried out comes from a primary or from the file: no key expires by itself.
@@ -120,13 +120,13 @@ pub(crate) struct Server {
     pub(crate) file: AppendOnlyFile,
     pub(crate) blocking: Blocking,
     pub(crate) subscriptions: Subscriptions,
-    /// Whom everything is shown to, the longest looking first.
+    /// The sessions that use MONITOR, the oldest first.
     pub(crate) monitors: Vec<u32>,
     /// The classes of keyspace events that are published.
     pub(crate) notify_classes: u16,
     /// The name of the event that the command under way publishes, while any class is.
     pub(crate) event: &'static str,
-    /// What a witness has not been told yet.
+    /// The events that a witness has not got yet.
     pub(crate) key_events: Vec<KeyspaceEvent>,
     /// Messages to sessions other than by the reply to their own request.
     pub(crate) outbox: Vec<(u32, Reply)>,
@@ -171,10 +171,10 @@ impl Server {
         server
     }
 
-    /// As after `new`, the memory kept.
+    /// The state as after `new`; allocated memory is kept.
     pub(crate) fn reset(&mut self) {
         self.end_process();
-        // Whoever looked on is not to pay for it ever after.
+        // A witness of an earlier run must not slow down later runs.
         self.notify_classes = 0;
         self.parameters = Parameters::new(&self.options);
         self.next_id = 1;

@@ -1,8 +1,8 @@
 //! What a key can hold.
 //!
 //! Invariant: a value always knows its type, and a collection is never empty: Redis deletes the key with
-//! its last element. Not modelled: streams. Collections of locks are small, so all but lists are searched
-//! from end to end or by halves.
+//! its last element. Not modelled: streams. Collections of locks are small, so all except lists use a linear
+//! or a binary search.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,9 +1,9 @@
 //! What commands do to keys, seen from within: what a key held before and what it holds now.
 //!
 //! Invariant: what is reported is what happened, whatever command did it, inside scripts and transactions too. An
-//! expiry is not reported: it follows from the life that was reported last. A value that is written as it was is no
-//! overwrite; a hash or set is overwritten where nothing of it is left. By its values alone a SET of the next number
-//! looks like an INCR, so whether a number was counted on is decided by the names of the key's events.
+//! expiry is not reported: it follows from the life that was reported last. Writing the same value again is no
+//! overwrite. A hash or set is overwritten if nothing of it is left. By the values alone, a SET of the next number
+//! looks like an INCR, so the names of the key's events decide whether a number was incremented.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::model::Model;
 use super::server::notify::KeyspaceEvent;
 use super::value::StoredValue;
 
-/// What counts in a key's value (INCR, DECR and their kin).
+/// The event of INCR, DECR and similar commands.
 const COUNTS: &str = "incrby";
-/// What leaves a value as it was.
+/// Events that leave the value as it was.
 const LIVES: [&str; 2] = ["expire", "persist"];
-/// How a key begins that was not there, or whose time had passed.
+/// Events of a key that is new, or that had expired before it was written.
 const BEGINS: [&str; 2] = ["expired", "new"];
-/// What takes entries out of a collection; the last one takes the key with it.
+/// Events that remove entries of a collection. Redis deletes the key with its last entry.
 const TAKES_OUT: [&str; 13] = [
     "hdel",
     "lpop",
@@ -51,15 +51,15 @@ pub struct KeyChange {
     pub inside: InsideChange,
 }
 
-/// What a command has done inside a key that several clients may have a part in.
+/// What a command has done inside a key that several clients may share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum InsideChange {
     /// Nothing, or it wrote or deleted all of it.
     #[default]
     None,
-    /// It counted a number on, by so much and to this.
+    /// It incremented or decremented a number.
     Counted {
-        /// By how much, downwards below 0.
+        /// By how much; negative for a decrement.
         by: i64,
         /// What the number is now.
         now: i64,
@@ -163,7 +163,7 @@ fn of_key(events: &[KeyspaceEvent], (db, key): &(u16, Blob)) -> Vec<&'static str
     events.iter().filter(|it| it.db == *db && it.key == *key).map(|it| it.name).collect()
 }
 
-/// What was done inside a key by commands that called it so.
+/// What was done inside a key, according to the names of its events.
 fn inside(before: Option<&StoredValue>, now: &StoredValue, events: &[&str]) -> InsideChange {
     if let Some(count) = now.count() {
         let is_count =
@@ -306,7 +306,7 @@ mod tests {
             Some((Touch::Delete, entries(&[], &["two"]))),
             Some((Touch::Create(None), entries(&["a", "b", "a"], &[]))),
             Some((Touch::None, entries(&[], &["a"]))),
-            // That deletes the key, whichever client has entries in it.
+            // That deletes the key with all its entries.
             Some((Touch::Delete, InsideChange::None)),
             Some((Touch::Create(None), entries(&["one"], &[]))),
             None,
@@ -353,7 +353,7 @@ mod tests {
             vec![],
             vec![Touch::Extend(50 * MS)],
             vec![Touch::Create(Some(30 * MS)), Touch::Delete],
-            // The former one had expired, which is nobody's doing.
+            // The key before it had expired; no command did that.
             vec![Touch::Create(Some(7 * MS))],
             vec![],
             vec![Touch::Create(None)],

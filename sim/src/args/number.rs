@@ -1,6 +1,6 @@
 //! Numbers on the command line.
 //!
-//! Invariant: what is no number, or too large a one, is answered with which would do.
+//! Invariant: a refusal of what is no number, or too large a one, says which numbers are accepted.
 
 use std::ops::RangeInclusive;
 

@@ -1,7 +1,7 @@
 //! One part of an attack, for `picklock merge`, and all of them together.
 //!
-//! Invariant: every part learns the worker's commands by itself, and what it learns must be the same plans: their places
-//! say which of them are whose.
+//! Invariant: every part learns the worker's commands by itself, and all must learn the same plans: the number of a
+//! plan says to which part it belongs.
 
 use attack::{AttackPlan, AttackReport, PlanReport};
 use harness::partition::Partition;
@@ -24,7 +24,7 @@ pub(super) struct AttackPart {
 }
 
 impl AttackPart {
-    /// Opens the shard of these plans, and leaves those among them that this part has still to run.
+    /// Opens the shard of these plans, and keeps only those in `plans` that this part has still to run.
     pub(super) fn open(args: &AttackArgs, plans: &mut Vec<AttackPlan>) -> Result<Self, Failure> {
         let names: Vec<String> = plans.iter().map(AttackPlan::to_string).collect();
         let nothing = AttackFound { plans: names.clone(), ..AttackFound::default() };
@@ -49,7 +49,7 @@ impl AttackPart {
         Ok(Self { file, mine: count })
     }
 
-    /// Keeps what was found. How it ends says whether all was done, and nothing of what was found.
+    /// Keeps the findings. The exit code says whether all was done, and nothing of the findings.
     pub(super) fn keep(mut self, mut report: AttackReport) -> Result<Exit, Failure> {
         let found = std::mem::take(&mut report.plans);
         let PartFound::Attack(all) = &mut self.file.shard.found else {
@@ -71,7 +71,7 @@ impl AttackPart {
     }
 }
 
-/// A plan with its history as it is written where it shows something.
+/// A plan as it is kept; with its history if it shows something.
 fn kept_plan(report: PlanReport) -> Result<KeptPlan, Failure> {
     let mut history = Vec::new();
     history::write(&report.history, &mut history).map_err(Failure::internal)?;
@@ -80,7 +80,7 @@ fn kept_plan(report: PlanReport) -> Result<KeptPlan, Failure> {
     Ok(KeptPlan { report, history: shows.then_some(history) })
 }
 
-/// What all parts are asked.
+/// The question that all parts have in common.
 fn question(args: &AttackArgs) -> Result<Question, Failure> {
     let mut line = asked(args, &args.only);
     for fault in &args.faults {
@@ -93,7 +93,7 @@ fn question(args: &AttackArgs) -> Result<Question, Failure> {
     Question::new(line.words(), [])
 }
 
-/// What shards of an attack have found together, as one run of the whole tells it.
+/// What the shards of an attack have found together, printed as by one run of the whole.
 pub(in super::super) fn merged(
     args: &AttackArgs,
     asked: &Question,
@@ -111,7 +111,7 @@ pub(in super::super) fn merged(
             continue;
         };
         let servers = [&*whole, &theirs].map(|it| it.report.as_ref().map(|it| &it.server));
-        // One that was cut short before its first plan says of none.
+        // A part that was cut short before its first plan does not know its server.
         let is_of_another = matches!(servers, [Some(one), Some(other)] if one != other);
         if whole.plans != theirs.plans || is_of_another {
             return Err(Failure::usage_text(

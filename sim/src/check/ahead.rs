@@ -1,4 +1,4 @@
-//! Parsing ahead: one thread reads, several parse, and what they have parsed is taken in order.
+//! Parsing ahead: one thread reads, several parse, and the results are taken in order.
 //!
 //! Invariant: stretches and errors arrive in order, and only a few are in flight. A blocked read is not
 //! cancelled: its thread ends after it, or with the process.
@@ -11,14 +11,14 @@ use std::thread::{self, available_parallelism};
 
 use history::{Block, Blocks, Stretch};
 
-/// More parse no faster than one thread judges.
+/// More threads would parse faster than one thread can judge.
 const PARSERS_MOST: usize = 4;
 
-/// A block to be parsed, and where to put what it says.
+/// A block to be parsed, and where to send the result.
 type ParseJob = (Block, SyncSender<Stretch>);
 
 pub(super) struct ParsedAhead {
-    /// In the order of the blocks: where each will be found once it is parsed.
+    /// In the order of the blocks: the receiver of each parsed block.
     next: Receiver<io::Result<Receiver<Stretch>>>,
 }
 
@@ -51,7 +51,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
-/// Hands every block to a parser, until the file ends or nobody takes what is parsed.
+/// Hands every block to a parser, until the file ends or nobody takes the results any more.
 fn read_ahead(
     blocks: Blocks<impl Read>,
     order: &SyncSender<io::Result<Receiver<Stretch>>>,
@@ -73,7 +73,7 @@ fn parse(jobs: &Mutex<Receiver<ParseJob>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((block, parsed)) = job else { break };
-        // Fails where nobody takes it any more.
+        // Fails if nobody takes it any more.
         let _ = parsed.send(block.parse());
     }
 }

@@ -1,8 +1,8 @@
 //! One part of an exploration, for `picklock merge`, and all of them together.
 //!
-//! Invariant: every part tries all schedules with fewer faults than the most, which are few, and learns from them what the
-//! others are; of those it tries its own. So the parts together have tried what one run tries, in no more time than it
-//! takes to run the schedules once more that violate something.
+//! Invariant: every part tries all schedules with fewer faults than the most, which are few. From them it learns the
+//! schedules with the most faults, and tries its own share of those. So the parts together try what one run tries; the
+//! merge runs again only those that violate something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::super::terminal::Terminal;
 use super::super::{budget, print, run, world};
 use super::{SearchSpent, base, directory, line, plan, tell};
 
-/// Tries one part, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of what was found.
+/// Tries one part, and keeps its findings for `merge`. The exit code says whether all was done, and nothing of them.
 pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Result<Exit, Failure> {
     let nothing = PartFound::Explore { next: 0, stages: Vec::new(), found: Vec::new() };
     let file = ShardFile::open(&args.shard, question(args, base)?, nothing)?;
@@ -62,7 +62,7 @@ fn note(stages: &[SearchStage]) {
     print::note(&format!("note: none of these was saved: {why}; give more time with --budget"));
 }
 
-/// What all parts are asked.
+/// The question that all parts have in common.
 fn question(args: &ExploreArgs, base: &Base) -> Result<Question, Failure> {
     let mut line = line(args, base)
         .option("--clients", &args.clients.to_string())
@@ -75,7 +75,7 @@ fn question(args: &ExploreArgs, base: &Base) -> Result<Question, Failure> {
     Question::new(line.words(), [base.whole()])
 }
 
-/// Goes on with a shard until all of it is done, or it is to stop.
+/// Continues a shard until all of it is done, or it has to stop.
 fn work_batches(
     mut file: ShardFile,
     base: &Base,
@@ -119,7 +119,7 @@ fn add(stages: &mut Vec<SearchStage>, more: &[SearchStage]) {
     }
 }
 
-/// What shards of an exploration have found together, as one run of the whole tells it.
+/// What the shards of an exploration have found together, printed as by one run of the whole.
 pub(in super::super) fn merged(
     args: &ExploreArgs,
     asked: &Question,
@@ -141,7 +141,7 @@ pub(in super::super) fn merged(
     }
     stages.iter_mut().for_each(|it| it.is_whole &= lacking.is_none());
     let mut explored = explored(args, &base, (stages, &found))?;
-    // Shards that have not come to the schedules with the most faults have no stage of them.
+    // Shards that have not reached the schedules with the most faults have no stage for them.
     if lacking.is_some() && explored.ended == SearchEnd::Exhausted {
         explored.ended = SearchEnd::Stopped;
     }
@@ -149,7 +149,7 @@ pub(in super::super) fn merged(
     tell((args, &base), &explored, spent, directory, terminal)
 }
 
-/// The schedules that violate something, run once more, among what was counted.
+/// The counts, and the schedules that violate something, which are run once more.
 fn explored(
     args: &ExploreArgs,
     base: &Base,

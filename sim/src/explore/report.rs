@@ -1,6 +1,6 @@
 //! What an exploration found, for people and for machines.
 //!
-//! Invariant: a count of schedules stands beside the bounds within which they were tried.
+//! Invariant: a count of schedules stands beside the bounds of the search.
 
 use explore::{Base, Bounds, Counterexample, Explored, SearchEnd, SearchStage};
 use scenarios::format::count;
@@ -22,7 +22,7 @@ pub(super) struct ExploreReport {
     lock: String,
     bounds: BoundsReport,
     ended: &'static str,
-    /// What shards have not tried, where some are missing.
+    /// What missing shards have not tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     lacking: Option<String>,
     schedules: u64,
@@ -135,7 +135,7 @@ impl ExploreReport {
     }
 }
 
-/// What the alphabet leaves out, for whoever reads that nothing was found.
+/// What the alphabet leaves out, for readers of a report without findings.
 const NOT_TRIED: &str = "not tried: servers that forget and servers whose clocks jump, which a lock that expires assumes away; \
                          two faults at one moment; durations other than a quarter of the TTL, one and a half, and until \
                          another has the lock or has released it\n";

@@ -15,8 +15,8 @@ use super::super::terminal::Terminal;
 use super::super::{print, signal, world};
 use super::{Asked, MatricesFound, PairCounts, on_server, on_virtual_time, tell};
 
-/// Runs one part of the matrix, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of
-/// what was found.
+/// Runs one part of the matrix, and keeps its findings for `merge`. The exit code says whether all was done, and
+/// nothing of the findings.
 pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Result<Exit, Failure> {
     world::refuse_several(&args.server)?;
     let nothing = PartFound::Matrix { server: None, pairs: BTreeMap::new() };
@@ -34,7 +34,7 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
     while !interrupted {
         let done = file.pairs()?;
         let left = mine.iter().filter(|(place, _)| !done.contains_key(place));
-        // The live worlds run many pairs at a time, and the last of them alone: so all are run together.
+        // The live worlds run many pairs at a time, but the last of a batch alone. So all are one batch.
         let size = if args.world == World::Virtual { file.batch_size() } else { u64::MAX };
         let batch: Vec<_> =
             left.take(usize::try_from(size).unwrap_or(usize::MAX)).cloned().collect();
@@ -65,7 +65,7 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
     Ok(if file.shard.complete { Exit::Held } else { Exit::Interrupted })
 }
 
-/// What shards of a matrix have found together, as one run of the whole tells it.
+/// What the shards of a matrix have found together, printed as by one run of the whole.
 pub(in super::super) fn merged(
     args: &MatrixArgs,
     asked: &Question,
@@ -83,7 +83,7 @@ pub(in super::super) fn merged(
     let exit = Exit::of_pairs(&matrix);
     let found = match args.world {
         World::Virtual => MatricesFound::told(args, &own, matrix)?,
-        // Of runs on a server, only their verdicts are kept.
+        // Only the verdicts of runs on a server are kept.
         _ => MatricesFound { matrices: vec![matrix], told: vec![BTreeMap::new()] },
     };
     tell(args, &own, found, terminal)?;

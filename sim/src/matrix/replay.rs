@@ -1,6 +1,6 @@
 //! The lines that run pairs of a matrix again.
 //!
-//! Invariant: a line runs the pair as it was run: in its world, and with the seed that told where one did.
+//! Invariant: a line runs the pair as it was run: in its world, and with the seed that showed a violation, if one did.
 
 use scenarios::matrix::{Conformance, Matrix, Pair};
 
@@ -8,19 +8,19 @@ use super::super::args::{MatrixArgs, World};
 use super::super::line::Line;
 use super::Asked;
 
-/// So many pairs that are not as expected are told with the line that runs them again; the files have all.
+/// How many pairs that are not as expected are printed with their replay lines; the files have all.
 const REPLAYS_MOST: usize = 5;
 
 impl Asked {
-    /// The line that runs a pair again: with the seed that violated what was expected to hold, where there
-    /// is one, and else with all of them.
+    /// The line that runs a pair again: with the seed that violated what was expected to hold, if there is
+    /// one, otherwise with all seeds.
     pub(super) fn replay(&self, args: &MatrixArgs, pair: &Pair) -> String {
         let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
         let seed = surprising.filter_map(|it| it.runs.first_violated).min();
         self.line(args, pair, seed)
     }
 
-    /// These lines, of the first pairs that are not as expected.
+    /// The replay lines of the first pairs that are not as expected.
     pub(super) fn replays(
         &self,
         args: &MatrixArgs,

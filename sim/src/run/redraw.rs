@@ -1,7 +1,7 @@
 //! `picklock report`: draws a run again from its directory, or compares several.
 //!
-//! Invariant: the directories that are read stay as they are; all of them are read and understood before anything is written,
-//! and what is written lies in a directory of its own.
+//! Invariant: the directories that are read stay as they are; all of them are read and understood before anything is
+//! written, and what is written lies in a directory of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ struct StoredResult<'a> {
     result: &'a RunResult,
 }
 
-/// Reads, draws, and says where.
+/// Reads, draws, and prints where the result is.
 pub(crate) fn main(args: &ReportArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     let runs = args.runs.iter().map(|run| StoredRun::read(run)).collect::<Result<Vec<_>, _>>()?;
     let seed = runs[0].manifest.seed;
@@ -79,7 +79,7 @@ fn compared(run: &Path, StoredRun { manifest, result, history }: StoredRun) -> C
     ComparedRun { directory, result, manifest, latencies: Latencies::of(&history) }
 }
 
-/// What servers have written, which cannot be made again.
+/// The logs of servers, which cannot be made again.
 fn server_logs(run: &Path, manifest: &Manifest) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let is_log = |name: &&String| {
         Path::new(name).extension().is_some_and(|it| it == "log") && !name.contains('/')

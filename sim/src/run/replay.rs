@@ -1,6 +1,6 @@
 //! `picklock replay`: a schedule of the virtual world once more, compared byte for byte.
 //!
-//! Invariant: what differs is said, never ignored: another build, another scenario, an edited file.
+//! Invariant: a difference is reported, never ignored: another build, another scenario, an edited file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::super::terminal::Terminal;
 use super::super::{print, world};
 use super::{StoredSchedule, failed, report};
 
-/// Replays, compares, and says how picklock ends.
+/// Replays, compares, and returns the exit code.
 pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     let stored = StoredSchedule::read(run)?;
     let scenario = Arc::new(stored.scenario.clone());

@@ -1,7 +1,7 @@
 //! From a run to its report: judged, written, printed.
 //!
-//! Invariant: the files are written before anything is printed on stdout, so what is printed as the
-//! place of the report is there.
+//! Invariant: the files are written before anything is printed on stdout, so the report exists when its
+//! place is printed.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -61,7 +61,7 @@ impl<'a> Report<'a> {
         &self.directory
     }
 
-    /// The same of another seed.
+    /// The same for another seed.
     pub(super) fn of_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
@@ -93,7 +93,7 @@ impl<'a> Report<'a> {
         if terminal.options.quiet
             && let Some(trouble) = run.cut_short.as_ref().and_then(CutShort::trouble)
         {
-            // The summary says so too, unless it is to be short.
+            // The summary says so, too, unless a short one is wanted.
             print::note(&format!("note: {trouble}"));
         }
         let replay = replay(args, &scenario, world, &format!("--seed {seed}"), run.is_private);
@@ -125,7 +125,7 @@ impl<'a> Report<'a> {
         if let Err(error) =
             write_all(&directory, &result, &run.history, &latencies, &manifest, &run.logs)
         {
-            // What was found is not lost with the place it should have gone to.
+            // If the directory cannot be written, the findings are still printed.
             let expected = judged_by(args, &scenario, false, |level| result.level(level));
             print(&args.format, &result, expected, None, terminal)?;
             return Err(Failure::unavailable(error));
@@ -135,7 +135,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What was expected beside what was found, where that is asked for or the scenario is the user's own.
+/// What was expected beside what was found, if that is asked for or the scenario is the user's own.
 pub(super) fn remark(
     args: &RunArgs,
     scenario: &Scenario,
@@ -147,7 +147,7 @@ pub(super) fn remark(
     Some(format!("{}: {}", asked.to_string_lossy(), compared.remark))
 }
 
-/// How picklock ends: as it would, or by what is expected if that is asked for.
+/// The exit code: of the verdicts, or of the comparison with what is expected if that is asked for.
 pub(in super::super) fn asked_exit(
     args: &RunArgs,
     scenario: &Scenario,
@@ -159,7 +159,7 @@ pub(in super::super) fn asked_exit(
     compared.map_or(exit, |it| Exit::of_conformance(it.standing))
 }
 
-/// What was expected beside what was found, where that is what a run is judged by.
+/// What was expected beside what was found, if the run is judged by that.
 pub(super) fn judged_by(
     args: &RunArgs,
     scenario: &Scenario,
@@ -181,7 +181,7 @@ pub(super) fn refuse_unexpected(args: &RunArgs, scenario: &Scenario) -> Result<(
     ))
 }
 
-/// A run that is told beside others: judged, and drawn.
+/// A run that is shown beside others: judged, and drawn.
 pub(crate) fn told(run: &Run, scenario: &Scenario, replay: String) -> ToldRun {
     let result = judge(&run.history, run.circumstances(scenario, replay.clone(), Vec::new()));
     ToldRun { picture: reports::write::incident(&run.history, &result), result, replay }
@@ -212,7 +212,7 @@ pub(in super::super) fn no_directory(error: &WriteError) -> Failure {
 
 pub(super) fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
     match (Exit::of(result), cut_short) {
-        // What was found before the server went is found.
+        // What was found before the server was lost still counts.
         (Exit::Interrupted, Some(cut_short)) if *cut_short != CutShort::Interrupted => {
             Exit::of_incomplete(result)
         }
@@ -231,7 +231,7 @@ pub(super) fn print(
     print_with(formats, result, expected, &footer.unwrap_or_default(), terminal)
 }
 
-/// Writes the result where it is asked for; for people, with these lines below.
+/// Writes the result to the outputs that were asked for; in the one for people, with these lines below.
 pub(crate) fn print_with(
     formats: &[Output],
     result: &RunResult,
@@ -285,7 +285,7 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
     all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The command line that runs the same again, with these seeds: `--seed 7`, or `--seeds 0..100`.
+/// The command line that runs the same again, with this option: `--seed 7`, or `--seeds 0..100`.
 pub(super) fn replay(
     args: &RunArgs,
     scenario: &Scenario,

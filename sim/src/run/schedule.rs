@@ -1,6 +1,6 @@
 //! A run of the virtual world as it was stored: what is needed to run its schedule once more.
 //!
-//! Invariant: what differs from the schedule that is run again is said, never ignored: another build, another scenario, an
+//! Invariant: a difference from the stored schedule is reported, never ignored: another build, another scenario, an
 //! edited file.
 
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) struct StoredSchedule {
     recorded: String,
     pub(crate) scenario: Scenario,
     pub(crate) seed: u64,
-    /// Its choices, where they do not follow from the seed.
+    /// Its choices, if they do not follow from the seed.
     pub(crate) choices: Option<Arc<[u32]>>,
 }
 
@@ -100,7 +100,7 @@ impl StoredSchedule {
         ))
     }
 
-    /// Writes a schedule that this one was shrunk to as a run, which `replay` repeats; the line that does.
+    /// Writes a schedule that this one was shrunk to as a run, which `replay` repeats; returns the replay line.
     pub(crate) fn write_choices(
         &self,
         schedule: &DrawnSchedule,

@@ -34,7 +34,7 @@ use super::report::{self, Report};
 use super::{failed, request};
 use virtual_world::WORLD;
 
-/// So many failing seeds are kept, and so many schedules are told.
+/// How many failing seeds are kept, and how many schedules are shown.
 pub(crate) const KEEP: usize = 5;
 
 /// Runs many schedules, and reports the first that violated something, or else the first.
@@ -74,7 +74,7 @@ struct SweepAsked<'a> {
     seeds: &'a Seeds,
 }
 
-/// What shards of a sweep have found together, as one run of the whole tells it.
+/// What the shards of a sweep have found together, printed as by one run of the whole.
 pub(crate) fn merged(
     args: &RunArgs,
     seeds: &Seeds,
@@ -128,7 +128,7 @@ fn tell(
     written.map_err(Failure::unavailable)?;
     let run = world.run(&request(scenario, reported)).map_err(failed)?;
     let (first, path) = report.of_seed(reported).files(run, terminal)?;
-    // What was interrupted is judged by nothing.
+    // An interrupted sweep is not compared with an expectation.
     let expected = report::judged_by(args, scenario, true, |level| sweep.level(level))
         .filter(|_| !sweep.interrupted);
     let table =
@@ -163,7 +163,7 @@ fn worst(
     told.collect()
 }
 
-/// What the sweep has found, and how.
+/// The results of the sweep, and how it was done.
 fn look(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure> {
     let SweepAsked { args, scenario, seeds } = asked;
     let runtime = world::runtime()?;
@@ -192,7 +192,7 @@ impl SweepAsked<'_> {
         }
     }
 
-    /// What was swept, without how long it took.
+    /// What was swept, without the time it took.
     fn swept(self, sweep: &Sweep) -> Swept {
         let Self { args, scenario, seeds } = self;
         let headline = format!(
@@ -216,8 +216,8 @@ impl SweepAsked<'_> {
     }
 }
 
-/// Runs one part of the sweep, and keeps what it finds for `merge`. How it ends says whether all was done, and nothing of
-/// what was found.
+/// Runs one part of the sweep, and keeps its findings for `merge`. The exit code says whether all was done, and nothing
+/// of the findings.
 fn part(
     args: &RunArgs,
     scenario: &Arc<Scenario>,
@@ -250,7 +250,7 @@ fn part(
     Ok(if interrupted && !file.shard.complete { Exit::Interrupted } else { Exit::Held })
 }
 
-/// Goes on with a shard until all of it is done, or it is to stop.
+/// Continues a shard until all of it is done, or it has to stop.
 fn work_batches(
     mut file: ShardFile,
     plan: &SweepPlan,
@@ -267,7 +267,7 @@ fn work_batches(
         let PartFound::Sweep { next, sweep } = &mut file.shard.found else {
             return Err(file.of_another_kind());
         };
-        // What the others do is passed over at once.
+        // The seeds of other parts are skipped at once.
         let until = next.saturating_add(size.saturating_mul(plan.part.of)).min(plan.seeds.end);
         let plan = SweepPlan { seeds: *next..until, ..plan.clone() };
         let found =

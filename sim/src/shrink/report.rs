@@ -1,6 +1,6 @@
 //! What a run was shrunk to, for people and for machines.
 //!
-//! Invariant: what could not be staged is not told as a scenario.
+//! Invariant: a schedule that could not be staged is not shown as a scenario.
 
 use explore::{Counterexample, DrawnSchedule};
 use scenarios::format::count;
@@ -24,7 +24,7 @@ pub(super) struct ShrinkReport {
     /// The same with everything staged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) example: Option<ExampleReport>,
-    /// What repeats the smallest schedule, where it could not be staged.
+    /// The line that repeats the smallest schedule, if it could not be staged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replay: Option<String>,
 }

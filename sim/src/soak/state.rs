@@ -1,7 +1,7 @@
-//! What is needed to go on with a soak, and its page: two files in its directory.
+//! The state with which a soak is continued, and its page: two files in its directory.
 //!
-//! Invariant: both are replaced as a whole, and only where they are regular files that a soak has written; a soak of something
-//! else, or of another build, is never gone on with.
+//! Invariant: both are replaced as a whole, and only if they are regular files that a soak has written. A soak of
+//! something else, or of another build, is never continued.
 
 use std::error::Error;
 use std::fs;
@@ -49,8 +49,8 @@ pub(super) struct SoakFile {
 }
 
 impl SoakFile {
-    /// A new soak, or the one that is there, where it is to be gone on with. It is saved, so that nobody soaks for what cannot
-    /// be kept.
+    /// A new soak, or the stored one if that is to be continued. It is saved at once, so that nobody soaks for what
+    /// cannot be kept.
     pub(super) fn open(
         args: &SoakArgs,
         asked: Question,
@@ -81,7 +81,7 @@ impl SoakFile {
         let before = found.whole.schedules;
         let asked_ns = args.span.ns();
         let mut file = Self { directory, asked, asked_ns, sittings, found, before, saved: None };
-        // What is only told again is no sitting.
+        // Only reporting a soak again is no sitting.
         if !file.is_over(args.span.0) {
             file.sittings.push(Sitting { started_utc: now(), ..Sitting::default() });
         }
@@ -94,7 +94,7 @@ impl SoakFile {
         Duration::from_nanos(self.sittings.iter().map(|it| it.lasted_ns).sum())
     }
 
-    /// Whether it has come to its end: to a violation, or to this time.
+    /// Whether it has ended: by a violation, or after this time.
     pub(super) fn is_over(&self, span: Duration) -> bool {
         self.found.conviction.is_some() || self.lasted() >= span
     }
@@ -143,7 +143,7 @@ impl SoakFile {
     }
 }
 
-/// The soak that is to be gone on with.
+/// The stored soak, to be continued.
 fn read(args: &SoakArgs, asked: &Question) -> Result<SoakState, Failure> {
     let path = args.out.join(STATE);
     let text = fs::read_to_string(&path).map_err(|error| not_ours(&path, &error.to_string()))?;
@@ -196,7 +196,7 @@ fn not_ours(path: &Path, why: &str) -> Failure {
     )
 }
 
-/// The memory of this process, in bytes: now, and the most that it had; 0 where the system does not tell.
+/// The memory of this process, in bytes: now, and the most that it had; 0 if the system does not report it.
 fn memory() -> [u64; 2] {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     ["VmRSS:", "VmHWM:"].map(|name| {

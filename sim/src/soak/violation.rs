@@ -26,7 +26,7 @@ pub(super) fn line(asked: &Asked, it: &SoakConviction) -> Line {
         .option("--seed", &it.seed.to_string())
 }
 
-/// Runs it again for its report, shrinks it and tells it; how that ends.
+/// Runs it again for its report, shrinks it and prints it; returns the exit code.
 pub(super) fn tell(
     args: &SoakArgs,
     asked: &Asked,

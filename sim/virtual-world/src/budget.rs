@@ -1,8 +1,8 @@
-//! The budget of a schedule: what may happen in it before it counts as a livelock.
+//! The budget of a schedule: how much may happen in it before it counts as a livelock.
 //!
-//! Invariant: what is counted follows from the schedule alone, never from a clock of this machine, so a schedule that is over
-//! its budget is so each time; one that somebody interrupts ends wherever it is, and says so. Virtual time is bounded by whoever
-//! drives the schedule. Deliberately absent: a poll that neither returns nor asks its environment for anything; see
+//! Invariant: the counts follow from the schedule alone, never from a clock of this machine, so a schedule that is over
+//! its budget is so each time. A schedule that is interrupted ends wherever it is, and says so. The caller that drives
+//! the schedule bounds virtual time. Deliberately absent: a poll that neither returns nor calls its environment; see
 //! [`super::watch`].
 
 use std::cmp::Reverse;
@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use scenarios::scenario::Scenario;
 
-// What a scenario asks for is never too much. Each is at least twenty times what any schedule of the matrix has needed, staged or searched: 56,000 events of 3
-// acquisitions, 142,000 of 30 and 136,000 of 100; 102 at one instant with 100 clients; 63 calls in one poll.
+// A scenario may use as much as it asks for. Each limit is at least twenty times what any schedule of the matrix needs:
+// 56,000 events for 3 acquisitions, 142,000 for 30, 136,000 for 100; 102 at one instant with 100 clients; 63 calls in a
+// poll.
 /// Events and polls of any schedule.
 const EVENTS: u64 = 3_000_000;
 /// Further events and polls for each acquisition.
@@ -34,19 +35,19 @@ const AT_ONCE_OF_TASK: u32 = 1_000;
 const CALLS_IN_POLL: u32 = 100_000;
 /// Calls for each task that it begins and each round that it makes; they count if they are more than those of any poll.
 const CALLS_OF_TURN: u32 = 100;
-/// After so many events it is looked whether somebody wants the schedule to end.
+/// How many events pass between two checks whether the schedule should stop.
 const STOP_EVERY: u64 = 1 << 12;
-/// Of so many polls before the end it is noted whose they were.
+/// For how many of the last polls the process is noted.
 const NOTED: u32 = 1_000;
 
-/// That a schedule came to no end.
+/// A schedule that did not end by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Livelock {
     /// When it was ended, in virtual nanoseconds.
     pub at_ns: u64,
-    /// What there was too much of.
+    /// What exceeded the budget.
     pub what: String,
-    /// Whose tasks ran last, by process, and how often each of the last thousand polls at most; most often first.
+    /// The processes whose tasks ran last, and how often each was polled in the last thousand polls; most often first.
     pub ran: Vec<(u32, u32)>,
 }
 
@@ -67,14 +68,14 @@ pub(super) struct Budget {
     /// How often each process was polled, once the end is near.
     noted: BTreeMap<u32, u32>,
     overrun: Option<Livelock>,
-    /// Turns true where somebody wants the schedule to end.
+    /// Turns true if the schedule should stop.
     pub(super) stop: Option<Arc<AtomicBool>>,
-    /// Somebody has ended it.
+    /// It was interrupted.
     pub(super) interrupted: bool,
 }
 
 impl Budget {
-    /// Begins anew with so many processes.
+    /// Starts again with this many processes.
     pub(super) fn reset(&mut self, processes: usize) {
         let processes = u32::try_from(processes).unwrap_or(u32::MAX);
         let at_once_most = AT_ONCE.saturating_add(AT_ONCE_OF_TASK.saturating_mul(processes));
@@ -110,7 +111,7 @@ impl Budget {
         self.calls_in_poll_most = CALLS_IN_POLL.max(CALLS_OF_TURN.saturating_mul(turns));
     }
 
-    /// A client begins anew, with all that it was to do.
+    /// A client starts again, with all its work.
     pub(super) fn begin_again(&mut self) {
         self.events_most = self.events_most.saturating_add(self.events_of_client);
     }
@@ -145,7 +146,7 @@ impl Budget {
         }
     }
 
-    /// Counts a call of the environment by the task that is being polled; true where there are too many.
+    /// Counts a call of the environment by the task that is being polled; true if there were too many.
     #[inline]
     pub(super) fn count_call(&mut self) -> bool {
         self.calls_in_poll += 1;
@@ -165,7 +166,7 @@ impl Budget {
         self.interrupted || self.overrun.is_some()
     }
 
-    /// How the schedule came to no end, if it is over its budget.
+    /// The livelock, if the schedule is over its budget.
     pub(super) fn overrun_by(&self) -> Option<&Livelock> {
         self.overrun.as_ref()
     }

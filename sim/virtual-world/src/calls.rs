@@ -1,4 +1,4 @@
-//! Calls that are pending: their commands, their replies and who waits for them.
+//! Pending calls: their commands, their replies and the tasks that wait for them.
 //!
 //! Invariant: a reply reaches only the call it answers. A call's number is used again only when nobody
 //! waits for it and no message of it is on its way.
@@ -59,8 +59,8 @@ pub(super) enum Arrival {
 pub(super) struct PendingCalls {
     calls: Vec<PendingCall>,
     vacant: Vec<u32>,
-    /// Connections and requests that have arrived behind a blocked command, or at a server that stands still: the
-    /// server reads them when that is answered, or when it goes on.
+    /// Connections and requests that have arrived behind a blocked command, or at a stalled server. The server reads
+    /// them when the command is answered, or when it goes on.
     pub(super) unread: Vec<(u32, u32)>,
 }
 
@@ -101,13 +101,13 @@ impl PendingCalls {
         self.unread.clear();
     }
 
-    /// A call that is not sent, as its client knows that the connection is closed.
+    /// A call that is not sent, because its client knows that the connection is closed.
     pub(super) fn begin_unsent(&mut self, conn: u32) -> u32 {
         let progress = CallProgress::Lost;
         self.add(PendingCall { progress, unsent: true, ..PendingCall::new(conn) })
     }
 
-    /// A call on a connection, which is lost where that is not open.
+    /// A call on a connection; it is lost if the connection is not open.
     pub(super) fn begin(&mut self, conn: u32, command: Command, task: u32, open: bool) -> u32 {
         let progress = if open { CallProgress::InTransit } else { CallProgress::Lost };
         let (waiter, command) = (Some(task), Some(command));
@@ -136,7 +136,7 @@ impl PendingCalls {
         }
     }
 
-    /// How a call ends, if that is known; else this task waits for it.
+    /// The outcome of a call, if that is known; otherwise this task waits for it.
     pub(super) fn poll(&mut self, call: u32, task: u32) -> Option<CallOutcome> {
         let it = &mut self.calls[call as usize];
         let outcome = match it.progress {
@@ -155,7 +155,7 @@ impl PendingCalls {
         outcome
     }
 
-    /// Nobody waits for this call any more; what has been sent goes its way.
+    /// Nobody waits for this call any more; a request that was sent is still delivered.
     pub(super) fn abandon(&mut self, call: u32) {
         // After a reset the call may not exist any more.
         if let Some(it) = self.calls.get_mut(call as usize) {
@@ -179,7 +179,7 @@ impl PendingCalls {
         }
     }
 
-    /// A message of this call is lost; whoever waits, waits until the connection breaks.
+    /// A message of this call is lost; a task that waits for it waits until the connection breaks.
     pub(super) fn lose(&mut self, call: u32) {
         self.calls[call as usize].progress = CallProgress::Lost;
         self.free_if_over(call);
@@ -211,7 +211,7 @@ impl PendingCalls {
         Some(self.unread.remove(next).1)
     }
 
-    /// The connections of which this is true and on which something was not read, the one that came first before others.
+    /// The connections for which this is true and that have unread requests, in the order in which these arrived.
     pub(super) fn unread_conns(&self, is: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut conns = Vec::new();
         for &(conn, _) in &self.unread {

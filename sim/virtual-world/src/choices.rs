@@ -42,13 +42,13 @@ impl Choices {
         Self { source: ChoiceSource::Listed { list, next: 0 }, taken: None }
     }
 
-    /// The same, writing down what is chosen.
+    /// The same, but the choices are recorded.
     #[must_use]
     pub fn recorded(self) -> Self {
         Self { taken: Some(Vec::new()), ..self }
     }
 
-    /// What was chosen, where it was written down.
+    /// The choices, if they were recorded.
     pub fn taken(&self) -> &[u32] {
         self.taken.as_deref().unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Choices {
         u64::try_from((part * (u128::from(most_ns) + 1)) >> 32).unwrap_or(most_ns)
     }
 
-    /// True so many times in 65,536.
+    /// True with a probability of this many in 65,536.
     pub fn strikes(&mut self, per_64k: u32) -> bool {
         // The upper end, so that 0 is the benign choice.
         per_64k > 0 && self.pick(1 << 16) >= (1 << 16) - per_64k.min(1 << 16)

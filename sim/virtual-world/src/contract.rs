@@ -1,4 +1,4 @@
-//! The virtual world, as whoever composes runs knows it.
+//! The virtual world, behind the contract of the worlds.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use super::budget::Livelock;
 use super::choices::Choices;
 use super::run::{Runner, Schedule, WORLD};
 
-/// One schedule after the other, each from its seed. There is one such world a thread.
+/// Runs one schedule after the other, each from its seed. There is one such world per thread.
 #[derive(Default)]
 pub struct VirtualWorld {
     /// The scenario that was run last, ready to be run again.
@@ -23,8 +23,8 @@ pub struct VirtualWorld {
 }
 
 impl VirtualWorld {
-    /// One whose servers, with `lua_only`, run every script in Lua, also one that could run natively. What comes of a
-    /// schedule is the same.
+    /// A world whose servers, with `lua_only`, run every script in Lua, even one that could run natively. The result of
+    /// a schedule is the same.
     pub fn new(lua_only: bool) -> Self {
         Self { lua_only, ..Self::default() }
     }
@@ -37,7 +37,7 @@ impl VirtualWorld {
 
     fn runner(&mut self, scenario: &Arc<Scenario>) -> Result<&mut Runner, RunError> {
         let ready = match self.ready.take() {
-            // The same one, not an equal one: to compare them would take longer than some schedules.
+            // The same one, not an equal one: comparing them would take longer than some schedules.
             Some(ready) if Arc::ptr_eq(&ready.0, scenario) => ready,
             _ => {
                 let runner = Runner::new(scenario)?.lua_only(self.lua_only);
@@ -103,7 +103,7 @@ impl World for VirtualWorld {
     }
 }
 
-/// What shows that tasks went on for ever.
+/// The witness that tasks went on for ever.
 fn goes_on(livelock: &Livelock) -> Witness {
     let Livelock { at_ns, what, ran } = livelock;
     let of = ran.iter().map(|(_, polls)| polls).sum::<u32>();
@@ -120,7 +120,7 @@ fn goes_on(livelock: &Livelock) -> Witness {
     }
 }
 
-/// What shows that tasks waited for ever.
+/// The witness that tasks waited for ever.
 fn waits(schedule: &Schedule) -> Witness {
     let (mut clients, tasks) = (schedule.stuck.clone(), schedule.stuck.len());
     clients.sort_unstable();
@@ -158,7 +158,7 @@ mod tests {
         assert!(part.stuck.is_none());
         let (part, whole) = (part.history.events, whole.history.events);
         assert!(!part.is_empty() && part.len() < whole.len() / 2, "{}", part.len());
-        // Who is dropped on the way out may say so.
+        // Tasks that are dropped at the end may still report something.
         assert_eq!(part[..part.len() / 2], whole[..part.len() / 2]);
     }
 

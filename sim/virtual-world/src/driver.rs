@@ -24,7 +24,7 @@ pub(super) fn drive(end_ns: u64) {
                 let mut context = Context::from_waker(wakers.of(task));
                 let poll = AssertUnwindSafe(|| future.as_mut().poll(&mut context).is_ready());
                 let is_ready = catch_unwind(poll).unwrap_or_else(|thrown| {
-                    // A task that was thrown out of its poll is never polled again.
+                    // A task whose poll was unwound is never polled again.
                     if thrown.is::<SpinsInPoll>() { true } else { resume_unwind(thrown) }
                 });
                 polled = Some((task, future, is_ready));

@@ -1,7 +1,7 @@
 //! The environment of a process: what lock code sees of the virtual world.
 //!
 //! Invariant: a process sees only its own clocks, connections and random numbers. A handle is a number, and
-//! means the simulation of the thread on which it is used.
+//! belongs to the simulation of the thread on which it is used.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -58,7 +58,7 @@ impl Env for VirtualEnv {
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        // Boxed out here: each closure on the way would copy it.
+        // Boxed here, because each closure on the way would copy it.
         let task = Box::pin(task);
         let refused = with_counted(|sim| sim.executor.spawn(self.process, task));
         // The task of a process that is gone is dropped, while the simulation is not borrowed.
@@ -78,7 +78,7 @@ impl Env for VirtualEnv {
         channel: &[u8],
     ) -> Result<VirtualSubscription, CallError> {
         let conn = connect(self.process, node, Purpose::Subscriptions).await?;
-        // The inbox is there before the server knows of it: no message falls in between.
+        // The inbox exists before the server knows of it, so no message is missed in between.
         let subscription = with(|sim| sim.pubsub.subscribe(conn, channel));
         let it = VirtualSubscription { subscription };
         VirtualConn { conn }.call(Command::new("SUBSCRIBE").arg(channel)).await?;
@@ -171,7 +171,7 @@ async fn connect(process: u32, node: Node, purpose: Purpose) -> Result<u32, Call
             };
             let task = sim.executor.current;
             if sim.executor.state(process) != ProcessState::Running {
-                // Where the process is paused, the task is polled again when it goes on.
+                // If the process is paused, the task is polled again when it goes on.
                 sim.executor.wake(task);
                 return Poll::Pending;
             }
@@ -190,7 +190,7 @@ async fn connect(process: u32, node: Node, purpose: Purpose) -> Result<u32, Call
     .await
 }
 
-/// A command, and how its call ends. A call that is dropped is not recalled; what has been sent goes its way.
+/// A command, and the wait for its outcome. Dropping it does not recall the request: what was sent is delivered.
 #[derive(Debug)]
 struct CallFuture {
     conn: u32,
@@ -214,7 +214,7 @@ impl Future for CallFuture {
                     if sim.before_send(process, &command, this.stopped) {
                         this.stopped = true;
                         this.command = Some(command);
-                        // Where the process is paused, the task is polled again when it goes on.
+                        // If the process is paused, the task is polled again when it goes on.
                         sim.executor.wake(task);
                         return Poll::Pending;
                     }

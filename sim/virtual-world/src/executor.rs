@@ -39,12 +39,12 @@ pub(super) struct Executor {
     /// The task that is being polled, or was last.
     pub(super) current: u32,
     polling: bool,
-    /// The schedule is over: no task is taken in, and what futures do when dropped has no effect.
+    /// The schedule is over: no task is accepted, and what futures do when they are dropped has no effect.
     pub(super) closed: bool,
 }
 
 impl Executor {
-    /// Begins anew with so many processes, keeping the memory.
+    /// Starts again with this many processes, keeping the memory.
     pub(super) fn reset(&mut self, processes: usize) {
         (self.closed, self.polling) = (false, false);
         self.ready.clear();
@@ -57,14 +57,14 @@ impl Executor {
         self.processes.resize_with(processes, ProcessTasks::default);
     }
 
-    /// Ends all tasks, and takes in no more; their futures, to be dropped.
+    /// Ends all tasks, and accepts no more; returns their futures, to be dropped.
     pub(super) fn close(&mut self) -> Vec<TaskFuture> {
         self.closed = true;
         let tasks = self.tasks.all();
         tasks.into_iter().filter_map(|(task, _)| self.tasks.end(task)).collect()
     }
 
-    /// Takes a task in, and queues it; returns it where its process is gone.
+    /// Accepts and queues a task; returns it if its process is gone.
     pub(super) fn spawn(&mut self, process: u32, future: TaskFuture) -> Option<TaskFuture> {
         if self.is_gone(process) {
             return Some(future);
@@ -101,7 +101,7 @@ impl Executor {
         self.ended.pop_front()
     }
 
-    /// The next task to be polled, with its process: the first in the queue, or any of them where the order is a choice.
+    /// The next task to be polled, with its process: the first in the queue, or any of them if the order is a choice.
     pub(super) fn next_ready(
         &mut self,
         shuffles: bool,
@@ -122,7 +122,7 @@ impl Executor {
                 self.polling = true;
                 return Some((task, process, future));
             }
-            // Paused while it was queued, it keeps its turn; crashed, it has ended.
+            // If its process was paused meanwhile, the task keeps its turn; if it crashed, the task has ended.
             self.ended.extend(self.tasks.put_back(task, future));
             self.wake(task);
         }
@@ -160,7 +160,7 @@ impl Executor {
         }
     }
 
-    /// A process that is gone begins anew, without tasks.
+    /// A process that is gone starts again, without tasks.
     pub(super) fn revive(&mut self, process: u32) {
         let process = &mut self.processes[process as usize];
         if process.state == ProcessState::Crashed {

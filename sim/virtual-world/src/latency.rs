@@ -1,7 +1,7 @@
 //! Latencies: which link draws from which distribution.
 //!
-//! Invariant: a message takes one choice, or none where its latency is constant; choice 0 is the
-//! shortest. Deliberately absent: delays that are faults; these are the nemesis's.
+//! Invariant: a message takes one choice, or none if its latency is constant; choice 0 is the
+//! shortest. Deliberately absent: delays that are faults; these belong to the nemesis.
 
 use scenarios::distribution::Sampler;
 use scenarios::scenario::NetworkPart;
@@ -13,13 +13,13 @@ use super::choices::Choices;
 pub(super) struct LinkLatencies {
     /// The network's own, and those of its links' entries.
     samplers: Vec<Sampler>,
-    /// Which of them each link has, process by process; empty where all have the first.
+    /// Which of them each link has, process by process; empty if all have the first.
     of_link: Vec<u32>,
     servers: u32,
 }
 
 impl LinkLatencies {
-    /// The latencies between so many processes and servers. Process 0 is the run itself.
+    /// The latencies between this many processes and servers. Process 0 is the run itself.
     pub(super) fn new(network: &NetworkPart, processes: u32, servers: u32) -> Self {
         let links = network.link.iter().map(|link| &link.latency);
         let samplers = std::iter::once(&network.latency).chain(links).map(|it| it.sampler());

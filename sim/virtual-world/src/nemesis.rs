@@ -1,7 +1,7 @@
 //! The nemesis: which faults a schedule has, when they are due, and what the history says of them.
 //!
-//! Invariant: with every choice at 0 nothing strikes but what is staged. Each fault that strikes is written
-//! into the history, with whether it met a hold. Deliberately absent: what a fault does; that needs the whole
+//! Invariant: with every choice at 0 only staged faults strike. Each fault that strikes is recorded in the
+//! history, with whether it met a hold. Deliberately absent: what a fault does; that needs the whole
 //! simulation.
 
 mod swarm;
@@ -17,7 +17,7 @@ use super::choices::Choices;
 use super::network::Direction;
 use super::time::now_ns;
 
-/// What is planned for a later moment.
+/// An action that is planned for a later moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PlannedFault {
     /// A fault that lasted is over.
@@ -30,15 +30,15 @@ pub(super) enum PlannedFault {
     StrikeServer { server: Option<u32>, with: ServerFault },
     /// A server that has ended starts again.
     StartServer(u32),
-    /// A server that stands still goes on.
+    /// A stalled server goes on.
     WakeServer(u32),
-    /// What is no lock's under the lock's key of a server goes.
+    /// The foreign value under the lock's key of a server is deleted.
     ClearKey(u32),
     /// A server that was full has room again.
     MakeRoom(u32),
     /// The old primary that has gone on beside the new one becomes its replica.
     StepDown,
-    /// A replica takes the primary's place, which starts again so much later.
+    /// A replica takes the primary's place; the old primary starts again `for_ns` later.
     Promote { to: Option<u32>, for_ns: u64 },
     /// A staged fault that has waited for its time.
     Cue(u32),
@@ -54,14 +54,14 @@ pub(super) struct StalledDirection {
     pub(super) direction: Direction,
 }
 
-/// A client that crashes as soon as its task has been polled to the end: what it was about to say when it came to the
-/// cue's place it still says.
+/// A client that crashes at the end of the current poll of its task. What it was about to send when it came to the
+/// cue's place is still sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingCrash {
     pub(super) client: u32,
     /// The cue.
     pub(super) striking: Option<u16>,
-    /// When it is there again, if ever, in nanoseconds from its death.
+    /// When it comes back, if ever, in nanoseconds from its crash.
     pub(super) comes_back_ns: Option<u64>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct VirtualNemesis {
     /// Clients (0: any) and the cues whose faults strike their next request.
     pub(super) armed: Vec<(u32, u32)>,
     pub(super) pending_crash: Option<PendingCrash>,
-    /// Whether each process holds the lock, as its marks tell.
+    /// Whether each process holds the lock, according to its marks.
     pub(super) holders: Vec<bool>,
     pub(super) journal: Option<Journal>,
 }
@@ -91,30 +91,30 @@ impl VirtualNemesis {
         self.holders.resize(processes, false);
     }
 
-    /// Keeps a planned fault; its number.
+    /// Keeps a planned fault; returns its number.
     pub(super) fn plan(&mut self, fault: PlannedFault) -> u32 {
         self.planned.push(fault);
         u32::try_from(self.planned.len() - 1).expect("fewer than 2^32 plans")
     }
 
-    /// A planned fault, which is due now and no more later.
+    /// Takes a planned fault, which is due now.
     pub(super) fn take_planned(&mut self, planned: u32) -> PlannedFault {
         self.planned.get_mut(planned as usize).map_or(PlannedFault::Nothing, std::mem::take)
     }
 
-    /// Nothing strikes any more; how many faults were planned, to be put right.
+    /// Nothing strikes any more; returns how many faults were planned, so that they can be put right.
     pub(super) fn close(&mut self) -> u32 {
         self.rates = Rates::default();
         u32::try_from(self.planned.len()).expect("fewer than 2^32 plans")
     }
 
-    /// How long a client is paused that sends or is answered, if it is.
+    /// How long a client is paused as it sends or is answered, if it is.
     pub(super) fn pause_ns(&self, choices: &mut Choices) -> Option<u64> {
         let (per_64k, most_ns) = self.rates.pause;
         choices.strikes(per_64k).then(|| choices.span(most_ns))
     }
 
-    /// How much later than its latency says a message arrives, in nanoseconds.
+    /// The delay of a message beyond its latency, in nanoseconds.
     pub(super) fn delay_ns(&self, choices: &mut Choices) -> u64 {
         let (per_64k, most_ns) = self.rates.delay;
         if !choices.strikes(per_64k) {
@@ -141,9 +141,9 @@ impl VirtualNemesis {
         choices.strikes(self.rates.reset).then_some(Fault::Reset)
     }
 
-    /// The error that a server answers with in the place of carrying a request out, if it does.
+    /// The error with which a server answers instead of carrying out a request, if it does.
     pub(super) fn refusal(&self, choices: &mut Choices) -> Option<ErrorAnswer> {
-        // Those that any server may answer any request with.
+        // The errors that any server may answer to any request.
         const ANSWERS: [ErrorAnswer; 5] = [
             ErrorAnswer::Loading,
             ErrorAnswer::Readonly,
@@ -155,7 +155,7 @@ impl VirtualNemesis {
         refuses.then(|| ANSWERS[choices.pick(5) as usize])
     }
 
-    /// Whether a fault of this client meets a hold; of nobody in particular (0), any hold.
+    /// Whether a fault of this client meets a hold; for client 0, whether anybody holds.
     pub(super) fn meets_hold(&self, client: u32) -> bool {
         match client {
             0 => self.holders.contains(&true) || self.cues.holder().is_some(),
@@ -163,7 +163,7 @@ impl VirtualNemesis {
         }
     }
 
-    /// Writes down a fault that strikes now: of a client, or of the server that this node leads to.
+    /// Records a fault that strikes now: a client, or the server that this node leads to.
     pub(super) fn note(&self, client: u32, node: Option<u16>, fault: Fault, for_ns: u64) {
         self.note_as(client, node, fault, for_ns, self.meets_hold(client));
     }

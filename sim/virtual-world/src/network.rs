@@ -1,7 +1,7 @@
 //! The network: links between processes and servers, and the connections over them.
 //!
-//! Invariant: one direction of a connection is a queue, as TCP is: nothing overtakes, and behind a
-//! lost message nothing gets through. What meets a partition is withheld until the link is mended.
+//! Invariant: one direction of a connection is a queue, as TCP is: nothing overtakes, and nothing gets
+//! through after a lost message. A message that meets a partition is withheld until the link is mended.
 //! Deliberately absent: the content of messages; here they are numbers of calls.
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(super) struct NetworkConn {
     arrives_ns: [u64; 2],
     /// A message was lost: nothing gets through this direction any more.
     dead: [bool; 2],
-    /// Messages of this direction wait until the direction is let go on.
+    /// Messages of this direction wait until it goes on.
     pub(super) stalled: [bool; 2],
     /// The call whose command blocks at the server.
     pub(super) blocked: Option<u32>,
@@ -51,7 +51,7 @@ pub(super) struct NetworkConn {
     pub(super) ended: bool,
     /// Since when the client has asked without hearing anything.
     pub(super) asked_ns: Option<u64>,
-    /// Its client has given it up, and connects anew.
+    /// Its client has given it up, and makes a new connection.
     pub(super) given_up: bool,
     /// Its client knows that it is closed: a call on it has failed.
     pub(super) known_closed: bool,
@@ -140,7 +140,7 @@ impl NetworkConn {
 }
 
 impl Network {
-    /// Begins anew without connections and cuts, keeping the memory.
+    /// Starts again without connections and cuts, keeping the memory.
     pub(super) fn reset(&mut self, processes: usize, servers: usize) {
         self.servers = servers;
         for link in &mut self.links {
@@ -153,7 +153,7 @@ impl Network {
         self.attempts.clear();
     }
 
-    /// Opens a connection; its number.
+    /// Opens a connection; returns its number.
     pub(super) fn open(&mut self, conn: NetworkConn) -> u32 {
         self.conns.push(conn);
         u32::try_from(self.conns.len() - 1).expect("fewer than 2^32 connections")
@@ -167,13 +167,13 @@ impl Network {
         &mut self.conns[conn as usize]
     }
 
-    /// The connections of which this is true.
+    /// The connections for which this is true.
     pub(super) fn conns_where(&self, is: impl Fn(&NetworkConn) -> bool) -> Vec<u32> {
         let all = (0_u32..).zip(&self.conns);
         all.filter(|(_, conn)| is(conn)).map(|(conn, _)| conn).collect()
     }
 
-    /// Begins to connect; the attempt's number.
+    /// Begins to connect; returns the attempt's number.
     pub(super) fn begin_connect(&mut self, attempt: ConnectAttempt) -> u32 {
         self.attempts.push(attempt);
         u32::try_from(self.attempts.len() - 1).expect("fewer than 2^32 attempts")
@@ -183,7 +183,7 @@ impl Network {
         &mut self.attempts[attempt as usize]
     }
 
-    /// Keeps a message that meets a cut or a stalled connection; false where it meets none.
+    /// Keeps a message that meets a cut or a stalled connection; false if it meets none.
     pub(super) fn withhold(&mut self, conn: u32, direction: Direction, call: u32) -> bool {
         let NetworkConn { process, server, stalled, .. } = self.conns[conn as usize];
         let link = self.link(process, server);
@@ -198,7 +198,7 @@ impl Network {
         stalled
     }
 
-    /// Lets a stalled direction go on; the messages that have met it, in order, to be sent on.
+    /// Lets a stalled direction go on; returns the messages that were kept, in order, to be sent on.
     pub(super) fn take_stalled(&mut self, conn: u32, direction: Direction) -> Vec<u32> {
         self.conns[conn as usize].stalled[direction as usize] = false;
         let theirs = |of: &mut (u32, Direction, u32)| (of.0, of.1) == (conn, direction);

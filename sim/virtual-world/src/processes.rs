@@ -14,7 +14,7 @@ use super::time::EPOCH_NS;
 #[derive(Debug)]
 pub(super) struct VirtualProcess {
     pub(super) clock: Clock,
-    /// What the numbers follow from that it draws, and how many it has drawn.
+    /// The seed of the numbers that it draws, and how many it has drawn.
     seed: u64,
     drawn: u64,
     /// The connection that it uses to each server, by purpose and server.
@@ -48,7 +48,7 @@ impl IndexMut<u32> for Processes {
 }
 
 impl Processes {
-    /// Begins anew with so many, keeping the memory.
+    /// Starts again with this many, keeping the memory.
     pub(super) fn reset(&mut self, seed: u64, count: usize) {
         self.all.resize_with(count, VirtualProcess::default);
         for (process, it) in (0..).zip(&mut self.all) {
@@ -82,7 +82,7 @@ impl VirtualProcess {
         self.conns.iter_mut().for_each(Vec::clear);
     }
 
-    /// Has it use this connection; the one it used before.
+    /// Has it use this connection; returns the one it used before.
     pub(super) fn use_conn(&mut self, server: u32, purpose: Purpose, conn: u32) -> Option<u32> {
         let conns = &mut self.conns[purpose as usize];
         if conns.len() <= server as usize {

@@ -33,7 +33,7 @@ impl Pubsub {
         self.inboxes.iter_mut().flatten().filter(move |inbox| inbox.conn == conn)
     }
 
-    /// Subscribes to a channel; the subscription's number.
+    /// Subscribes to a channel; returns the subscription's number.
     pub(super) fn subscribe(&mut self, conn: u32, channel: &[u8]) -> u32 {
         let inbox =
             ChannelInbox { conn, channel: channel.into(), messages: VecDeque::new(), waiter: None };
@@ -46,14 +46,14 @@ impl Pubsub {
         u32::try_from(place).expect("fewer than 2^32 subscriptions")
     }
 
-    /// Ends a subscription; its connection and channel, where no other on that connection is to the same.
+    /// Ends a subscription; returns its connection and channel if no other on that connection is to the same.
     pub(super) fn unsubscribe(&mut self, subscription: u32) -> Option<(u32, Box<[u8]>)> {
         let ChannelInbox { conn, channel, .. } = self.inboxes[subscription as usize].take()?;
         let shared = self.on_conn(conn).any(|inbox| inbox.channel == channel);
         (!shared).then_some((conn, channel))
     }
 
-    /// A message has arrived on this connection; the tasks that waited for it.
+    /// A message has arrived on this connection; returns the tasks that waited for it.
     pub(super) fn deliver(&mut self, conn: u32, message: &Reply) -> Vec<u32> {
         let Reply::Array(parts) = message else { return Vec::new() };
         let [_, channel, payload] = &parts[..] else { return Vec::new() };

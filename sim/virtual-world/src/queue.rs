@@ -1,11 +1,11 @@
-//! The event queue: what is going to happen, in order of time.
+//! The event queue: future events, in order of time.
 //!
 //! Invariant: events of the same time happen in the order in which they were pushed. Events within the
-//! next window of time are sorted into slots; later ones wait unsorted, for most of them (time-outs of
-//! calls) are cancelled before their time comes near. Deliberately absent: removing an event; whoever
-//! pops one that is cancelled skips it.
+//! next window of time are sorted into slots. Later ones wait unsorted, because most of them (timeouts of
+//! calls) are cancelled before they are near. Deliberately absent: removing an event; the caller skips a
+//! cancelled event when it is popped.
 
-/// Something that is going to happen.
+/// A future event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SimEvent {
     /// A timer rings.
@@ -24,7 +24,7 @@ pub(super) enum SimEvent {
     Acknowledgement(u32),
     /// A server's file is to be synced.
     Sync(u32),
-    /// A time-out of a blocking command at this server may be over.
+    /// A timeout of a blocking command at this server may be over.
     Unblock(u32),
 }
 
@@ -40,7 +40,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct QueuedEvent {
     at_ns: u64,
-    /// How many were pushed up to and with this one.
+    /// How many were pushed up to and including this one.
     number: u32,
     /// The next one in its slot.
     next: u32,
@@ -168,7 +168,7 @@ impl EventQueue {
         self.used_words |= 1 << (slot / WORD_BITS);
     }
 
-    /// Moves the empty window on to the next event; false where there is none.
+    /// Moves the empty window on to the next event; false if there is none.
     fn move_on(&mut self, live: impl Fn(u32, SimEvent) -> bool) -> bool {
         self.beyond.retain(|entry| live(entry.number, entry.event));
         let Some(next_ns) = self.beyond.iter().map(|entry| entry.at_ns).min() else { return false };

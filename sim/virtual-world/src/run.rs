@@ -1,7 +1,7 @@
 //! One schedule after the other, in one simulation.
 //!
-//! Invariant: what comes of a schedule follows from the scenario, the seed and the choices, and from
-//! nothing else: no clock, no thread, no place on the disk, no schedule before it. Deliberately
+//! Invariant: the result of a schedule follows from the scenario, the seed and the choices, and from
+//! nothing else: no clock, no thread, no place on the disk, no earlier schedule. Deliberately
 //! absent: judging.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use super::time::now_ns;
 
 /// The prefix of all keys. Every schedule has servers of its own, so it needs no seed.
 const PREFIX: &str = "picklock:{virtual}:";
-/// The same in a cluster: without a tag, so that a lock has to see to it that all its keys are in one slot.
+/// The same in a cluster: without a tag, so that a lock itself has to keep all its keys in one slot.
 const PREFIX_UNTAGGED: &str = "picklock:virtual:";
 /// The world's name.
 pub const WORLD: &str = "virtual";
@@ -44,7 +44,7 @@ pub struct Runner {
     /// Its staged faults.
     cues: Arc<[Staged]>,
     trial: Arc<Trial<VirtualEnv>>,
-    /// What begins each of its histories, but for the seed.
+    /// The head of each of its histories, without the seed.
     head: Head,
     latencies: Arc<LinkLatencies>,
     lags: Arc<[Sampler]>,
@@ -52,18 +52,18 @@ pub struct Runner {
     stop: Option<Arc<AtomicBool>>,
 }
 
-/// What has come of a schedule, beside its history.
+/// The result of a schedule, beside its history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// What its history does not say.
     pub facts: Facts,
-    /// What was chosen, where that was written down.
+    /// The choices, if they were recorded.
     pub taken: Vec<u32>,
-    /// Of which processes tasks were still waiting at the end, if any.
+    /// The processes whose tasks were still waiting at the end, if any.
     pub stuck: Vec<u32>,
-    /// How it came to no end, if so; then it was ended.
+    /// The livelock, if it did not end by itself.
     pub livelock: Option<Livelock>,
-    /// Somebody has ended it.
+    /// It was interrupted.
     pub interrupted: bool,
 }
 
@@ -71,7 +71,7 @@ impl Runner {
     /// Puts the scenario together.
     ///
     /// # Errors
-    /// [`BuildError`] where its recipe cannot work with its parameters.
+    /// [`BuildError`] if its recipe cannot work with its parameters.
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
         let is_cluster = matches!(scenario.topology(), Topology::Cluster { .. });
         let prefix = if is_cluster { PREFIX_UNTAGGED } else { PREFIX };
@@ -106,7 +106,7 @@ impl Runner {
         self.trial.journal()
     }
 
-    /// How large what a client does is while it waits, in bytes: its future, without what that keeps elsewhere.
+    /// The size of a waiting client's future, in bytes, without what it keeps elsewhere.
     pub fn client_bytes(&self) -> usize {
         size_of_val(&Arc::clone(&self.trial).client(VirtualEnv::of(1), 1))
     }
@@ -127,7 +127,7 @@ impl Runner {
             sim.servers.configure(topology, software, append_only, self.lua_only, &self.lags);
             sim.network.latencies = Arc::clone(&self.latencies);
             sim.nemesis.journal = Some(journal);
-            // As in the live worlds, nobody starts before everybody is connected.
+            // As in the live worlds, no client starts before all are connected.
             for process in 0..=clients {
                 let resource = (topology.servers()..servers(&self.scenario)).next();
                 for server in (0..topology.nodes()).chain(resource) {
@@ -140,7 +140,7 @@ impl Runner {
         schedule
     }
 
-    /// Runs one schedule to its end; beside it, what the servers carried out, in that order.
+    /// Runs one schedule to its end; also returns what the servers carried out, in order.
     pub fn run_witnessed(
         &mut self,
         seed: u64,
@@ -205,7 +205,7 @@ impl Runner {
     }
 }
 
-/// How many servers there are: those of the topology and, behind them, the protected resource's own.
+/// How many servers there are: those of the topology and, after them, the protected resource's own.
 fn servers(scenario: &Scenario) -> u32 {
     scenario.topology().servers() + u32::from(scenario.resource().is_some())
 }

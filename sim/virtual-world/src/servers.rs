@@ -1,7 +1,7 @@
-//! The servers: which of them clients reach, how each is, and when each syncs its file.
+//! The servers: which of them clients reach, their state, and when each syncs its file.
 //!
-//! Invariant: `Node(0)` leads to the primary where servers are replicated. A server's file is synced when
-//! the model says that it is due, by the server's own clock.
+//! Invariant: if servers are replicated, `Node(0)` leads to the primary. A server's file is synced when the
+//! model says that it is due, by the server's own clock.
 
 mod replication;
 
@@ -23,12 +23,12 @@ use super::choices::Choices;
 use super::queue::SimEvent;
 use super::time::{EPOCH_NS, VirtualTime};
 
-/// A server with `everysec` syncs its file so often.
+/// How often a server with `everysec` syncs its file.
 const FSYNC_NS: u64 = 1_000_000_000;
 /// The address of every client.
 const CLIENT_ADDR: &str = "127.0.0.1:1";
 
-/// How a server is.
+/// The state of a server's process and machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Liveness {
     #[default]
@@ -50,7 +50,7 @@ pub(super) struct VirtualServer {
     pub(super) subscribers: u32,
     pub(super) clock: Clock,
     pub(super) liveness: Liveness,
-    /// What has come due while it stands still; none while it goes on.
+    /// Events that have come due while it is stalled; none while it runs.
     pub(super) stalled: Option<Vec<SimEvent>>,
     /// What its model was made from.
     append_only: AppendOnly,
@@ -65,7 +65,7 @@ pub(super) struct VirtualServer {
 #[derive(Default)]
 pub(super) struct VirtualServers {
     all: Vec<VirtualServer>,
-    /// Those of schedules that had more: their memory, and what Lua has compiled.
+    /// Servers of schedules that had more: kept for their memory, and for what Lua has compiled.
     spare: Vec<VirtualServer>,
     /// How many nodes clients can connect to.
     nodes: u32,
@@ -73,7 +73,7 @@ pub(super) struct VirtualServers {
     pub(super) primary: u32,
     /// The old primary that goes on beside the new one, and the process that stays with it.
     pub(super) lingering: Option<(u32, u32)>,
-    /// The server of the protected resource, where it has one of its own: no fault strikes it.
+    /// The server of the protected resource, if it has one of its own: no fault strikes it.
     resource: Option<u32>,
     replicated: bool,
     /// Something is to be done after each command.
@@ -114,7 +114,7 @@ impl VirtualServer {
         self.stalled = None;
     }
 
-    /// Makes its model another where it is to be one.
+    /// Replaces its model if the scenario needs another.
     fn configure(
         &mut self,
         software: Software,
@@ -140,7 +140,7 @@ impl VirtualServer {
         self.liveness == Liveness::Up
     }
 
-    /// Whether it is up, and does not stand still.
+    /// Whether it is up and not stalled.
     pub(super) fn serves(&self) -> bool {
         self.is_up() && self.stalled.is_none()
     }
@@ -159,7 +159,7 @@ impl VirtualServer {
         self.sessions[session] = conn;
     }
 
-    /// What it has for others than the client it answers, with their connections.
+    /// The messages and replies for other clients than the caller, with their connections.
     pub(super) fn take_outbox(&mut self) -> SmallVec<[(u32, Reply); 4]> {
         let mut out = SmallVec::new();
         let sessions = &self.sessions;
@@ -175,7 +175,7 @@ impl VirtualServer {
         command: &Command,
     ) -> Submitted {
         let wall = self.wall(now_ns);
-        // A slice of the arguments, without allocation where they are few.
+        // A slice of the arguments, without allocation if they are few.
         let mut few = [&[][..]; 8];
         let mut count = 0;
         for arg in command.args() {
@@ -237,7 +237,7 @@ impl IndexMut<u32> for VirtualServers {
 }
 
 impl VirtualServers {
-    /// Begins anew with so many servers, of which none follows another, keeping the memory.
+    /// Starts again with this many servers, of which none follows another, keeping the memory.
     pub(super) fn reset(&mut self, servers: usize) {
         let spare = &mut self.spare;
         spare.extend(self.all.drain(servers.min(self.all.len())..));
@@ -250,8 +250,8 @@ impl VirtualServers {
         self.feeds_begun = 0;
     }
 
-    /// Says what the servers are and keep, before anything is asked of them. One more than the topology
-    /// has is the protected resource's own.
+    /// Sets what the servers are and what they keep, before any command. A server beyond those of the topology
+    /// is the protected resource's own.
     pub(super) fn configure(
         &mut self,
         topology: Topology,
@@ -271,8 +271,8 @@ impl VirtualServers {
         }
     }
 
-    /// What is there so far is on the disks, and replicas begin to follow. Where `loses_power`, the run begins with a
-    /// second of the servers, as in the live worlds: what matters is not synced by luck.
+    /// Everything so far is on the disks, and replicas begin to follow. With `loses_power`, the run begins with a
+    /// second of the servers, as in the live worlds, so that no important write is synced by luck.
     pub(super) fn start(
         &mut self,
         topology: Topology,
@@ -283,7 +283,7 @@ impl VirtualServers {
         let keeps_file = self.all.iter().any(|it| it.append_only != AppendOnly::Off);
         for server in 0..topology.servers() {
             let it = &mut self[server];
-            // A server that syncs once a second has begun its second at any time before.
+            // A server that syncs once a second may be anywhere within its second.
             let ago_ns = match it.append_only {
                 AppendOnly::Everysec if !loses_power => choices.span(FSYNC_NS),
                 _ => 0,
@@ -303,7 +303,7 @@ impl VirtualServers {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many servers the lock has: those that a fault can strike. The resource's own is behind them.
+    /// How many servers the lock has: those that a fault can strike. The resource's own follows them.
     pub(super) fn of_lock(&self) -> u32 {
         self.resource.unwrap_or(self.count())
     }
@@ -333,7 +333,7 @@ impl VirtualServers {
         !self.replicated || self.of_node(process, 0) == Some(server) || self.is_resource(server)
     }
 
-    /// Keeps an event for later that a server which stands still cannot see yet; false where none has to.
+    /// Keeps an event for later if its server is stalled and cannot see it yet; false if not.
     pub(super) fn postpones(&mut self, event: SimEvent) -> bool {
         let server = match event {
             SimEvent::Sync(server) | SimEvent::Unblock(server) => Some(server),

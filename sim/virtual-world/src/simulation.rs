@@ -1,9 +1,9 @@
-//! The simulation: all parts of the virtual world, and the loop that lets one event happen after the other.
+//! The simulation: all parts of the virtual world, and the loop that handles one event after the other.
 //!
 //! Invariant: it changes only through events and through what processes do when they are polled, in an
-//! order that [`Choices`] decides; so the same choices give the same simulation. There is one a thread,
-//! and handles to it are numbers, which keeps futures `Send` without locks. What needs one part only is a
-//! method of that part.
+//! order that [`Choices`] decides; so the same choices give the same simulation. There is one per thread,
+//! and handles to it are numbers, which keeps futures `Send` without locks. Code that needs only one part
+//! is a method of that part.
 
 mod connections;
 mod delivery;
@@ -41,8 +41,8 @@ pub(super) fn with<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
     SIMULATION.with_borrow_mut(act)
 }
 
-/// The same for what lock code asks of its environment, which is counted: a task that asks for ever within one poll is
-/// thrown out of it, and the driver catches that.
+/// The same for calls of the environment by lock code, which are counted: a task that calls for ever within one poll is
+/// unwound, and the driver catches that.
 pub(super) fn with_counted<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
     let (result, spins) = with(|sim| (act(sim), sim.budget.count_call()));
     if spins {
@@ -51,8 +51,8 @@ pub(super) fn with_counted<R>(act: impl FnOnce(&mut Simulation) -> R) -> R {
     result
 }
 
-/// Ends the schedule, and throws the task that is being polled out of its poll, if there is one: what is dropped between
-/// polls may ask, too.
+/// Ends the schedule, and unwinds the poll of the current task, if there is one: futures that are dropped between polls
+/// may call, too.
 #[cold]
 fn thrown_out() {
     let is_polled = with(|sim| {
@@ -62,17 +62,17 @@ fn thrown_out() {
         }
         is_polled
     });
-    // What is dropped on the way out may ask once more, and must not be thrown out again.
+    // Futures that are dropped during the unwinding may call again, and must not be unwound again.
     if is_polled && !std::thread::panicking() {
         resume_unwind(Box::new(SpinsInPoll));
     }
 }
 
-/// What a task is thrown out of its poll with.
+/// The payload with which a poll is unwound.
 pub(super) struct SpinsInPoll;
 
-/// The same, from a destructor: where the simulation is borrowed, closed or gone there is nothing left
-/// to be put right.
+/// The same, from a destructor: if the simulation is borrowed, closed or gone, nothing is left to be
+/// done.
 pub(super) fn with_if_open(act: impl FnOnce(&mut Simulation)) {
     let _ = SIMULATION.try_with(|it| {
         it.try_borrow_mut().map(|mut it| {
@@ -109,14 +109,14 @@ pub(super) struct Simulation {
     pub(super) nemesis: VirtualNemesis,
     /// What a client does from its beginning, for those that are started again.
     pub(super) begins: Option<Box<dyn Fn(u32) -> TaskFuture>>,
-    /// Where what servers carry out is written down.
+    /// Records what servers carry out, if that is wanted.
     pub(super) witness: Option<ServersWitness>,
-    /// Which poll goes on, for whoever watches this thread.
+    /// Which poll is running, for the watcher of this thread.
     pub(super) beat: WatchedBeat,
 }
 
 impl Simulation {
-    /// Makes it as new, with so many processes and servers, keeping the memory.
+    /// Starts again with this many processes and servers, keeping the memory.
     pub(super) fn reset(&mut self, choices: Choices, seed: u64, processes: u32, servers: u32) {
         let (processes, servers) = (processes as usize, servers as usize);
         self.time.reset();
@@ -132,8 +132,8 @@ impl Simulation {
         self.nemesis.reset(processes);
     }
 
-    /// Takes back the task that was polled, and goes on to the next one to be polled, letting events
-    /// happen meanwhile. It is done where no task is left, or nothing happens before `end_ns`.
+    /// Takes back the task that was polled, and goes on to the next one to be polled, handling events
+    /// meanwhile. It is done if no task is left, or nothing happens before `end_ns`.
     pub(super) fn next_step(
         &mut self,
         polled: Option<(u32, TaskFuture, bool)>,
@@ -165,7 +165,7 @@ impl Simulation {
         }
     }
 
-    /// Lets the next event happen; false where nothing happens before `end_ns`.
+    /// Handles the next event; false if nothing happens before `end_ns`.
     fn next_event(&mut self, end_ns: u64) -> bool {
         loop {
             let timers = &self.timers;
@@ -177,7 +177,7 @@ impl Simulation {
                 return false;
             };
             if let SimEvent::Timer(timer) = event {
-                // Most timers are time-outs of calls long answered.
+                // Most timers are timeouts of calls that were answered long ago.
                 let Some(task) = self.timers.ring(timer, number) else { continue };
                 self.advance(at_ns);
                 self.executor.wake(task);

@@ -1,7 +1,7 @@
 //! Tasks: futures that belong to processes, and their wakers.
 //!
-//! Invariant: numbers of tasks that have ended are used again, and an early call to a waker only polls
-//! the later task once in vain. Deliberately absent: which task is next; that is the executor's.
+//! Invariant: numbers of tasks that have ended are used again; a late call of an old waker only polls the
+//! new task once in vain. Deliberately absent: which task is next; the executor decides that.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -13,7 +13,7 @@ use std::task::{Wake, Waker};
 pub(super) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 thread_local! {
-    /// Tasks that were woken through a [`Waker`], in order. Not in the simulation, for a waker may be
+    /// Tasks that were woken through a [`Waker`], in order. Not in the simulation, because a waker may be
     /// called while that is borrowed.
     static WOKEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
     /// Whether there are any: asked before every poll, and rarely true.
@@ -29,7 +29,7 @@ pub(super) fn take_woken(mut wake: impl FnMut(u32)) {
     }
 }
 
-/// The wakers of tasks, by number; each is made once a thread.
+/// The wakers of tasks, by number; each is made once per thread.
 pub(super) struct WakerCache(Vec<Waker>);
 
 impl WakerCache {
@@ -87,8 +87,8 @@ impl Wake for TaskWaker {
 }
 
 impl Tasks {
-    /// Numbers begin anew, in the order of an empty world: tasks of a process that dies are dropped in the order of
-    /// their numbers, which must not depend on schedules before.
+    /// Numbers start again, in the order of an empty world: tasks of a process that dies are dropped in the order of
+    /// their numbers, which must not depend on earlier schedules.
     pub(super) fn reset(&mut self) {
         debug_assert_eq!(self.live, 0, "the schedule before was closed");
         self.vacant.clear();
@@ -109,12 +109,12 @@ impl Tasks {
         number
     }
 
-    /// The process of a task; none where the slot is vacant.
+    /// The process of a task; none if the slot is vacant.
     pub(super) fn process(&self, task: u32) -> Option<u32> {
         self.slots.get(task as usize).filter(|slot| slot.taken).map(|slot| slot.process)
     }
 
-    /// Marks a task as queued, and returns its process; none where it is queued already, or has ended.
+    /// Marks a task as queued, and returns its process; none if it is queued already, or has ended.
     pub(super) fn enqueue(&mut self, task: u32) -> Option<u32> {
         let slot = self.slots.get_mut(task as usize).filter(|slot| slot.taken && !slot.queued)?;
         slot.queued = true;
@@ -128,7 +128,7 @@ impl Tasks {
         Some((slot.process, slot.future.take()?))
     }
 
-    /// Puts an unfinished future back; returns it where the task has ended meanwhile.
+    /// Puts an unfinished future back; returns it if the task has ended meanwhile.
     pub(super) fn put_back(&mut self, task: u32, future: TaskFuture) -> Option<TaskFuture> {
         match self.slots.get_mut(task as usize) {
             Some(slot) if slot.taken => {

@@ -10,7 +10,7 @@ use super::queue::{EventQueue, SimEvent};
 pub(super) const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
 
 thread_local! {
-    /// The present moment once more: every line of a history asks for it, also while the simulation is
+    /// A copy of the present moment: every line of a history asks for it, even while the simulation is
     /// borrowed.
     static NOW_NS: Cell<u64> = const { Cell::new(0) };
 }
@@ -28,7 +28,7 @@ pub(super) struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// Begins anew, keeping the memory.
+    /// Starts again, keeping the memory.
     pub(super) fn reset(&mut self) {
         self.advance(0);
         self.queue.clear();
@@ -44,7 +44,7 @@ impl VirtualTime {
         self.queue.push(at_ns.max(self.now_ns), event)
     }
 
-    /// Goes on to a moment; true where it is a later one.
+    /// Goes on to a moment; true if it is a later one.
     pub(super) fn advance(&mut self, at_ns: u64) -> bool {
         let is_later = self.now_ns != at_ns;
         if is_later {

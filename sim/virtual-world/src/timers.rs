@@ -24,7 +24,7 @@ impl SleepTimers {
         })
     }
 
-    /// Has a timer wake this task; `plan` plans the event that rings it where there is none.
+    /// Has a timer wake this task; `plan` plans the event that rings it if there is none.
     pub(super) fn arm(&mut self, timer: u32, task: u32, plan: impl FnOnce() -> u32) {
         let (number, waiter) = &mut self.timers[timer as usize];
         if *number == 0 {

@@ -1,7 +1,7 @@
-//! Notices a poll that does not return: no safe code can end it, so whoever watches has to end the process.
+//! Notices a poll that does not return: no safe code can end it, so the watcher has to end the process.
 //!
-//! Invariant: it decides nothing about a schedule that goes on, for it tells only of a poll that was seen in each of
-//! [`LOOKS`] looks. Looks are counted rather than time, so a process that was stopped for an hour looks once.
+//! Invariant: it does not affect a schedule that goes on, because it reports only a poll that was seen in each of
+//! [`LOOKS`] looks. Looks are counted, not time, so a process that was stopped for an hour looks once.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use scenarios::scenario::Scenario;
 static BEATS: Mutex<Vec<Weak<Beat>>> = Mutex::new(Vec::new());
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Seen as often, a poll counts as endless. The longest of the matrix takes milliseconds.
+/// A poll that is seen in this many looks counts as endless. The longest of the matrix takes milliseconds.
 const LOOKS: u32 = 60;
 
 /// A poll that has not returned for a minute.
@@ -30,7 +30,7 @@ pub struct EndlessPoll {
     pub client: u32,
 }
 
-/// What a thread is polling; shared with whoever watches.
+/// What a thread is polling; shared with the watcher.
 #[derive(Debug, Default)]
 pub(super) struct Beat {
     /// How often a poll has begun or ended: odd while one goes on.
@@ -95,13 +95,13 @@ impl Beat {
     }
 }
 
-/// Watches the polls of all threads from a thread of its own, for as long as the process lives, and tells of the first
+/// Watches the polls of all threads from a thread of its own, for as long as the process lives, and reports the first
 /// one that does not return within a minute.
 pub fn watch_polls(told: impl FnOnce(&EndlessPoll) + Send + 'static) {
     std::thread::spawn(move || told(&first_endless(PAUSE)));
 }
 
-/// Looks so often until a poll has not returned.
+/// Looks at this interval until a poll has not returned.
 #[expect(clippy::disallowed_methods, reason = "a thread that does nothing else")]
 fn first_endless(pause: Duration) -> EndlessPoll {
     // The poll that was seen in each thread, and how often.

@@ -1,4 +1,4 @@
-//! What is true of claims, and what is not.
+//! Which claims of workers are true, and which are not.
 
 use history::Head;
 use redis_model::witness::InsideChange;

@@ -1,7 +1,7 @@
-//! The faults of a history, each as a scenario would stage it.
+//! The strikes in a history, each as a scenario would stage it.
 //!
-//! Invariant: a fault is staged at the last place to which its client had come, or at the command that it struck. If the history
-//! does not say which way a fault went, or whether a clock jumped ahead or back, there is a reading for each.
+//! Invariant: a fault stands at the last place that its client had come to, or at the command that it struck. A
+//! history may not say in which direction it struck, or whether a clock jumped ahead or back: then each is a reading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,11 +16,11 @@ use super::super::candidate::bare;
 /// A fault in each of the ways in which it may have struck; the likeliest first.
 pub(super) type Readings = Vec<Staged>;
 
-/// What struck.
+/// A strike that was found.
 pub(super) struct StrikeFound {
-    /// When, in nanoseconds since the run began.
+    /// When it struck, in nanoseconds since the run began.
     pub(super) at_ns: u64,
-    /// It is a message that took longer than it had to, and nothing more.
+    /// It is only a message that took longer than the shortest latency.
     pub(super) is_late: bool,
     /// How it may have struck.
     pub(super) readings: Readings,
@@ -41,7 +41,7 @@ struct StrikeReader<'a> {
     found: Vec<StrikeFound>,
 }
 
-/// What struck, in the order in which it did.
+/// The strikes of a history, in their order.
 pub(super) fn strikes(history: &History, scenario: &Scenario) -> Vec<StrikeFound> {
     let mut reader = StrikeReader { history, scenario, found: Vec::new() };
     reader.look();
@@ -73,7 +73,7 @@ impl StrikeReader<'_> {
                     }
                 }
                 What::Fault { staged: Some(which), .. } => {
-                    // Each strikes once; what it says of itself is in the scenario.
+                    // Each strikes once; the scenario says the rest of it.
                     if staged.insert(which)
                         && let Some(cue) = self.scenario.faults.get(usize::from(which))
                     {
@@ -120,7 +120,7 @@ impl StrikeReader<'_> {
         }
     }
 
-    /// What a scenario calls the place of this event.
+    /// The place of this event, as a scenario names it.
     fn passed(&self, times: &mut BTreeMap<(u32, String), u32>, event: &Event) -> PassedPlace {
         let (name, phase) = match event.what {
             What::Phase(phase) => (phase.name().to_owned(), Some(phase)),
@@ -143,7 +143,7 @@ impl StrikeReader<'_> {
         self.scenario.network.latency(client, 0).sampler().at(0) * 2
     }
 
-    /// A message that took longer than it had to: which way cannot be told.
+    /// A message that took longer than the shortest latency. It may have been the request or the reply.
     fn late(&mut self, client: u32, took_ns: u64, passed: PassedPlace) {
         let late_ns = took_ns.saturating_sub(self.round_trip_ns(client));
         if late_ns == 0 {
@@ -156,7 +156,7 @@ impl StrikeReader<'_> {
         self.add(passed.at_ns, true, vec![of(Ways::Back), of(Ways::There)]);
     }
 
-    /// What struck a request, or the reply to it, so long after it was sent.
+    /// The readings of a fault that struck a request, or its reply, `since_ns` after the request was sent.
     fn of_message(
         &self,
         fault: Fault,
@@ -196,7 +196,7 @@ fn named(cue: &Staged, client: u32) -> Staged {
     }
 }
 
-/// What struck a client, or of client 0 a server, at this place or behind it.
+/// The readings of a fault that struck a client, or a server if `client` is 0, at this place or after it.
 fn of_process(
     fault: Fault,
     client: u32,
@@ -231,7 +231,7 @@ fn of_process(
             let on = if client == 0 { bare.on.or(Some(Whom::Server(0))) } else { bare.on };
             [by, -by].map(|by| Staged { by: Some(Shift(by)), on, ..bare.clone() }).into()
         }
-        // Whose clock drifts, and how fast, is not in a history.
+        // A history does not say whose clock drifts, or how fast.
         Fault::Drift => Vec::new(),
         // Sweeps do not draw these.
         Fault::Evict

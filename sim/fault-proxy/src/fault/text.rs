@@ -94,7 +94,7 @@ impl FaultParser<'_> {
             };
             return Err(self.error(&kind.at, "unknown fault").help(help));
         }
-        // A bare word behind the fault is the command.
+        // A bare word after the fault is the command.
         if let Some(word) = self.words.first_mut().filter(|word| word.value.is_none()) {
             let name = std::mem::replace(&mut word.name, "command".to_owned());
             (word.value, word.value_at) = (Some(name), word.at.clone());

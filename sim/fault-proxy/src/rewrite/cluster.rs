@@ -23,7 +23,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// CLUSTER SLOTS: ranges, and behind the ends of each its nodes: host, port, name, and more
+    /// CLUSTER SLOTS: ranges, and after the ends of each its nodes: host, port, name, and more
     /// about the host.
     pub(super) fn slots(&mut self, answer: &Element) {
         for node in answer.parts.iter().flat_map(|range| range.parts.iter().skip(2)) {

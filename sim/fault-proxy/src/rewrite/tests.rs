@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A frame of these lines, parted by blanks: `.text` is a bulk string, `=text` a verbatim string, and
-/// any other stands as it is. A low line is a blank.
+/// A frame of these lines, separated by blanks: `.text` is a bulk string, `=text` a verbatim string, and
+/// any other stands as it is. An underscore is a blank.
 fn frame(lines: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines.split_whitespace() {
@@ -213,7 +213,7 @@ fn cluster_nodes_keep_all_but_the_address() {
     let before = ["10.0.0.1:6379@16379", "10.0.0.1:6380@16380,db-2", ":6381@16381", ":0@0"];
     let after = ["127.0.0.1:40079@16379", "127.0.0.1:40080@16380,db-2", ":40081@16381", ":0@0"];
     for kind in [".", "="] {
-        // A line's end is no blank that parts lines here.
+        // Here a line end does not separate the lines of a frame.
         let [before, after] = [before, after].map(|places| text(places, kind));
         let feed = |text: &str| {
             let mut bytes = frame(&text.replace('\x0b', "~"));
@@ -260,7 +260,7 @@ fn exec_has_the_answers_of_what_was_queued() {
         "*3 -MOVED_1_127.0.0.1:40080 *5 .slave .127.0.0.1 :40079 .connected :1 *2 .10.0.0.1 .6379",
     );
     becomes(&asked, "-MOVED_1_10.0.0.1:6380", "-MOVED_1_127.0.0.1:40080");
-    // Where the numbers differ nobody knows which answers which: redirections speak for themselves.
+    // If the numbers differ, it is not known which reply answers which request: redirections need no request.
     becomes(
         &asked,
         "*2 *5 .slave .10.0.0.1 :6379 .connected :1 -ASK_1_10.0.0.1:6380",
@@ -284,7 +284,7 @@ fn replies_to_other_commands_stay_whatever_they_hold() {
     assert!(!AddressQuery::Role.concerns(FrameKind::Error, b"-ERR MOVED 1 10.0.0.1:6379\r\n"));
     assert!(AddressQuery::Other.concerns(FrameKind::Error, b"-MOVED 1 10.0.0.1:6379\r\n"));
     assert!(AddressQuery::Other.concerns(FrameKind::Error, b"!1\r\nx\r\n"));
-    // Neither do they where the answer has not the shape that was asked for.
+    // The same if the answer does not have the expected shape.
     for asked in [
         AddressQuery::Role,
         AddressQuery::ClusterShards,

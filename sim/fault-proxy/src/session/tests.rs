@@ -1,4 +1,4 @@
-//! Matching replies with requests, one difficulty a test.
+//! Matching replies with requests, one difficulty per test.
 
 use super::*;
 use crate::Side;
@@ -155,7 +155,7 @@ fn exec_answers_what_was_queued_and_not_what_was_discarded() {
     send(&mut session, &["MULTI", "GET a", "MULTI", "WATCH b", "ROLE", "EXEC"]);
     let asked = answered(&mut session, &["+x\r\n"; 6]);
     assert_eq!(asked[5], exec(&[AddressQuery::Other, AddressQuery::Role]));
-    // For a server that refused MULTI the question is one by itself.
+    // If the server has refused MULTI, ROLE is a query by itself.
     assert_eq!(asked[4], AddressQuery::Role);
     send(&mut session, &["MULTI", "ROLE", "DISCARD", "MULTI", "GET a", "EXEC", "EXEC"]);
     let asked = answered(&mut session, &["+x\r\n"; 7]);

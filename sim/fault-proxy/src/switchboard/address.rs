@@ -31,7 +31,7 @@ pub fn without_credentials(text: &str) -> Result<(), SwitchError> {
 /// Resolves a server address.
 ///
 /// # Errors
-/// [`SwitchError::BadUpstream`] where it is no address, [`SwitchError::Unresolved`] where nobody knows the name, and
+/// [`SwitchError::BadUpstream`] if it is no address, [`SwitchError::Unresolved`] if the name cannot be resolved, and
 /// [`SwitchError::Credentials`].
 pub fn resolve_upstream(text: &str) -> Result<Upstream, SwitchError> {
     without_credentials(text)?;

@@ -23,7 +23,7 @@ pub enum SwitchError {
     /// A name that cannot stand in a path.
     #[error("`{0}` is not a valid name: use letters, digits and - _ . :")]
     BadName(String),
-    /// An address to listen on that is none.
+    /// An invalid address to listen on.
     #[error("`{0}` is not an address to listen on: use one such as 127.0.0.1:6400, or a port")]
     BadListen(String),
     /// An address that others can reach, and that the command line has not named.
@@ -37,7 +37,7 @@ pub enum SwitchError {
          authenticate through the proxy"
     )]
     Credentials,
-    /// An address of a server that is none.
+    /// An invalid address of a server.
     #[error("`{0}` is not a server address: use one such as 127.0.0.1:6379 or redis.local:6379")]
     BadUpstream(String),
     /// A server whose name cannot be resolved, and why.
@@ -49,7 +49,7 @@ pub enum SwitchError {
     /// More proxies than there are numbers.
     #[error("too many proxies have been created: restart picklock proxy")]
     TooMany,
-    /// The fault cannot be.
+    /// The fault is impossible.
     #[error(transparent)]
     Toxic(#[from] ToxicError),
     /// It cannot listen.

@@ -1,8 +1,8 @@
 //! The control API over HTTP, compatible with clients of Toxiproxy.
 //!
-//! Invariant: every non-empty response is JSON; errors of a request are in its response, and none ends the server. A new
-//! connection is served at once: when all slots are taken, the one idle for longest is closed. Requests of web pages are
-//! refused; and where there is a token, all that do not have it, before anything else of them is looked at.
+//! Invariant: every non-empty response is JSON; errors of a request are in its response, and none ends the server. A
+//! new connection is served at once: when all slots are taken, the one idle for longest is closed. Requests of web
+//! pages are refused. If there is a token, requests without it are refused before anything else in them is checked.
 
 mod route;
 
@@ -56,8 +56,8 @@ impl ApiResponse {
 }
 
 impl ControlApi {
-    /// Listens on this address; port 0 is a free one. Without a token, everybody who can reach it may do everything: then it
-    /// should be on loopback.
+    /// Listens on this address; port 0 is a free one. Without a token, everybody who can reach the address may do
+    /// everything: then it should be a loopback address.
     ///
     /// # Errors
     /// The system's error, such as a port in use.
@@ -95,7 +95,7 @@ impl ControlApi {
                 });
                 let mut http = http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN);
-                // Whatever is wrong with a connection is its client's to see.
+                // The client sees what is wrong with its connection.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
             });
         }
@@ -172,7 +172,7 @@ async fn answer(
 /// Refuses requests that do not have the token.
 fn unauthorized(headers: &HeaderMap, token: &ControlToken) -> Option<ApiResponse> {
     let mut sent = headers.get_all(AUTHORIZATION).iter();
-    // Of several it would not be clear which one counts.
+    // With several it would not be clear which one counts.
     let is_it = sent.next().is_some_and(|it| token.is_in(it.as_bytes())) && sent.next().is_none();
     (!is_it).then(|| {
         let says = "a token is required: send it as Authorization: Bearer TOKEN";
@@ -180,13 +180,13 @@ fn unauthorized(headers: &HeaderMap, token: &ControlToken) -> Option<ApiResponse
     })
 }
 
-/// Refuses requests that a web page can send from a browser. One that has a token may be for any name of this machine.
+/// Refuses requests that a web page can send from a browser. If there is a token, the Host may be any name.
 fn refused_page(headers: &HeaderMap, has_token: bool) -> Option<ApiResponse> {
     let text = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok()).unwrap_or("");
     if text(USER_AGENT).starts_with("Mozilla/") {
         return Some(ApiResponse::error(StatusCode::FORBIDDEN, "user agent not allowed"));
     }
-    // A browser says which page asks; no other client has a reason to.
+    // A browser says which page sends the request; no other client has a reason to.
     if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
         let says = "requests from web pages are not allowed (Origin or Sec-Fetch-Site header)";
         return Some(ApiResponse::error(StatusCode::FORBIDDEN, says));

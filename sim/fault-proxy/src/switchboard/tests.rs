@@ -1,4 +1,4 @@
-//! Toxics as they are written, and what becomes of them.
+//! Toxics as they are written, and what they do.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -223,7 +223,7 @@ fn a_fault_is_idle_until_it_strikes_a_connection_or_has_one_wait() {
         }
     };
     assert_eq!(idle(), ["cut", "drop", "slow"]);
-    // It is not let through to the server, and so no other fault meets it.
+    // The request does not get through to the server, and so no other fault meets it.
     let mut client = TcpStream::connect(listens[0]).unwrap();
     until(&["drop", "slow"]);
     board.take("a", "cut").unwrap();

@@ -1,6 +1,6 @@
-//! The token of the control API: who has it may switch faults.
+//! The token of the control API: a client that has it may switch faults.
 //!
-//! Invariant: it is shown nowhere, and comparing it takes as long whatever is wrong with what was sent.
+//! Invariant: it is shown nowhere, and a comparison takes the same time whatever was sent.
 
 use std::fmt;
 
@@ -21,10 +21,10 @@ pub struct ControlToken(String);
 /// Why a text is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
-    /// It has fewer characters than nobody guesses.
+    /// It is so short that it could be guessed.
     #[error("it has {0} characters, and a token has {CHARACTERS_LEAST} at least")]
     Short(usize),
-    /// It has more than a request can send.
+    /// It is longer than a request can hold.
     #[error("it is longer than {CHARACTERS_MOST} characters")]
     Long,
     /// It has a blank, or a character that no header can hold.
@@ -47,7 +47,7 @@ impl ControlToken {
         }
     }
 
-    /// Whether this is what a request with it says in its header `Authorization`.
+    /// Whether this header `Authorization` has the token.
     pub(super) fn is_in(&self, header: &[u8]) -> bool {
         let (scheme, sent) = header.split_at_checked(SCHEME.len()).unwrap_or((&[], &[]));
         // Its length is no secret.

@@ -23,7 +23,7 @@ pub struct Toxic {
     /// What it does.
     #[serde(rename = "type")]
     pub kind: String,
-    /// `upstream`, towards the server, or `downstream`. Types that say so themselves have no use for
+    /// `upstream`, towards the server, or `downstream`. Types that name the direction themselves ignore
     /// it.
     pub stream: String,
     /// On which part of the connections, from 0 to 1.
@@ -32,10 +32,10 @@ pub struct Toxic {
     pub attributes: Map<String, Value>,
 }
 
-/// Why a toxic cannot be.
+/// Why a toxic is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum ToxicError {
-    /// It is no object, or a field of it is not of its kind.
+    /// It is no object, or a field has the wrong type.
     #[error("bad request body: {0}")]
     Shape(String),
     /// A field is missing.
@@ -50,7 +50,7 @@ pub enum ToxicError {
     /// There is no such stream.
     #[error("stream was invalid, can be either upstream or downstream")]
     Stream,
-    /// The toxicity is no part.
+    /// The toxicity is not from 0 to 1.
     #[error("toxicity must be a number from 0 to 1")]
     Toxicity,
     /// The type has no such attribute.
@@ -63,7 +63,7 @@ pub enum ToxicError {
         /// What it has.
         known: String,
     },
-    /// An attribute says nothing that can be.
+    /// An attribute has an impossible value.
     #[error("attribute `{name}`: {says}")]
     Attribute {
         /// Which.
@@ -84,11 +84,11 @@ impl Toxic {
         Self { name, kind: "fault".into(), stream: "downstream".into(), toxicity, attributes }
     }
 
-    /// Reads a new one. Without a stream it is `downstream`, and without a name that of its type and
-    /// stream.
+    /// Reads a new one. Without a stream it is `downstream`, and without a name it is named after its
+    /// type and stream.
     ///
     /// # Errors
-    /// [`ToxicError`] where a field is not of its kind.
+    /// [`ToxicError`] if a field has the wrong type.
     pub fn from_json(value: &Value) -> Result<Self, ToxicError> {
         let fields = BodyFields::of(value)?;
         let kind = fields.text("type")?.ok_or_else(|| ToxicError::Missing("type".to_owned()))?;
@@ -104,7 +104,7 @@ impl Toxic {
         let toxic = toxic.without_privileges()?;
         let toxicity = match fields.number("toxicity")? {
             Some(toxicity) => toxicity,
-            // What the text says stands where nothing else is said.
+            // Without a field for it, the toxicity in the text counts.
             None if toxic.kind == "fault" => toxic.written()?.fault.toxicity().part(),
             None => toxic.toxicity,
         };
@@ -128,7 +128,7 @@ impl Toxic {
     /// What it does.
     ///
     /// # Errors
-    /// [`ToxicError`] where there is no such type, or an attribute says nothing that can be.
+    /// [`ToxicError`] if there is no such type, or an attribute has an impossible value.
     pub fn fault(&self) -> Result<ProxyFault, ToxicError> {
         let side = match self.stream.as_str() {
             "upstream" => Side::Request,
@@ -143,7 +143,7 @@ impl Toxic {
             }
             "bandwidth" => {
                 self.knows(&["rate"])?;
-                // Kilobytes a second; none is no limit.
+                // Kilobytes a second; 0 is no limit.
                 match NonZeroU64::new(self.count("rate")?.saturating_mul(1000)) {
                     Some(rate) => Effect::Bandwidth(rate),
                     None => Effect::Latency(Latency::None),
@@ -241,14 +241,14 @@ impl Toxic {
         Ok(self.word("text")?.unwrap_or_default().parse()?)
     }
 
-    /// Refuses a text that only the command line may have: one that names a proxy, where the toxic is
-    /// already put on one, or a file of this machine.
+    /// Refuses a text that only the command line may have: one that names a file of this machine, or a
+    /// proxy, although the toxic is already put on one.
     fn without_privileges(self) -> Result<Self, ToxicError> {
         let refused = |says| Err(ToxicError::Attribute { name: "text", says });
         if self.kind != "fault" {
             return Ok(self);
         }
-        // Before it is read, which would open the file.
+        // Before the text is parsed, which would open the file.
         let text = self.word("text")?.unwrap_or_default().trim_start();
         if text.starts_with("latency") && text.contains("file:") {
             return refused("a distribution file is allowed on the command line only");

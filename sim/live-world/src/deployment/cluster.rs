@@ -21,7 +21,7 @@ const COMPLETE_WITHIN: Duration = Duration::from_secs(20);
 /// How often they are asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// What servers of a cluster are started with, besides what all are.
+/// The arguments of servers of a cluster, besides those of all servers.
 pub(super) const ARGUMENTS: [&str; 4] =
     ["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"];
 
@@ -37,7 +37,7 @@ pub(super) async fn form(endpoints: &[Endpoint], keys: &KeySpace) -> Result<(), 
         let (first, last) = (first.to_string(), last.to_string());
         let epoch = (server + 1).to_string();
         endpoint.ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await.map_err(refuses)?;
-        // With equal epochs the nodes would first have to settle which of them owns what.
+        // With equal epochs the nodes would first have to agree which of them owns which slots.
         endpoint.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]).await.map_err(refuses)?;
     }
     for (server, endpoint) in endpoints.iter().enumerate().skip(1) {

@@ -20,7 +20,7 @@ const SYNCED_WITHIN: Duration = Duration::from_secs(20);
 const TRIAL_STEP_NS: i64 = 100_000_000_000;
 /// How often to check whether something is on a disk.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How early in a second a run begins whose servers sync once a second.
+/// If servers sync once a second, a run begins at most this far into a second.
 const EARLY_MS: u64 = 300;
 
 impl Deployment {
@@ -29,7 +29,7 @@ impl Deployment {
         server.map_or_else(|| self.state().primary, |server| server as usize)
     }
 
-    /// The node behind which this server is, if any.
+    /// The node that leads to this server, if any.
     pub(crate) fn node_of(&self, server: usize) -> Option<u16> {
         match self.topology {
             Topology::Replicated { .. } | Topology::Cluster { .. } => {
@@ -53,19 +53,19 @@ impl Deployment {
         self.state().down.get(server).is_some_and(|down| !down)
     }
 
-    /// Whether a server has not ended and does not stand still.
+    /// Whether a server has not ended and is not stalled.
     pub(crate) fn serves(&self, server: usize) -> bool {
         self.is_up(server) && !self.state().stalled[server]
     }
 
-    /// Has a server stand still, until it is [woken](Self::wake).
+    /// Stalls a server until it is [woken](Self::wake).
     pub(crate) async fn stall(&self, server: usize) -> Result<(), PrivateServerError> {
         self.endpoints[server].stall().await?;
         self.state().stalled[server] = true;
         Ok(())
     }
 
-    /// A server that stands still goes on.
+    /// A stalled server goes on.
     pub(crate) async fn wake(&self, server: usize) -> Result<(), PrivateServerError> {
         // It may have been killed meanwhile.
         if std::mem::take(&mut self.state().stalled[server]) && self.is_up(server) {
@@ -134,19 +134,19 @@ impl Deployment {
             .ok_or_else(PrivateServerError::not_ours)?
             .restart()
             .await?;
-        // The control connection is broken, which only using it shows.
+        // The control connection is broken, but that shows only when it is used.
         let _ = self.command(server, &["PING"]).await;
         self.state().down[server] = false;
         Ok(())
     }
 
-    /// Steps a server's wall clock; whether that is possible.
+    /// Steps a server's wall clock; false if that is impossible.
     pub(crate) async fn step_clock(&self, server: usize, by_ns: i64) -> bool {
         // A server that uses its page sees this step, too, even if its answer does not come.
         self.is_paged(server) && self.endpoints[server].step_wall(by_ns).await.is_some()
     }
 
-    /// From now on a server's clocks drift; whether that is possible.
+    /// From now on a server's clocks drift; false if that is impossible.
     pub(crate) async fn set_drift(&self, server: usize, ppm: i32) -> bool {
         let process = self.endpoints[server].process().await;
         let set = |page: &mut Page| page.set_drift(ppm).is_ok();
@@ -160,7 +160,7 @@ impl Deployment {
         let end = Instant::now() + SYNCED_WITHIN;
         for server in 0..self.endpoints.len() {
             if let Some(process) = self.endpoints[server].process().await {
-                // The inode of its file may have been that of a file that is gone.
+                // Its file may have the inode of a file that is gone.
                 let _ = process.page.as_ref().map(|page| page.forget_synced());
             }
         }
@@ -173,7 +173,7 @@ impl Deployment {
         false
     }
 
-    /// Writes to every server; whether that is on all disks soon.
+    /// Writes to every server; true if that is on all disks early enough in this second.
     async fn write_and_sync(&self) -> bool {
         for server in 0..self.endpoints.len() {
             // A replica refuses, and gets its writes from the primary.

@@ -1,7 +1,7 @@
-//! Replicas that follow the primary through links of the proxy, with the lag that the scenario says.
+//! Replicas that follow the primary through links of the proxy, with the lag of the scenario.
 //!
-//! Invariant: replicas have everything that was written before the run, and from then on what their link has let
-//! through. What is on its way when either end dies is lost, every time.
+//! Invariant: replicas have everything that was written before the run, and from then on what has come through their
+//! link. What is on its way when either end dies is lost, every time.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -20,7 +20,7 @@ use fault_proxy::{ClientId, Cut, Latency, Link, Plan, Protocol, Proxy, Upstream}
 const FOLLOWS_WITHIN: Duration = Duration::from_secs(15);
 /// How long one WAIT waits for acknowledgements, in milliseconds.
 const WAIT_MS: &str = "100";
-/// How long writes are held up at most while a replica catches up, in milliseconds.
+/// How long writes are paused at most while a replica catches up, in milliseconds.
 const PAUSE_MS: &str = "20000";
 /// How often to check whether it has.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -49,7 +49,7 @@ impl Deployment {
         for server in 0..self.topology.servers() {
             let node = Node(u16::try_from(server).unwrap_or(u16::MAX));
             let plan = Plan { protocol: Protocol::Opaque, seed, ..Plan::default() };
-            // Numbers that no client has.
+            // Client numbers that no client has.
             let whose = ClientId(u32::MAX - server);
             replication.links.push(proxy.listen(whose, node, self.upstream(Node(0)), plan)?);
             replication.lags.push(Latency::from(&scenario.topology.lag(server)));
@@ -65,15 +65,15 @@ impl Deployment {
             DeploymentError::Refuses { source, .. } => source.is_indeterminate(),
             _ => false,
         };
-        // Where sentinels have just made a server a replica, they have closed its connections, and ours with them.
+        // If sentinels have just made a server a replica, they have closed its connections, and ours with them.
         match attached {
             Err(error) if self.has_sentinels() && cut_off(&error) => self.attach_others(None).await,
             attached => attached,
         }
     }
 
-    /// The same where one of them follows it already, and clients may be connected to that: it must not take writes in
-    /// between.
+    /// The same, but `follows` is a server that follows it already: clients may be connected to that one, and it must
+    /// not take writes in between.
     pub(crate) async fn attach_others(
         &self,
         follows: Option<usize>,
@@ -115,7 +115,7 @@ impl Deployment {
         Ok(())
     }
 
-    /// A server follows this primary through its link: without lag, so that what there is so far arrives at once.
+    /// Has a server follow this primary through its link, without lag, so that earlier writes arrive at once.
     async fn follow(
         &self,
         server: usize,
@@ -156,13 +156,13 @@ impl Deployment {
         Ok(())
     }
 
-    /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written; the
-    /// old primary follows it from then on, and keeps its connections, those that listen apart.
+    /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written.
+    /// The old primary follows it from then on, and keeps its connections except those of subscribers.
     pub(crate) async fn switch_over(&self, to: Option<usize>) -> Result<(), DeploymentError> {
         let old = self.server_or_primary(None);
         let refuses = |source| refused(old, source);
         let Some(candidate) = self.candidate(to).await else { return Ok(()) };
-        // Nobody writes to it while the other catches up, nor before it refuses writes itself.
+        // Nobody may write to it while the other catches up, until it refuses writes itself.
         let pause = ["CLIENT", "PAUSE", PAUSE_MS, "WRITE"];
         self.command(old, &pause).await.map_err(refuses)?;
         let switched = async {
@@ -186,8 +186,8 @@ impl Deployment {
         switched
     }
 
-    /// A replica takes the primary's place, as with [`promote`](Self::promote), while the old primary goes on. The links
-    /// of its replicas have been [cut](Self::cut_replication): what was on its way on them is lost.
+    /// A replica takes the primary's place, as with [`promote`](Self::promote), while the old primary goes on. The
+    /// links of its replicas have been [cut](Self::cut_replication): what was on its way on them is lost.
     pub(crate) async fn split(&self, to: Option<usize>) -> Result<(), DeploymentError> {
         let old = self.server_or_primary(None);
         let links = self.replication_links_of(old);
@@ -202,7 +202,7 @@ impl Deployment {
         self.attach_replicas().await
     }
 
-    /// The old primary that went on beside the new one becomes its replica, and forgets what the other does not know.
+    /// The old primary that went on beside the new one becomes its replica, and loses writes that the new one lacks.
     pub(crate) async fn step_down(&self) -> Result<(), DeploymentError> {
         if self.state().lingering.take().is_none() {
             return Ok(());
@@ -236,13 +236,13 @@ impl Deployment {
         !self.candidates().is_empty()
     }
 
-    /// Nothing more reaches the replicas of this server, or this replica, until it is
+    /// Cuts the replication links of this server: nothing more reaches its replicas, or it if it is one, until they are
     /// [reset](Self::reset_replication).
     pub(crate) fn cut_replication(&self, server: usize) {
         self.replication_links_of(server).iter().for_each(|link| link.cut(Cut::Both));
     }
 
-    /// What was on its way is lost.
+    /// Resets the replication links of this server: what was on its way is lost.
     pub(super) fn reset_replication(&self, server: usize) {
         for link in self.replication_links_of(server) {
             link.reset_connections();
@@ -267,7 +267,7 @@ impl Deployment {
         others.filter(|it| !state.down[*it] && !state.stalled[*it] && !lingers(it)).collect()
     }
 
-    /// The server that has received most, the first of equals.
+    /// The server that has received most; the first one if several have received as much.
     async fn most_advanced(&self, candidates: &[usize]) -> Option<usize> {
         let mut best = None;
         for candidate in candidates {
@@ -285,13 +285,13 @@ impl Deployment {
         Ok(self.info_field(server, "master_link_status:").await?.is_some_and(|it| it == "up"))
     }
 
-    /// Whether so many replicas acknowledge what was written last in time.
+    /// Whether at least `replicas` replicas acknowledge the last write in time.
     async fn is_acknowledged(&self, primary: usize, replicas: i64) -> Result<bool, CallError> {
         let reply = self.command(primary, &["WAIT", &replicas.to_string(), WAIT_MS]).await?;
         Ok(matches!(reply, Reply::Int(acknowledged) if acknowledged >= replicas))
     }
 
-    /// How much a server has written or received of the stream.
+    /// How much of the replication stream a server has written or received.
     async fn offset(&self, server: usize) -> Result<u64, CallError> {
         let offset = self.info_field(server, "master_repl_offset:").await?;
         Ok(offset.and_then(|it| it.trim().parse().ok()).unwrap_or(0))

@@ -18,12 +18,12 @@ use fault_proxy::Upstream;
 
 /// The name of the service, by which clients ask sentinels for its primary.
 pub(crate) const SERVICE: &str = "picklock";
-/// How long a server does not answer until a sentinel takes it for dead, while an election is awaited;
+/// After how long without an answer a sentinel considers a server dead, while an election is awaited.
 const DOWN_AFTER_MS: u32 = 500;
-/// and otherwise, so that none is held where this machine is busy.
+/// The same at other times: long, so that a busy machine causes no election.
 const DOWN_AFTER_CALM_MS: u32 = 60_000;
-/// The failover timeout. For as long, sentinels do not reconfigure replicas that seem to follow another primary: ours
-/// follow theirs through a link of the proxy.
+/// The failover timeout. For this long, sentinels do not reconfigure replicas that seem to follow another primary. Ours
+/// do seem so, because they follow their primary through a link of the proxy.
 const FAILOVER_TIMEOUT_MS: u32 = 120_000;
 /// How long they may take to find each other.
 const KNOWN_WITHIN: Duration = Duration::from_secs(20);
@@ -32,14 +32,14 @@ const ELECTED_WITHIN: Duration = Duration::from_secs(30);
 /// How often they are asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// Which server the sentinels have made the primary, and their number for that.
+/// Which server the sentinels have elected as the primary, and the epoch of the election.
 struct Election {
     primary: usize,
     epoch: u64,
 }
 
 impl Deployment {
-    /// Starts so many sentinels, which watch the primary.
+    /// Starts this many sentinels, which watch the primary.
     pub(crate) async fn start_sentinels(&self, sentinels: u32) -> Result<(), DeploymentError> {
         let Some(launcher) = self.launcher.as_ref().filter(|_| sentinels > 0) else {
             return Ok(());
@@ -118,17 +118,17 @@ impl Deployment {
         None
     }
 
-    /// From now on a server counts as dead that has not answered the sentinels for so long.
+    /// From now on sentinels consider a server dead after this long without an answer.
     async fn take_for_dead_after(&self, ms: u32) {
         let ms = ms.to_string();
         for sentinel in self.sentinels.get().into_iter().flatten() {
-            // One that cannot be asked votes as before; the others may do.
+            // A sentinel that cannot be reached votes as before; the others may be enough.
             let set = ["SENTINEL", "SET", SERVICE, "down-after-milliseconds", &ms];
             let _ = sentinel.ask(&set).await;
         }
     }
 
-    /// Remembers it where the sentinels have elected a primary since the last election that was awaited.
+    /// Remembers whether the sentinels have elected a primary since the last election that was awaited.
     pub(crate) async fn note_unawaited_election(&self) {
         let last = self.last_election().await;
         let mut state = self.state();
@@ -140,7 +140,7 @@ impl Deployment {
         self.state().unawaited_election
     }
 
-    /// The last election of which a sentinel knows.
+    /// The last election that a sentinel knows of.
     async fn last_election(&self) -> Option<Election> {
         let mut last: Option<Election> = None;
         for sentinel in self.sentinels.get().into_iter().flatten() {
@@ -158,7 +158,7 @@ impl Deployment {
         last
     }
 
-    /// Whether a sentinel knows every replica, and so many other sentinels.
+    /// Whether a sentinel knows every replica, and this many other sentinels.
     async fn knows_others(&self, sentinel: &Endpoint, others: usize) -> bool {
         let many = |reply: Result<Reply, CallError>| match reply {
             Ok(Reply::Array(list)) => list.len(),
@@ -170,7 +170,7 @@ impl Deployment {
     }
 }
 
-/// A field of a reply that has names and values by turns, if it is a number.
+/// A field of a reply with alternating names and values, if it is a number.
 fn field(reply: &Reply, name: &str) -> Option<u64> {
     let Reply::Array(list) = reply else { return None };
     let mut pairs = list.chunks_exact(2);

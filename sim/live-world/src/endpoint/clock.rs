@@ -15,9 +15,9 @@ const STEPPED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Endpoint {
-    /// Steps the server's wall clock by so many nanoseconds and waits until it reports the new time; whether it has in
-    /// time, and none if its clock cannot be stepped. Some servers read the machine's clock only ten times a second,
-    /// and extrapolate in between: Valkey 9.1 does.
+    /// Steps the server's wall clock by `by_ns` and waits until it reports the new time; true if it does in time, none
+    /// if its clock cannot be stepped. Some servers (Valkey 9.1) read the machine's clock only ten times a second, and
+    /// extrapolate in between.
     pub async fn step_wall(&self, by_ns: i64) -> Option<bool> {
         let before_us = self.time_us().await;
         let begun = Instant::now();

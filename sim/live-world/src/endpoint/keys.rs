@@ -35,7 +35,7 @@ impl KeySpace {
     pub fn of_run(run: &str) -> Self {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let run: String = run.chars().map(|c| if plain(c) { c } else { '-' }).collect();
-        // An empty tag would be none.
+        // An empty hash tag would not count.
         let run = if run.is_empty() { "run" } else { &run };
         Self { prefix: format!("{BASE}{{{run}}}:") }
     }

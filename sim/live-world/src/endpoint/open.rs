@@ -60,7 +60,7 @@ impl Default for Settings {
     }
 }
 
-/// Why a server cannot be run against: the environment is unavailable. What is wrong with the URL itself is a
+/// Why a run cannot use a server: the environment is unavailable. A mistake in the URL itself is a
 /// [`UrlError`](super::UrlError).
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
@@ -133,8 +133,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Starts a server of this executable, as the spec says. It is to be [verified](Self::verify), unless it is a
-    /// sentinel, which keeps no keys.
+    /// Starts a server of this executable, as the spec says. The caller has to [verify](Self::verify) it, unless it is
+    /// a sentinel, which keeps no keys.
     pub(crate) async fn start_unverified(
         binary: &ServerBinary,
         spec: ServerSpec,

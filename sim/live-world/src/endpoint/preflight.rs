@@ -44,8 +44,8 @@ async fn attempt(control: &ControlConnection, keys: &KeySpace) -> Result<Identit
     let refusal = |failure| Refusal::of(failure, &control.login);
     let identity = match control.call(&Command::new("INFO").arg("server")).await {
         Ok(reply) => identity(&String::from_utf8_lossy(reply.as_bytes().unwrap_or_default())),
-        // A run does not need INFO, which only gives the version. But an error before it, such as a wrong password,
-        // is one.
+        // A run does not need INFO, which only gives the version. But an error before INFO, such as a wrong
+        // password, counts.
         Err(CallFailure { sent: true, cause: Cause::Refused { error, .. } })
             if matches!(&*error.code, "NOPERM" | "ERR") =>
         {
@@ -58,7 +58,7 @@ async fn attempt(control: &ControlConnection, keys: &KeySpace) -> Result<Identit
     }
     let key = keys.key("probe");
     let set = Command::new("SET").arg(&key).arg(PROBE_VALUE).arg("PX").int(PROBE_TTL_MS);
-    // All of them, so that one request to the administrator is enough; and what the server said first.
+    // All missing rights, so that one request to the administrator is enough; and the server's first answer.
     let (mut denied, mut said) = (Vec::new(), None);
     let mut read = None;
     for command in [set, Command::new("GET").arg(&key), Command::new("DEL").arg(&key)] {

@@ -1,4 +1,4 @@
-//! Why a server cannot be run against, for the user who is to fix it.
+//! Why a run cannot use a server, for the user who has to fix it.
 //!
 //! Invariant: every message says what is wrong and what to do next, and none contains a password, not
 //! even one that a server has sent back. [`EndpointError`](super::EndpointError) puts the server in front.
@@ -18,7 +18,7 @@ use crate::wire::WireError;
 /// How much of what a server said is quoted.
 const QUOTED_CHARS: usize = 160;
 
-/// Why a server cannot be run against.
+/// Why a run cannot use a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The host name cannot be resolved.
@@ -198,7 +198,7 @@ impl Refusal {
         }
     }
 
-    /// For these commands of clients having been refused, the first of them with this answer.
+    /// The reason if the server refused these commands of clients, the first of them with this answer.
     pub(super) fn of_clients(
         commands: &[String],
         error: &ServerError,
@@ -234,7 +234,7 @@ impl Refusal {
         if has("+evalsha") && !has("+eval") {
             rights.push("+eval".to_owned());
         }
-        // It says whether it is a key or a channel that may not be used.
+        // The error says whether a key or a channel may not be used.
         let sort = if error.message.contains("channel") { '&' } else { '~' };
         rights.push(format!("{sort}{}", KeySpace::acl_pattern()));
         Self::NoPermission {

@@ -89,7 +89,7 @@ impl RedisUrl {
             _ if text.is_empty() => return Err(UrlError::Empty),
             _ => return Err(UrlError::Scheme),
         };
-        // redis-rs refuses rediss:// where it is built without TLS, which here ends in the proxy.
+        // redis-rs is built without TLS, because TLS ends in the proxy, and so it refuses rediss://.
         let url = redis::parse_redis_url(&format!("redis://{rest}"))
             .ok_or(UrlError::Malformed("host or port makes no sense"))?;
         if url.query_pairs().any(|(name, _)| name != "protocol") {
@@ -152,7 +152,7 @@ impl fmt::Debug for RedisUrl {
 }
 
 impl Login {
-    /// That of the default user, to a server of ours.
+    /// The login of the default user at a server of ours.
     pub(super) fn with(password: Option<&Password>) -> Self {
         let password = password.map(|it| it.reveal().to_owned());
         Self { password, ..Self::default() }
@@ -174,11 +174,11 @@ impl Login {
         settings
     }
 
-    /// What a server said, without the password in case it sent that back.
+    /// What a server said, without the password if it sent that back.
     pub(super) fn redact(&self, said: &str) -> String {
         match self.password.as_deref() {
             Some(password) if !password.is_empty() => {
-                // What each server says is passed on: a word that is missing in it would be the password.
+                // This sentence is kept whole: everybody knows it, so a word missing in it would reveal the password.
                 let parts = said.split(WRONG_PASSWORD).map(|part| masked(part, password));
                 parts.collect::<Vec<_>>().join(WRONG_PASSWORD)
             }
@@ -192,7 +192,7 @@ const WRONG_PASSWORD: &str = "invalid username-password pair or user is disabled
 /// Shorter passwords may occur within words that have nothing to do with them.
 const WITHIN_WORDS_CHARS: usize = 8;
 
-/// The text without the password: a short one where it stands by itself, as what a server sends back does.
+/// The text without the password. A short password is masked only where it is a word by itself.
 fn masked(said: &str, password: &str) -> String {
     let is_long = password.chars().count() >= WITHIN_WORDS_CHARS;
     let continues = |inner: Option<char>, outer: Option<char>| {
@@ -205,7 +205,7 @@ fn masked(said: &str, password: &str) -> String {
         let behind = &found[password.len()..];
         let is_within = continues(password.chars().next(), ahead.chars().next_back().or(before))
             || continues(password.chars().next_back(), behind.chars().next());
-        // Of one within a word the first character is passed over, as another may begin in it.
+        // If it is within a word, only its first character is skipped, because another match may begin in it.
         let first = password.chars().next().map_or(0, char::len_utf8);
         let (kept, next) = if is_within && !is_long {
             (&found[..first], &found[first..])

@@ -1,13 +1,12 @@
-//! The lease model against a real server: the shipped lock takes leases there, in real time, and as many of them
+//! Compares the lease model with a real server: the shipped lock takes leases there, in real time, and as many of them
 //! must be lost as the model predicts.
 //!
 //! The failures that matter happen once in years. So the model is tested where failures are frequent enough to
 //! measure: at the setting of the grid that fails often enough, or else at a shorter TTL, with all times but the round
 //! trips scaled so that the lease lasts half a second.
 //!
-//! Invariant: the model is given what was measured in the same run: work, pauses and round trips as long as they were.
-//! So a late timer counts for neither side, and only what becomes of a lease is compared. No other clients want the
-//! same lock.
+//! Invariant: the model gets the durations that were measured in the same run: work, pauses and round trips. So a late
+//! timer counts for neither side, and only the fate of leases is compared. No other clients want the same lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,14 +35,14 @@ pub const CLIENTS: u32 = 200;
 const SCALED_TTL: Duration = Duration::from_millis(500);
 /// How many holds there must be at least.
 const FEWEST: f64 = 1_000.0;
-/// With how many holds the model decides whether enough of them fail.
+/// How many holds the model simulates to decide whether enough of them fail.
 const TRIED: u64 = 4_000;
-/// A share of failures that can be measured: neither nearly none nor nearly all; and one that is measured best.
+/// The shares of failures that can be measured: neither nearly none nor nearly all; and the best share.
 const SEEN: std::ops::RangeInclusive<f64> = 0.02..=0.9;
 const BEST: f64 = 0.25;
 /// How often a TTL is halved in search of one that fails often enough.
 const HALVED: u32 = 20;
-/// With how many holds the model predicts; fewer if each takes many steps.
+/// How many holds the model simulates for its prediction; fewer if each takes many steps.
 const MODELLED: u64 = 300_000;
 /// A hold that takes more steps than this on the average is not tried.
 const MOST_STEPS: f64 = 200.0;
@@ -96,8 +95,8 @@ pub struct Experiment {
     conditions: Conditions,
 }
 
-/// What there is to try in so long: a setting that is not renewed and one that is, as far as they are in the grid; for
-/// each either the experiment or the setting for which there is none.
+/// The experiments that fit into `length`: a setting that is not renewed and one that is, as far as they are in the
+/// grid; for each either the experiment or the setting for which there is none.
 pub fn experiments(
     conditions: &Conditions,
     grid: &[(Duration, Option<Duration>)],
@@ -113,7 +112,7 @@ pub fn experiments(
     let mut each = length / u32::try_from(kinds.len().max(1)).unwrap_or(1);
     let mut found: Vec<Option<Experiment>> = of(each).collect();
     if kinds.len() > 1 && found.iter().all(Option::is_none) {
-        // Where none can be seen in its share of the time, the first that can be seen in all of it has all of it.
+        // If none can be measured in its share of the time, the first that can be measured in all of it gets all of it.
         each = length;
         let mut taken = false;
         found = of(length).map(|it| it.filter(|_| !std::mem::replace(&mut taken, true))).collect();
@@ -125,7 +124,7 @@ pub fn experiments(
     results.collect()
 }
 
-/// The setting of this kind at which most is to be seen.
+/// The setting of this kind whose failures can be measured best.
 fn experiment(
     conditions: &Conditions,
     kind: &[(Duration, Option<Duration>)],
@@ -142,7 +141,7 @@ fn experiment(
             let experiment = Experiment::new(conditions, setting, in_grid)?;
             let holds = f64::from(CLIENTS) * length.as_nanos() as f64
                 / experiment.conditions.mean_hold_ns().max(1.0);
-            // Before anything is simulated: what lasts too long here takes too long there.
+            // Before anything is simulated: too long an experiment would also take too long to simulate.
             if holds < FEWEST || experiment.steps() > MOST_STEPS {
                 return None;
             }
@@ -200,8 +199,8 @@ impl Experiment {
         renewal.into_iter().fold(builder, |it, renewal| it.renewal(renewal)).build()
     }
 
-    /// Has many clients take leases on this server, for so long, and compares what becomes of them with what the
-    /// model says. A client that has begun a hold by then ends it.
+    /// Has many clients take leases on this server, for `length`, and compares their fate with what the model
+    /// predicts. A hold that has begun by then is completed.
     ///
     /// # Errors
     /// [`ConfirmError`].
@@ -213,7 +212,7 @@ impl Experiment {
     ) -> Result<Confirmed, ConfirmError> {
         let (played, left_out) = self.take_leases(endpoint, length, seed).await?;
         let experiment = self.clone();
-        // The model counts for a while, which a runtime must not wait for.
+        // The model computes for a while, on which a task must not block.
         let compare = move || experiment.compare(&played, left_out, seed);
         let compared = tokio::task::spawn_blocking(compare).await;
         let seen =
@@ -240,7 +239,7 @@ impl Experiment {
             let env = LiveEnv::new(ClientId(client), seed, to);
             let key = endpoint.keys().key(&format!("tune-{client}"));
             let lock = Single::new(env.clone(), Node(0), key, self.options()?)?;
-            // Connections and scripts are there before anything is measured.
+            // Connections and scripts must exist before anything is measured.
             env.connect(Node(0)).await?;
             drop(lock.try_acquire().await.map_err(HoldError::from)?.release().await);
             clients.push((client, env, lock));
@@ -257,7 +256,7 @@ impl Experiment {
                     let held = played.hold(&env, &lock, &conditions, &mut random).await;
                     if let Err(error) = held {
                         unanswered.push(error);
-                        // What it may have left behind is gone by then.
+                        // A key that it may have left behind has expired by then.
                         env.sleep(AFTER_UNANSWERED).await;
                     }
                 }
@@ -283,7 +282,7 @@ impl Experiment {
         }
     }
 
-    /// What was seen beside what the model makes of what was measured.
+    /// Puts what was seen beside what the model computes from the measured durations.
     fn compare(
         &self,
         played: &Measurements,

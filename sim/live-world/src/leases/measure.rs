@@ -1,8 +1,8 @@
 //! Measures how long commands take on a server, and how long this machine pauses.
 //!
-//! A thread sleeps for a millisecond at a time and notes how much later it wakes, as jHiccup does: what
-//! stops that thread would have stopped a client. Pauses of a single process, such as its garbage collector's, have to
-//! be measured in that process.
+//! A thread sleeps for a millisecond at a time and notes how much later it wakes, as jHiccup does: whatever stops that
+//! thread would have stopped a client. Pauses of a single process, such as its garbage collector's, have to be measured
+//! in that process.
 //!
 //! Invariant: round trips are measured on a connection that nothing else uses, with a pause after each.
 
@@ -21,7 +21,7 @@ use ttl_model::law::float;
 
 /// How long the thread sleeps.
 const NAP: Duration = Duration::from_millis(1);
-/// What is shorter is the timer's resolution, and no pause.
+/// A shorter delay is the timer's resolution, and no pause.
 const PAUSE_NS: u64 = 1_000_000;
 /// The tags in the log.
 const PAUSES: &str = "pause";
@@ -32,7 +32,7 @@ const ROUND_TRIPS: &str = "round-trip";
 pub struct MachineMeasurements {
     /// Round trips.
     pub round_trip: Distribution,
-    /// Pauses of a millisecond or longer; where there was none, the longest that there was.
+    /// Pauses of a millisecond or longer; if there was none, the longest delay.
     pub pause: Distribution,
     /// How many of them there were in a nanosecond.
     pub pauses_per_ns: f64,
@@ -42,7 +42,7 @@ pub struct MachineMeasurements {
     pub latencies: Latencies,
 }
 
-/// Measures for so long.
+/// Measures for `length`.
 ///
 /// # Errors
 /// [`CallError`] where the server does not answer.
@@ -111,7 +111,7 @@ fn named(values: &[u64], tag: &str) -> Distribution {
     }
 }
 
-/// How these values, in nanoseconds, are distributed; always 0 where there are none.
+/// The distribution of these values, in nanoseconds; always 0 if there are none.
 pub(super) fn distribution(values: &[u64]) -> Distribution {
     let bucket = |ns: &u64| Bucket { value: Span(Duration::from_nanos(*ns)), count: 1 };
     let histogram = Histogram::new(values.iter().map(bucket));

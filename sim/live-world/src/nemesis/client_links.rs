@@ -1,6 +1,6 @@
 //! The clients' links to the servers of the lock, and how each is cut.
 //!
-//! Invariant: a link is cut as its client is, and both ways while its server's machine has no power.
+//! Invariant: a link is cut in the same directions as its client, and in both while its server's machine has no power.
 
 use fault_proxy::{Cut, Link, Upstream};
 
@@ -8,7 +8,7 @@ use fault_proxy::{Cut, Link, Upstream};
 #[derive(Default)]
 pub(crate) struct ClientLinks {
     pub(super) links: Vec<Vec<Link>>,
-    /// How many nodes are the lock's: the resource behind them is out of reach of faults.
+    /// How many nodes are the lock's: faults do not strike the resource, whose node follows them.
     lock_nodes: usize,
     /// How each client is cut off.
     cuts: Vec<Cut>,
@@ -43,8 +43,8 @@ impl ClientLinks {
         }
     }
 
-    /// The machine of the server behind this link of every client loses its power, or has it again. Clients hear
-    /// nothing from it until then, and only then find out that their connections are broken.
+    /// The machine of the server behind this link of every client loses its power, or has it again. Without power,
+    /// clients hear nothing from it; only afterwards do they find out that their connections are broken.
     pub(super) fn set_power(&mut self, node: Option<usize>, on: bool) {
         let Some(node) = node else { return };
         if std::mem::replace(&mut self.powered[node], on) == on {
@@ -58,14 +58,14 @@ impl ClientLinks {
         }
     }
 
-    /// A node leads to another server from now on, and connections to the one before stay.
+    /// From now on a node leads to another server; connections to the old one stay.
     pub(super) fn redirect(&self, node: u16, upstream: &Upstream) {
         for links in &self.links {
             links[usize::from(node)].set_upstream(upstream.clone());
         }
     }
 
-    /// A node leads these clients to another server from now on, and their connections to the one before are broken.
+    /// From now on a node leads these clients to another server; their connections to the old one are broken.
     pub(super) fn lead_away(&self, node: u16, upstream: &Upstream, whom: impl Fn(u32) -> bool) {
         for (_, links) in (0_u32..).zip(&self.links).filter(|(client, _)| whom(*client)) {
             links[usize::from(node)].set_upstream(upstream.clone());

@@ -1,7 +1,7 @@
 //! Faults of messages, as rules of the proxy.
 //!
 //! Invariant: a fault strikes the next request of the client that came to the place, or that request's reply,
-//! whatever else the client sends meanwhile; and it is written down when the proxy applies it.
+//! whatever else the client sends meanwhile; and it is recorded when the proxy applies it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use resp::frame::CommandName;
 pub(super) struct MessageFaults {
     /// Clients (0: any) whose next request is to be struck, and the cue.
     pub(super) armed: Vec<(u32, u32)>,
-    /// What messages that are held back wait for.
+    /// The gates at which messages are held back.
     pub(super) gates: Vec<Gate>,
     rules: Vec<RuleId>,
 }
@@ -74,7 +74,7 @@ impl Locked<'_> {
             Fault::Refuse => {
                 cue.error.map(|it| Action::Refuse(it.text().into())).into_iter().collect()
             }
-            // The first of the two leaves nothing for the second.
+            // After the first of the two, there is nothing left for the second.
             Fault::Reset => sides.take(1).map(Action::Reset).collect(),
             _ if cue.until.is_some() => {
                 let gate = Gate::shut();
@@ -90,7 +90,7 @@ impl Locked<'_> {
         }
     }
 
-    /// What writes a fault of messages down. The proxy calls it on its own thread, so it must not lock the state.
+    /// Records a fault of messages. The proxy calls the result on its own thread, so it must not lock the state.
     fn writes_strike(
         &self,
         place: u32,

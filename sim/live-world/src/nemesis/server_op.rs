@@ -1,9 +1,9 @@
-//! Server operations: what the nemesis requests to be done to a server, and how it is done.
+//! Server operations: what the nemesis wants done to a server, and how it is done.
 //!
 //! Invariant: a client that came to the place of the fault goes on once the operation has been carried out. A fault is
-//! written down after it has happened and before the server that it struck serves again; one that could not be is not
-//! written down at all, and the run says why. What is scheduled (a server is to come back) is carried out when its time
-//! has come, or at the heal.
+//! recorded after it has happened and before the server that it struck serves again. A fault that could not happen is
+//! not recorded, and the run says why. A scheduled action (such as a restart) is carried out when it is due, or at the
+//! heal.
 
 use std::convert::Infallible;
 
@@ -20,7 +20,7 @@ use crate::deployment::Deployment;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerOp {
     action: ServerAction,
-    /// The cue and the client that came to its place; none for what was scheduled.
+    /// The cue and the client that came to its place; none for a scheduled action.
     cue: Option<(u32, u32)>,
     /// Whether it met a hold.
     in_hold: bool,
@@ -28,19 +28,19 @@ pub(crate) struct ServerOp {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ServerAction {
-    /// A fault strikes this server or, where none is named, the primary.
+    /// A fault strikes this server or, if none is named, the primary.
     Strike(Option<u32>, ServerFault),
     /// It is started again.
     Restart { server: usize },
-    /// It stands still no longer.
+    /// It is stalled no longer.
     Wake { server: usize },
-    /// What is no lock's under the lock's key goes.
+    /// The foreign value under the lock's key is deleted.
     ClearKey { server: usize },
     /// It has memory again.
     MakeRoom { server: usize },
     /// The old primary that went on for this client becomes the replica of the new one.
     StepDown { keeps: u32 },
-    /// A replica takes its place; it is started again so much later.
+    /// A replica takes its place; it is started again `for_ns` later.
     Promote { old: usize, to: Option<u32>, for_ns: u64 },
 }
 
@@ -48,7 +48,7 @@ pub(super) enum ServerAction {
 #[derive(Default)]
 pub(super) struct ServerOps {
     in_progress: usize,
-    /// With numbers that rise, by which their timers find them.
+    /// Scheduled actions, with rising numbers by which their timers find them.
     scheduled: Vec<(u64, ServerAction)>,
 }
 
@@ -78,7 +78,7 @@ impl LiveNemesis {
         std::future::pending().await
     }
 
-    /// Carries one operation out; an error says why it could not be.
+    /// Carries out one operation; an error says why that failed.
     async fn carry_out(&self, deployment: &Deployment, op: &ServerOp) -> Result<(), String> {
         let (server, fault) = match op.action {
             ServerAction::Strike(server, fault) => (deployment.server_or_primary(server), fault),
@@ -87,11 +87,11 @@ impl LiveNemesis {
                 return deployment.wake(server).await.map_err(|error| error.to_string());
             }
             ServerAction::ClearKey { server } => {
-                // A server that has ended meanwhile has nothing left of it, or keeps it: then the run says so.
+                // If the server has ended meanwhile, the value is gone, or it stays: then the run says so.
                 return deployment.evict(server).await.map_err(|error| error.to_string());
             }
             ServerAction::MakeRoom { server } => {
-                // One that has been started anew meanwhile has it already.
+                // A server that was restarted meanwhile has its memory already.
                 let room = deployment.command(server, &injector::memory("0")).await;
                 return room.map(drop).map_err(|error| error.to_string());
             }
@@ -131,7 +131,7 @@ impl LiveNemesis {
             }
             ServerFault::Occupy { with, for_ns } => {
                 if deployment.serves(server) && deployment.occupy(server, with).await {
-                    // Written down before it begins to count: it is there for so long at least.
+                    // Recorded before the time begins to count: the value stays at least that long.
                     self.struck(op, deployment.node_of(server), false);
                     self.schedule(ServerAction::ClearKey { server }, for_ns);
                 }
@@ -231,7 +231,7 @@ impl LiveNemesis {
         }
         deployment.cut_replication(old);
         let kept = deployment.candidate_has_key(to).await;
-        // Before the other one serves: from here on nobody knows which of the two has carried a command out.
+        // Before the other one serves: from here on it is not known which of the two has carried out a command.
         self.struck(op, deployment.node_of(old), kept);
         let split = deployment.split(to).await;
         let upstream = deployment.upstream(Node(0));
@@ -240,7 +240,8 @@ impl LiveNemesis {
         split.map_err(|error| error.to_string())
     }
 
-    /// A replica that has caught up takes the primary's place, if there is one, and connections to the old primary stay.
+    /// A replica that has caught up takes the primary's place, if there is one, and connections to the old primary
+    /// stay.
     async fn switch_over(
         &self,
         deployment: &Deployment,
@@ -267,7 +268,7 @@ impl LiveNemesis {
         deployment.attach_replicas().await.map_err(|error| error.to_string())
     }
 
-    /// Writes down that an operation has struck the clients of this node; `kept` where the lock's key outlived it.
+    /// Records that an operation has struck the clients of this node; `kept` if the lock's key has survived it.
     fn struck(&self, op: &ServerOp, node: Option<u16>, kept: bool) {
         let Some((place, _)) = op.cue else { return };
         let locked = self.lock();
@@ -282,7 +283,7 @@ impl LiveNemesis {
         self.inner.write(0, what);
     }
 
-    /// Schedules an action in so many nanoseconds; after the heal it is requested at once.
+    /// Schedules an action in `in_ns`; after the heal it is requested at once.
     fn schedule(&self, action: ServerAction, in_ns: u64) {
         let mut locked = self.lock();
         if !locked.state.cues.on() {
@@ -317,7 +318,7 @@ impl Locked<'_> {
         self.request(ServerOp { action, cue, in_hold });
     }
 
-    /// Requests now what was scheduled for later under one of these numbers.
+    /// Requests now the scheduled actions with these numbers.
     pub(super) fn request_scheduled(&mut self, which: impl Fn(u64) -> bool) {
         let scheduled = &mut self.state.server_ops.scheduled;
         let due: Vec<_> = scheduled.extract_if(.., |(number, _)| which(*number)).collect();

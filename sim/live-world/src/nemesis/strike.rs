@@ -1,4 +1,4 @@
-//! The injector of the live worlds: what a staged fault does to whom it strikes.
+//! The injector of the live worlds: what a staged fault does to the client or server that it strikes.
 //!
 //! Invariant: a client that crashes at a phase first sends what it was about to send.
 
@@ -19,7 +19,7 @@ use harness::injector::{self, Injector, ServerFault};
 const CRASH_GRACE: Duration = Duration::from_millis(20);
 
 impl Injector for Locked<'_> {
-    /// The place of the gate that they wait for.
+    /// The index of the gate at which the messages wait.
     type Held = usize;
 
     fn cues(&mut self) -> &mut Cues<usize> {
@@ -140,8 +140,8 @@ impl Locked<'_> {
         }
     }
 
-    /// Whether a fault lasts, or is about to strike, that [`heal`](Self::heal) ends. Rules of the proxy strike once: those
-    /// that are left are spent.
+    /// Whether there is a fault that lasts or is about to strike, and that [`heal`](Self::heal) ends. Rules of the
+    /// proxy strike once: those that are left have struck already.
     pub(super) fn is_in_force(&self) -> bool {
         let state = &self.state;
         let stopped = state.clients.iter().any(|it| it.is_stopped());
@@ -149,7 +149,7 @@ impl Locked<'_> {
         stopped || armed || state.links.is_any_cut() || state.server_ops.is_busy()
     }
 
-    /// No client is stopped or cut off, and no message is held back.
+    /// Ends all faults: then no client is stopped or cut off, and no message is held back.
     pub(super) fn heal(&mut self) {
         for client in 0..u32::try_from(self.state.clients.len()).unwrap_or(u32::MAX) {
             self.crash_if_pending(client);
@@ -159,7 +159,7 @@ impl Locked<'_> {
         self.state.messages.end(&self.nemesis.inner.rules);
     }
 
-    /// Writes down that a fault strikes this client.
+    /// Records that a fault strikes this client.
     fn note(&self, client: u32, fault: Fault, for_ns: u64) {
         self.write(client, fault, for_ns, self.meets_hold(client));
     }
@@ -167,7 +167,7 @@ impl Locked<'_> {
     fn write(&self, client: u32, fault: Fault, for_ns: u64, in_hold: bool) {
         let staged = self.state.cues.striking();
         let what = What::Fault { fault, node: None, for_ns, in_hold, staged };
-        // A client that the run does not have is struck by nothing.
+        // A fault of a client that the run does not have is not recorded.
         if self.client(client).is_some() {
             self.nemesis.inner.write(client, what);
         }

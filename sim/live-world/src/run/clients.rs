@@ -58,11 +58,11 @@ pub(super) struct RunClients {
     working: Mutex<JoinSet<()>>,
 }
 
-/// Clients that came to no end, since nobody gets the lock.
+/// Clients that did not end, because nobody gets the lock.
 pub(super) struct Starved {
     /// Who was still at work.
     pub(super) clients: Vec<u32>,
-    /// For how long nobody had got it.
+    /// For how long nobody had got the lock.
     pub(super) within: Duration,
 }
 
@@ -79,7 +79,7 @@ impl RunClients {
     ) -> Result<(Self, UnboundedReceiver<ServerOp>), ProxyError> {
         let (scenario, seed) = (&*request.scenario, request.seed);
         let network = &scenario.network;
-        // One table for each distribution, whoever draws from it.
+        // One table for each distribution, shared by all links that draw from it.
         let usual = Latency::from(&network.latency);
         let special: Vec<_> = network.link.iter().map(|it| Latency::from(&it.latency)).collect();
         let latency = |client: u32, node: Node| match network.entry(client, u32::from(node.0)) {
@@ -171,8 +171,8 @@ impl RunClients {
     }
 
     /// Starts all clients at once with the faults staged, and waits for the last client. Everything is healed once no
-    /// client can go on otherwise, or `patience` has run out. Clients that want the lock are waited for until it
-    /// has run out once more: then it gives those that are still at work, and for how long nobody had got the lock. If the
+    /// client can go on otherwise, or `patience` has run out. Clients that want the lock are waited for until it has
+    /// run out once more: then it gives those that are still at work, and for how long nobody had got the lock. If the
     /// future is dropped, clients go on until they are [stopped](Self::stop).
     pub(super) async fn work(
         &self,
@@ -183,7 +183,7 @@ impl RunClients {
         let start = Arc::new(Barrier::new(self.clients.len()));
         let mut working = self.working.lock().await;
         let cues: Arc<[Staged]> = request.scenario.faults.clone().into();
-        // Not observed by the nemesis that owns them: they would keep each other alive.
+        // These handles have no nemesis: otherwise it and they would keep each other alive.
         let controls = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unobserved);
         let controls = controls.map(|it| Arc::new(it) as Arc<dyn ClientControl>).collect();
         self.nemesis.stage(&cues, controls, ClientLinks::new(self.links.clone(), self.lock_nodes));
@@ -214,7 +214,7 @@ impl RunClients {
                     () = self.nemesis.stalemate() => false,
                     _ = grants.cease_for(|| patience.until_healed(at_work().count())) => true,
                 };
-                // Where nothing was left to heal, nobody's chances have become better.
+                // If nothing was left to heal, no client's chances have become better.
                 if self.nemesis.heal() {
                     grants.count_from_now();
                 } else {
@@ -237,7 +237,7 @@ impl RunClients {
             starved = healing => Ok(Some(starved)),
         };
         self.nemesis.heal();
-        // What is asked of the servers afterwards must find them running.
+        // The servers must run when they are queried afterwards.
         self.nemesis.servers_settled().await;
         ended
     }
@@ -249,14 +249,14 @@ impl RunClients {
     }
 
     /// Waits until the server has carried out everything that was sent to it: replies come in the
-    /// order of the requests, so whoever has the last has them all.
+    /// order of the requests, so a client that has the last reply has them all.
     pub(super) async fn drain(&self, within: Duration) {
         let mut asking = JoinSet::new();
         for env in std::iter::once(&self.run).chain(&self.clients) {
             let (env, nodes) = (env.clone(), self.nodes.clone());
             asking.spawn(async move { ping_all(&env, &nodes).await.is_ok() });
         }
-        // Where no answer comes, nothing that was sent can be waited for.
+        // If no answer comes, waiting longer is of no use.
         let _ = tokio::time::timeout(within, asking.join_all()).await;
     }
 
@@ -285,12 +285,12 @@ impl<'a> Grants<'a> {
         Self { journal, seen: 0, since: Instant::now() }
     }
 
-    /// From now on is as if somebody had just got it.
+    /// Counts from now, as if somebody had just got the lock.
     fn count_from_now(&mut self) {
         self.since = Instant::now();
     }
 
-    /// Returns once nobody has got the lock for so long, and for how long.
+    /// Returns once nobody has got the lock for `span`; gives how long that was.
     async fn cease_for(&mut self, span: impl Fn() -> Duration) -> Duration {
         loop {
             let got = self.journal.look(|history| {
@@ -310,11 +310,11 @@ impl<'a> Grants<'a> {
     }
 }
 
-/// What makes a client's environment, which has no connections yet.
+/// Makes a client's environment, which has no connections yet.
 type MakeEnv = Box<dyn Fn() -> TokioEnv + Send + Sync>;
 
-/// What makes the environment of a client that asks sentinels, or the nodes of a cluster, for its server; and its links: to every
-/// server, and then to every sentinel. Addresses in their answers are replaced by those of its own links.
+/// The maker of the environment of a client that asks sentinels, or the nodes of a cluster, for its server; and the
+/// client's links: to every server, and then to every sentinel. Addresses in answers are replaced by its own links'.
 fn discovering(
     deployment: &Deployment,
     client: u32,
@@ -366,7 +366,7 @@ async fn ping(env: &LiveEnv, node: Node) -> Result<(), CallError> {
     let answer = env.connect(node).await?.call(Command::new("PING")).await;
     match answer {
         Ok(_) => Ok(()),
-        // That is an answer too: the user may lock, and may not run PING.
+        // That is an answer, too: the user may be allowed to lock, but not to run PING.
         Err(CallError::Refused(error)) if &*error.code == "NOPERM" => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! How late the run itself was: what a busy machine keeps from running is not held up by its lock.
+//! How late the run itself was: if a busy machine delays a client, the lock is not the cause.
 //!
 //! Invariant: it is measured where the clients run, and for as long as they do.
 

@@ -1,4 +1,4 @@
-//! How long a live run waits for clients of which none gets the lock.
+//! How long a live run waits for clients while none of them gets the lock.
 //!
 //! Invariant: a run is not ended before its verdict is settled. Nothing here judges; it only saves the waiting.
 
@@ -7,28 +7,29 @@ use std::time::Duration;
 use history::fault::Staged;
 use scenarios::scenario::Scenario;
 
-/// How much longer than five TTLs: a dead client at the front of a fair line holds it up for as long as four.
+/// How much longer than five TTLs: a dead client at the front of a fair queue holds it up for as long as four.
 const BEYOND_FIVE_TTLS: Duration = Duration::from_secs(30);
-/// How much longer than the time after which *availability* is violated, or the longest staged fault is over.
+/// How much longer than the time until *availability* is violated, or until the longest staged fault is over.
 const BEYOND_LIMIT: Duration = Duration::from_secs(10);
 
-/// For how long nobody may get the lock.
+/// How long the run waits although nobody gets the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
-    /// Until *availability* is certainly violated; none where it is not judged.
+    /// Until *availability* is certainly violated; none if it is not judged.
     limit: Option<Duration>,
     /// Until the longest staged fault is certainly over.
     faults: Duration,
-    /// Until a line of which only one client is left has come to it.
+    /// Until the last client left in a queue has come to its front.
     line: Duration,
-    /// Whether the recipe keeps a line.
+    /// Whether the recipe keeps a queue.
     fair: bool,
-    /// What is waited for again once everything is healed.
+    /// How long to wait again once everything is healed.
     beyond: Duration,
 }
 
 impl Patience {
-    /// For this scenario: its lock expires after `ttl`, and two clients that want it must get it within `available_within`.
+    /// For this scenario: its lock expires after `ttl`, and two clients that want it must get it within
+    /// `available_within`.
     pub(super) fn new(
         scenario: &Scenario,
         ttl: Duration,
@@ -46,7 +47,7 @@ impl Patience {
         }
     }
 
-    /// Until everything is healed, with so many clients at work.
+    /// How long to wait until everything is healed, with this many clients at work.
     pub(super) fn until_healed(&self, at_work: usize) -> Duration {
         match self.limit {
             Some(limit) if at_work > 1 => limit,
@@ -54,8 +55,8 @@ impl Patience {
         }
     }
 
-    /// Until the clients are stopped, with so many at work. `late`: everything was healed because patience had run out once,
-    /// so only what the healing has changed is still to be seen.
+    /// How long to wait until the clients are stopped, with this many at work. `late`: everything was healed because
+    /// patience had run out once, so only the effect of the heal is still awaited.
     pub(super) fn until_stopped(&self, at_work: usize, late: bool) -> Duration {
         let in_line = at_work == 1 && self.fair;
         match self.limit {

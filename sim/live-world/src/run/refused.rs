@@ -1,8 +1,8 @@
 //! What the server or this machine refused while clients were at work, and what that means for the run.
 //!
-//! Invariant: a command that was refused because of the server (a missing right, a command that it does not have, no memory,
-//! no disk, a replica) or for want of a file descriptor never counts against the lock. Refusals that belong to locking, such
-//! as a script that is not loaded yet, are not counted, nor is what a fault of the run has answered in the server's place.
+//! Invariant: a command that was refused because of the server (a missing right, a command that it does not have, no
+//! memory, no disk, a replica) or for want of a file descriptor never counts against the lock. Refusals that belong to
+//! locking, such as NOSCRIPT, are not counted, and neither are refusals that a fault of the run has injected.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ const OF_SERVER: [&str; 10] = [
 const IN_SCRIPT: &str = "The user executing the script can't";
 /// What a server says of a command that it does not have, or that was renamed.
 const UNKNOWN: &str = "ERR unknown command";
-/// Commands that locks ask for where a server may have them, and do without.
+/// Commands that locks try if a server may have them, and can do without.
 const NEW_ONES: [&str; 2] = ["DELEX", "DELIFEQ"];
 
 /// What the server refused.
@@ -44,11 +44,11 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// What the server of this history refused for reasons of its own.
+    /// What the server of this history itself refused.
     pub(super) fn of(history: &History) -> Option<Self> {
         let mut names = BTreeMap::new();
         let mut refused: Option<Self> = None;
-        // How many refusals faults have put in the place of answers to each client, and it has not had yet.
+        // By client: how many injected refusals it has not received yet.
         let mut injected: BTreeMap<u32, u32> = BTreeMap::new();
         for event in &history.events {
             match event.what {
@@ -83,7 +83,7 @@ impl Refused {
         refused
     }
 
-    /// Whether the reason is a right that the run's user lacks, or a command that the server does: from the start.
+    /// Whether the reason is a right that the run's user lacks, or a command that the server lacks, from the start.
     pub(super) fn is_denied(&self) -> bool {
         matches!(&*self.said.code, "NOAUTH" | "NOPERM" | "WRONGPASS")
             || self.said.message.contains(IN_SCRIPT)
@@ -91,7 +91,7 @@ impl Refused {
     }
 }
 
-/// Whether a fault may have answered this. That a script is not known is told in the ordinary course.
+/// Whether a fault may have answered this. NOSCRIPT is an ordinary answer.
 fn is_injectable(said: &str) -> bool {
     ErrorAnswer::of(said).is_some_and(|it| it != ErrorAnswer::Noscript)
 }

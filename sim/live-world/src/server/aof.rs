@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::page::Page;
 
-/// Where Redis keeps the parts of its file, and how the name of the growing part ends.
+/// The directory of the parts of the file, and how the name of the growing part ends.
 const DIRECTORY: &str = "appendonlydir";
 const GROWS: &str = ".incr.aof";
 /// The only file before version 7.

@@ -31,7 +31,7 @@ use super::protocol::{
 use super::watcher::{self, Watcher};
 use crate::page::{LIBRARY, PAGE_BYTES};
 
-/// How long a server may take over SIGTERM.
+/// How long a server may take to end after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How much of a server's log is quoted.
 const LOG_TAIL: usize = 4096;
@@ -70,7 +70,7 @@ enum Incoming {
     /// Standard input has ended: so has picklock.
     Eof,
     Ended(u32, io::Result<ExitStatus>),
-    /// A server was asked to end this long ago. The pid tells it from one that was started since under its number.
+    /// A server was asked to end [`TERM_GRACE`] ago. The pid distinguishes it from a later one with the same number.
     GraceOver(u32, Pid),
 }
 
@@ -137,7 +137,7 @@ struct ServerEntry {
     /// While it runs.
     pid: Option<Pid>,
     dir: PathBuf,
-    /// Those of a program: what it has written last can be read after its end.
+    /// The pipes of a program, kept open so that its last output can be read after its end.
     pipes: Vec<File>,
 }
 
@@ -205,7 +205,7 @@ impl ServerTable {
         for name in PIPES {
             let path = dir.join(name);
             mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
-            // Open in both directions, so that it waits for nobody, and keeps what is written until it is read.
+            // Open in both directions, so that opening does not block, and what is written is kept until it is read.
             pipes.push(OpenOptions::new().read(true).write(true).open(path)?);
         }
         let mut command = Command::new(program);
@@ -292,9 +292,9 @@ impl ServerTable {
 
     fn let_go(&mut self, id: u32) -> io::Result<Option<SupervisorEvent>> {
         match self.servers.get_mut(&id) {
-            // Its directory stays: what it may have left behind is known by it.
+            // Its directory stays: processes that it may have left behind are recognised by it.
             Some(program) => program.pipes.clear(),
-            // What somebody still writes there goes with all the rest in the end.
+            // Anything that is still written there is removed with the whole directory at the end.
             None => drop(fs::remove_dir_all(self.directory(id)?)),
         }
         Ok(None)

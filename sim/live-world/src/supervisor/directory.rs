@@ -1,9 +1,10 @@
 //! The directory of a run's servers: readable by its owner alone, locked while its supervisor lives,
 //! and removed with every process in it.
 //!
-//! Invariant: a process is killed only if its standard output or error is a server's log or a pipe in this directory, or
-//! a variable that only programs started there have names it: that is true of what was started there and its children. Pids are not remembered: they may belong to
-//! other processes by now. A directory is swept only if it is this user's and its supervisor is dead.
+//! Invariant: a process is killed only if its standard output or error is a server's log or a pipe in this directory,
+//! or if it has the variable of programs that were started there. That is true of what was started there and its
+//! children. Pids are not remembered: they may belong to other processes by now. A directory is swept only if it is
+//! this user's and its supervisor is dead.
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
@@ -106,7 +107,7 @@ pub(super) fn sweep() {
     }
 }
 
-/// Whether a supervisor had made this directory its own, and lives no more.
+/// Whether this directory belonged to a supervisor that is dead now.
 fn is_dead(root: &Path) -> bool {
     let lock = root.join(LOCK_FILE);
     if !fs::symlink_metadata(&lock).is_ok_and(|it| it.is_file()) {
@@ -169,7 +170,7 @@ mod tests {
         let directory = ServersDirectory::make().unwrap();
         let server = directory.server(0).unwrap();
         let mut ours = writing_to(&server.join(LOG_FILE));
-        // Somebody who looks around in there, and a server of another directory.
+        // A process that only works in the directory, and a server of another directory.
         let mut reader = Command::new("sleep").arg("600").current_dir(&server).spawn().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let mut other = writing_to(&elsewhere.path().join(LOG_FILE));

@@ -1,7 +1,7 @@
 //! picklock's end of the pipe to its supervisor.
 //!
-//! Invariant: the pipe closes when the last handle is dropped, or when this process ends in any way
-//! at all, and only the pipe keeps servers alive. If somebody kills the supervisor, what it leaves behind is ended here.
+//! Invariant: the pipe closes when the last handle is dropped, or when this process ends in any way, and
+//! only the pipe keeps servers alive. If the supervisor is killed, what it leaves behind is ended here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -165,18 +165,18 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
             Ok(SupervisorEvent::Error { id: Some(id), message }) => {
                 (id, ServerState::Failed(message))
             }
-            // Of no server: a request it could not read. Both ends are this binary.
+            // An error without a server: a request that it could not read. Both ends are this binary.
             Ok(SupervisorEvent::Error { id: None, .. }) | Err(_) => continue,
         };
         if let Some(sender) = lock(&states).get(&id) {
             sender.send_modify(|known| {
-                // That a signal came too late is no news about a server that has ended.
+                // An error because a signal came too late says nothing new about a server that has ended.
                 let late =
                     matches!(state, ServerState::Failed(_)) && !matches!(known, ServerState::Asked);
                 if let (ServerState::Exited { dir, .. }, ServerState::Started { dir: its, .. }) =
                     (&mut state, &*known)
                 {
-                    // Whoever looks only now learns where it was.
+                    // So a reader that looks only now still learns its directory.
                     dir.clone_from(its);
                 }
                 if !late {

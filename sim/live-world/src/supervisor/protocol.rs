@@ -19,10 +19,10 @@ pub const LOG_FILE: &str = "server.log";
 /// answers of one that prints other things on its standard output.
 pub const PIPES: [&str; 4] = ["stdin", "stdout", "stderr", "answers"];
 
-/// The variable that names its room to a program.
+/// The variable that tells a program the directory of its room.
 pub(super) const ROOM_VARIABLE: &str = "PICKLOCK_DIR";
 
-/// The variable that names the pipe for answers to a program.
+/// The variable that tells a program its pipe for answers.
 pub(super) const ANSWERS_VARIABLE: &str = "PICKLOCK_ANSWERS";
 
 /// The file in a server's directory that is its page.
@@ -49,7 +49,7 @@ pub enum Signal {
 /// for one that prints other things on its standard output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramRequest {
-    /// Its number, chosen by who asks.
+    /// Its number, chosen by the caller.
     pub id: u32,
     /// The program and its arguments.
     #[serde(with = "words")]
@@ -58,7 +58,7 @@ pub struct ProgramRequest {
     pub variables: Vec<(String, String)>,
     /// Whether it is to share a page with picklock; see `page.rs`.
     pub paged: bool,
-    /// The room that it shares with others, if it does. Then it is told nothing: its standard input is empty.
+    /// The room that it shares with others, if it does. Then it takes no orders: its standard input is empty.
     #[serde(default)]
     pub room: Option<u32>,
 }
@@ -98,12 +98,12 @@ pub enum SupervisorRequest {
         /// Which signal.
         signal: Signal,
     },
-    /// Let go of a program's pipes, which nobody reads any more, or remove a room.
+    /// Close a program's pipes, which nobody reads any more, or remove a room.
     Forget {
         /// Which program or room.
         id: u32,
     },
-    /// End a server: SIGTERM, and SIGKILL where that does not help in two seconds.
+    /// End a server: SIGTERM, and SIGKILL if it has not ended after two seconds.
     Stop {
         /// Which server.
         id: u32,
@@ -113,14 +113,14 @@ pub enum SupervisorRequest {
 /// Which server to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartRequest {
-    /// The server's number, chosen by who asks.
+    /// The server's number, chosen by the caller.
     pub id: u32,
     /// The executable.
     #[serde(with = "bytes")]
     pub binary: PathBuf,
-    /// The port to listen on; a free one where none is named.
+    /// The port to listen on; a free one if none is named.
     pub port: Option<u16>,
-    /// Arguments behind the standard ones, which they override.
+    /// Arguments after the standard ones, which they override.
     #[serde(default)]
     pub args: Vec<String>,
     /// Lines of a configuration file.
@@ -174,7 +174,7 @@ pub enum SupervisorEvent {
     },
     /// A request could not be carried out.
     Error {
-        /// Which server; none where the request could not be read.
+        /// Which server; none if the request could not be read.
         id: Option<u32>,
         /// Why.
         message: String,

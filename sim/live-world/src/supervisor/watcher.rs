@@ -1,5 +1,5 @@
-//! The watcher: a third process, so that servers end even where picklock and the supervisor are
-//! killed at the same instant.
+//! The watcher: a third process, so that servers end even if picklock and the supervisor are killed
+//! at the same instant.
 //!
 //! Invariant: the only writing end of its standard input is the supervisor's, so it wakes up when
 //! the supervisor has ended in any way at all. After an orderly end it finds nothing to do.
@@ -31,7 +31,7 @@ impl Watcher {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // What ends the supervisor's group must not end it.
+            // A signal to the supervisor's group must not end it.
             .process_group(0)
             .spawn()?;
         Ok(Self { process })

@@ -1,7 +1,7 @@
 //! Commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX, BZMPOP;
 //! and LMPOP and ZMPOP, which do the same and do not wait.
 //!
-//! Invariant: each is propagated as the command that does not wait, for a stream cannot wait.
+//! Invariant: each is propagated as the command that does not wait, because a stream cannot wait.
 
 use resp::{ErrorReply, Reply, Strtod, blob, decimal, is_space, is_word, strtod};
 
@@ -17,7 +17,7 @@ use crate::server::{
 use crate::value::{Elements, StoredValue};
 
 const WRITE: u32 = flag::WRITE;
-/// In scripts, which nothing may keep waiting, only those that came with 7.0 are allowed.
+/// Scripts may use only the commands that came with 7.0, which do not wait there.
 const FLAGS: u32 = SINCE_70 | flag::NOSCRIPT;
 const SINCE_70: u32 = WRITE | flag::BLOCKING;
 const QUICK: u32 = FLAGS | flag::FAST;
@@ -51,14 +51,14 @@ const fn pops(
     group.command(name, -3, flags, handler).keys(1, -2, 1)
 }
 
-/// A time-out in seconds, as milliseconds rounded up. Redis calls one that is far too long negative.
+/// A timeout in seconds, as milliseconds rounded up. For one that is far too long, Redis answers that it is negative.
 fn timeout_ms(text: &[u8]) -> Result<i64, ErrorReply> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let whole =
         |read: &Strtod| read.used == text.len() && !is_space(text[0]) && !read.value.is_nan();
     let read = strtod(text).filter(whole);
     let read = read.ok_or(ErrorReply::new("ERR timeout is not a float or out of range"))?;
-    // Redis reads a wider type here: a whole number of seconds is exact, and what vanishes in a double is a moment still.
+    // Redis reads a wider type here: whole seconds are exact, and a value that a double rounds to 0 is not 0.
     if let Some(ms @ 0..) = decimal(text).and_then(|seconds| seconds.checked_mul(1000)) {
         return Ok(ms);
     }
@@ -109,7 +109,7 @@ fn mpop(
     pop_first(server, request, &args[1..=keys], pop(from, Some(count)), timeout_ms)
 }
 
-/// Pops from the first key that is there. With a time-out it may wait.
+/// Pops from the first key that is there. With a timeout it may wait.
 fn pop_first(
     server: &mut Server,
     request: &Request<'_>,

@@ -1,7 +1,7 @@
 //! CLIENT KILL and UNBLOCK: what one client does to others.
 //!
-//! Invariant: a client that is killed does nothing and receives nothing from that moment; its connection
-//! is woken by an empty message, to find that it is to be closed. A client that kills itself is answered first.
+//! Invariant: a client that is killed does nothing and receives nothing from that moment. An empty message
+//! wakes its connection, which then finds that it must close. A client that kills itself is answered first.
 
 use resp::{ErrorReply, Reply, decimal, is_word};
 
@@ -45,7 +45,7 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     class: Option<ClientClass>,
     id: Option<u64>,
-    /// None has this: another address of the server, for one.
+    /// No client matches: for instance, another address of the server was asked for.
     nobody: bool,
     spares_caller: bool,
 }

@@ -31,7 +31,7 @@ fn delex(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let slot = server.find(request, request.args[1]);
     let Some((word, value)) = condition else {
         let Some(slot) = slot else { return Ok(Reply::Int(0)) };
-        // It is handed on as it came.
+        // The request is propagated unchanged.
         server.remove(request, slot);
         return Ok(Reply::Int(1));
     };

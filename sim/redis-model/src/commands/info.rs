@@ -1,9 +1,9 @@
 //! The server as a whole: TIME, MONITOR, and INFO with server, clients, memory, persistence, stats,
 //! replication, commandstats, errorstats, keyspace.
 //!
-//! Invariant: every figure is counted by the model or true of any model, save `used_memory`, which is the
-//! estimate that `maxmemory` goes by; figures it cannot know (CPU time) are absent rather than
-//! invented. usec is always 0, for the model takes no time, and TIME is the one that the request came with.
+//! Invariant: every figure is counted by the model or true of any model, except `used_memory`, which is the
+//! estimate that `maxmemory` is compared with. Figures it cannot know (CPU time) are absent, not invented. usec
+//! is always 0, because the model takes no time. TIME is the time that the request came with.
 //! Not modelled: DEBUG, SHUTDOWN, SAVE.
 
 use std::fmt::Write as _;
@@ -186,7 +186,7 @@ fn monitor(server: &mut Server, request: &Request<'_>) -> CommandResult {
         return Err(ErrorReply::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     if std::mem::replace(&mut server.session(request).monitors, true) {
-        // Whoever looks already is not answered.
+        // A client that is a monitor already gets no answer.
         return Ok(Reply::NOTHING);
     }
     server.monitors.push(request.session);

@@ -1,7 +1,7 @@
 //! LCS: the longest string of bytes that two strings have in common, in order but with gaps.
 //!
-//! Invariant: of several the same one is found as by redis-server, which walks back from the ends and
-//! leaves a byte of the first string out only where that alone keeps the length.
+//! Invariant: if there are several, it finds the same one as redis-server, which walks back from the ends and
+//! leaves out a byte of the first string only if nothing else keeps the length.
 
 use resp::{Blob, ErrorReply, Reply, is_word};
 
@@ -12,7 +12,7 @@ use crate::value::StoredValue;
 pub(crate) const SPECS: &[CommandSpec] =
     &[group::STRING.command("lcs", -3, flag::READONLY, lcs).keys(1, 2, 1)];
 
-/// The table that is filled has at most so many cells.
+/// The largest number of cells of the table.
 const CELLS_MAX: usize = 1 << 28;
 
 fn lcs(server: &mut Server, request: &Request<'_>) -> CommandResult {
@@ -52,7 +52,7 @@ fn lcs(server: &mut Server, request: &Request<'_>) -> CommandResult {
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }
-    // How long the longest is of the first so many bytes of each.
+    // The cell of i and j: the longest length for the first i bytes of `a` and j bytes of `b`.
     let mut table = vec![0_u32; (a.len() + 1) * width];
     for i in 1..=a.len() {
         for j in 1..=b.len() {

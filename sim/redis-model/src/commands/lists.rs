@@ -70,7 +70,7 @@ fn take(list: &mut Elements, end: ListEnd) -> Option<Blob> {
     }
 }
 
-/// Takes so many elements from an end of the list at a slot.
+/// Takes this many elements from an end of the list at a slot.
 pub(super) fn pop_at(
     server: &mut Server,
     request: &Request<'_>,

@@ -40,8 +40,8 @@ fn rename(server: &mut Server, request: &Request<'_>, only_if_free: bool) -> Com
     Ok(done)
 }
 
-/// Puts a value with its expiry at a key, and wakes who waits for it. `left` is where the value was, with the event
-/// of that.
+/// Puts a value with its expiry at a key, and wakes the clients that wait for it. `left` is where the value was, with
+/// the event for that key.
 fn place(
     server: &mut Server,
     request: &Request<'_>,

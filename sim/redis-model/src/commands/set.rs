@@ -54,7 +54,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if when.is_some() {
         server.notify(server.db_number(request), key, event::GENERIC, "expire");
     }
-    // Later servers hand on what is a point in time already as it came.
+    // Later servers propagate a SET with PXAT unchanged, because it has a point in time already.
     let as_it_came =
         software != Software::Redis70 && matches!(options.expiry, Some((ExpireUnit::PXAT, _)));
     if let Some(when) = when {

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn histories_take_no_command_for_harmless_that_the_table_says_writes() {
-        // They change what a key holds and leave open neither whose it is nor for how long.
+        // They change a key's value, but neither its owner nor its expiry.
         const COUNTERS: [&str; 4] = ["incr", "decr", "incrby", "decrby"];
         let dialect = Dialect { value: LockValue::Token, ..Dialect::default() };
         let mut known = Vec::new();

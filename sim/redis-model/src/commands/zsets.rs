@@ -182,7 +182,7 @@ fn pop(server: &mut Server, request: &Request<'_>, from: ListEnd) -> CommandResu
     Ok(listed(popped, true, nested))
 }
 
-/// Takes so many members from an end of the sorted set at a slot.
+/// Takes this many members from an end of the sorted set at a slot.
 pub(super) fn pop_scored_at(
     server: &mut Server,
     request: &Request<'_>,

@@ -1,6 +1,6 @@
 //! A model that ends and comes back.
 //!
-//! Invariant: after an end nothing is left of it but its file, and every [`ConnectionId`](super::ClientId)
+//! Invariant: when its process has ended, only its file is left, and every [`ConnectionId`](super::ConnectionId)
 //! is void.
 
 use picklock::time::WallTime;
@@ -9,13 +9,13 @@ use super::{Model, unix_us};
 use crate::server::persistence::Termination;
 
 impl Model {
-    /// The process ends; connections and memory are gone. Of the file stays what [`Termination`] leaves.
+    /// The process ends; connections and memory are gone. [`Termination`] says how much of the file is left.
     pub fn end(&mut self, end: Termination) {
         self.server.borrow_mut().end(end);
     }
 
-    /// The process starts again as a primary and reads its file, if it keeps one; keys whose time has
-    /// passed meanwhile are gone.
+    /// The process starts again as a primary and reads its file, if it keeps one; keys that have expired
+    /// meanwhile are gone.
     pub fn restart(&mut self, now: WallTime) {
         self.server.borrow_mut().load_file(unix_us(now));
         if let Some(engine) = &mut self.engine {

@@ -57,7 +57,7 @@ impl Model {
         stream.is_some()
     }
 
-    /// Forgets the stream up to the offset, save what the append-only file needs.
+    /// Forgets the stream up to the offset, unless the append-only file needs it.
     pub fn forget_stream(&mut self, before: u64) {
         let server = &mut *self.server.borrow_mut();
         if !server.file.is_on() {

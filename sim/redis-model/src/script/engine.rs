@@ -1,9 +1,8 @@
 //! Compiling and running scripts.
 //!
 //! Invariant: a script leaves nothing behind in Lua: its globals are sealed, KEYS and ARGV are new
-//! tables, and its time stands still while it runs. A script that does
-//! not end is ended when its budget of instructions is spent. Where an error table lacks `err`
-//! redis-server 7.0.15 crashes; here the answer is an error.
+//! tables, and its time stands still while it runs. A script that does not end is stopped when its budget of
+//! instructions is spent. If an error table lacks `err`, redis-server 7.0.15 crashes; here the answer is an error.
 
 use std::cell::RefCell;
 use std::rc::Rc;

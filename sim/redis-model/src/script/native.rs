@@ -1,9 +1,8 @@
 //! Scripts that run without Lua: each is a function here, written for exactly one text.
 //!
-//! Invariant: a function runs only for the text whose SHA-1 is written beside it; any other text, a changed one
-//! too, runs in Lua. Reply, statistics and what is propagated are those of the Lua text; where a request is
-//! out of the ordinary (a key of another type, an argument that is no number, a replica, a full server) the text itself
-//! is run. There is no interpreter: each text is a function here.
+//! Invariant: a function runs only for the text whose SHA-1 is written beside it. Any other text runs in Lua, also a
+//! changed one. Reply, statistics and what is propagated are the same as with the Lua text. For an unusual request (a
+//! key of another type, an argument that is no number, a replica, a full server) the text itself is run.
 //!
 //! To add a text, add a line to `scripts` of its file, and the test that compares native with Lua takes it along. To
 //! change a text, change its functions too, and only then its SHA-1.
@@ -28,7 +27,7 @@ pub(crate) fn digest(body: &[u8]) -> ScriptDigest {
     text.as_bytes().try_into().expect("a SHA-1 has 40 digits")
 }
 
-/// Whether the keys and arguments are such as the function is made for. It changes nothing.
+/// Whether the function can handle these keys and arguments. It changes nothing.
 type Precondition = fn(&ScriptCalls<'_>) -> bool;
 
 /// What the text does with these keys and arguments.

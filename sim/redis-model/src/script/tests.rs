@@ -13,7 +13,7 @@ fn more_scripts_than_rust_can_hold_values_are_run_and_flush_gives_them_back() {
         assert_eq!(reply, Reply::Int(number));
     }
     assert_eq!(server.run("SCRIPT FLUSH"), Reply::Ok);
-    // What was known to both is known to neither, and what comes anew to both.
+    // After the flush neither knows the old scripts, and both learn the new ones.
     for _ in 0..2 {
         assert_eq!(server.eval("return 7"), Reply::Int(7));
         assert_eq!(server.eval("return 'new'"), Reply::bulk("new"));

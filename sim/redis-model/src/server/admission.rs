@@ -1,8 +1,8 @@
 //! What a request meets before it is carried out: lookup, arity, authentication, faults, MULTI.
 //!
 //! Invariant: the checks come in the order of redis-server's `processCommand`, because the first one that
-//! fails words the answer; which commands a replica or a full server refuses
-//! follows from their flags. Not modelled: ACL, client pauses; `slots` has what there is of clusters.
+//! fails decides the answer. Which commands a replica or a full server refuses follows from their flags.
+//! Not modelled: ACL, client pauses. The checks of clusters are in `slots`.
 
 use resp::{ErrorReply, ProtocolVersion, Reply, blob, until_nul};
 
@@ -34,7 +34,7 @@ impl WriteRefusal {
 impl Server {
     /// The command to carry out, or the answer: an error, or QUEUED.
     pub(crate) fn admit(&mut self, request: &Request<'_>) -> Result<u16, Reply> {
-        // Most clients say again what they have said before.
+        // Most clients send the same command again.
         let last = self.sessions[request.session as usize].last_command;
         let again = last.filter(|&last| self.table.is_named(last, request.args));
         let found = again.map_or_else(

@@ -1,7 +1,7 @@
 //! Clients that wait: for an element of a list or sorted set, or for acknowledgements of replicas.
 //!
-//! Invariant: of those that wait for one key the one that has waited longest is served first, after the
-//! whole command, script or transaction that brought the element. Not modelled: streams.
+//! Invariant: of the clients that wait for one key, the one that has waited longest is served first. It is served
+//! after the whole command, script or transaction that added the element. Not modelled: streams.
 
 use resp::{Blob, Reply, blob};
 
@@ -12,18 +12,18 @@ use super::{Request, Server};
 pub(crate) enum Awaited {
     /// The first of these keys that gets an element.
     Element { keys: Vec<Blob>, take: Take },
-    /// So many replicas that have got as far as this offset.
+    /// This many replicas that have acknowledged this offset.
     Acknowledgements { replicas: i64, offset: u64 },
 }
 
 /// What is done with the element.
 #[derive(Clone, Debug)]
 pub(crate) enum Take {
-    /// Popped from a list: one, or at most so many.
+    /// Popped from a list: one, or at most this many.
     Pop(ListEnd, Option<usize>),
     /// Moved to another list.
     Move { from: ListEnd, to: ListEnd, destination: Blob, command: MoveCommand },
-    /// The lowest (left) or highest members of a sorted set: one, or at most so many.
+    /// The lowest (left) or highest members of a sorted set: one, or at most this many.
     PopScored(ListEnd, Option<usize>),
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Blocked {
     pub(crate) command: u16,
 }
 
-/// Who waits, and which keys may end the waiting.
+/// The sessions that wait, and the keys that may end their waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
     /// The places of the sessions, the longest waiting first.
@@ -89,7 +89,7 @@ impl Server {
 
     /// The session waits from now on. `timeout_ms` of 0 is for ever.
     pub(crate) fn block(&mut self, request: &Request<'_>, awaited: Awaited, timeout_ms: i64) {
-        // A time-out beyond the end of time is never over.
+        // A timeout beyond the largest time never ends.
         let deadline_ms = Some(timeout_ms).filter(|&ms| ms > 0);
         let deadline_ms = deadline_ms.and_then(|ms| request.now_ms().checked_add(ms));
         let session = self.session(request);
@@ -114,16 +114,16 @@ impl Server {
         self.outbox.push((session, reply));
     }
 
-    /// The earliest moment at which a time-out comes to its end, in milliseconds of the wall clock.
+    /// The earliest moment at which a timeout ends, in milliseconds of the wall clock.
     pub(crate) fn next_deadline_ms(&self) -> Option<i64> {
         let deadlines = self.blocking.sessions.iter().filter_map(|&place| {
             self.sessions[place as usize].blocked.as_ref().and_then(|blocked| blocked.deadline_ms)
         });
-        // A time-out is over when its last millisecond is.
+        // A timeout is over when its last millisecond is over.
         deadlines.min().map(|deadline| deadline.saturating_add(1))
     }
 
-    /// The answer of a session that has waited in vain.
+    /// Answers a session that has waited without success.
     pub(crate) fn time_out(&mut self, session: u32, blocked: &Blocked) {
         let reply = match blocked.awaited {
             Awaited::Element { .. } => Reply::NilArray,
@@ -132,7 +132,7 @@ impl Server {
         self.reply_to_blocked(session, blocked, reply);
     }
 
-    /// Answers those whose time-outs are over: the earliest first, then the longest waiting.
+    /// Answers the sessions whose timeouts are over: the earliest first, then the longest waiting.
     pub(crate) fn unblock_due(&mut self, now_ms: i64) -> usize {
         let mut answered = 0;
         while self.next_deadline_ms().is_some_and(|deadline| deadline <= now_ms) {

@@ -1,7 +1,7 @@
 //! MONITOR: what every client sends, shown to those who ask.
 //!
-//! Invariant: a command is shown when it has been carried out, a script's before the script is; what
-//! administers the server is not shown, nor is any password. Without monitors, that costs one comparison.
+//! Invariant: a command is shown when it has been carried out, so a script's commands come before the script.
+//! No command that administers the server is shown, and no password. Without monitors, it costs one comparison.
 
 use resp::Reply;
 
@@ -36,14 +36,14 @@ impl Server {
         }
     }
 
-    /// The session no longer looks.
+    /// The session is no longer a monitor.
     pub(crate) fn remove_monitor(&mut self, session: u32) {
         self.sessions[session as usize].monitors = false;
         self.monitors.retain(|&other| other != session);
     }
 }
 
-/// Whether the argument at this place is a password, or the name of the user whose it is.
+/// Whether the argument at this place is a password, or the user name that belongs to it.
 fn is_secret(args: &[&[u8]], place: usize) -> bool {
     let auth = |at: usize| args[at].eq_ignore_ascii_case(b"AUTH");
     place > 0 && auth(0)

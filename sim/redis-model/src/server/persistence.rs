@@ -1,9 +1,9 @@
-//! The append-only file: what a server finds again after its end.
+//! The append-only file: what a server reads when it starts again.
 //!
-//! Invariant: the file is a snapshot and the stream after it; a killed process loses nothing of it, a power
-//! loss what no fsync has reached. With `always` every answer waits for the fsync, so nothing answered is
-//! lost. Not modelled: snapshots by themselves (`save`), and rewriting in the background; a restart begins
-//! the file anew with what it has read.
+//! Invariant: the file is a snapshot and the stream after it. A killed process loses nothing of it; a power
+//! loss loses what no fsync has reached. With `always` every answer waits for the fsync, so nothing answered
+//! is lost. Not modelled: snapshots by themselves (`save`), and rewriting in the background. A restart
+//! starts a new file with what it has read.
 
 use super::Server;
 use super::replication::Snapshot;
@@ -30,7 +30,7 @@ pub(crate) struct AppendOnlyFile {
     pub(crate) last_sync_ms: i64,
 }
 
-/// With `everysec`, so long after the last fsync comes the next.
+/// With `everysec`, the time from one fsync to the next.
 const INTERVAL_MS: i64 = 1_000;
 
 impl AppendOnlyFile {
@@ -44,7 +44,7 @@ impl AppendOnlyFile {
 }
 
 impl Server {
-    /// Begins the file anew with the data set as it is, if there is to be one.
+    /// Starts a new file with the data set as it is, if there is to be one.
     pub(crate) fn start_file(&mut self) {
         let on = self.parameters.get("appendonly") == b"yes";
         self.file.base = on.then(|| self.snapshot());
@@ -72,7 +72,7 @@ impl Server {
         self.notify_classes = super::notify::parse(events).unwrap_or_default() | witnessed;
     }
 
-    /// When `everysec` is to sync next; none: there is nothing to sync, or it is not for the server.
+    /// When `everysec` is to sync next; none: there is nothing to sync, or the policy is another one.
     pub(crate) fn next_fsync_ms(&self) -> Option<i64> {
         let waits = self.file.is_on()
             && self.file.policy == AppendOnly::Everysec
@@ -95,8 +95,8 @@ impl Server {
             let log = self.journal.between(base.offset, self.journal.end());
             let log = log.unwrap_or_default().to_vec();
             self.dbs = base.dbs;
-            // Of a snapshot, keys whose time has passed are not even read; those of the log are, and
-            // go when they are met.
+            // Expired keys of a snapshot are not even read. Those of the log are read, and are
+            // deleted when a command meets them.
             for db in &mut self.dbs {
                 for (_, slot) in db.expired(now_us / 1000).collect::<Vec<_>>() {
                     db.remove(slot);

@@ -1,8 +1,8 @@
-//! What of a command goes into the stream.
+//! Which part of a command goes into the stream.
 //!
-//! Invariant: a command that changed nothing is not propagated; one that changed something goes as it came,
-//! unless its handler has said otherwise, so that carrying the stream out later or elsewhere gives the same
-//! keys.
+//! Invariant: a command that changed nothing is not propagated. One that changed something is propagated
+//! unchanged, unless its handler has said otherwise. So carrying the stream out later or elsewhere gives the
+//! same keys.
 
 use resp::{Reply, integer};
 use smallvec::{SmallVec, smallvec};
@@ -36,7 +36,7 @@ impl Server {
         reply
     }
 
-    /// Propagates this instead of, or besides what has been said already for, the command under way.
+    /// Propagates this instead of the command under way, after what was already propagated for it.
     pub(crate) fn propagate(&mut self, request: &Request<'_>, args: &[&[u8]]) {
         self.rewritten = true;
         if self.journal.on {

@@ -1,8 +1,8 @@
-//! Who has subscribed to what.
+//! The subscriptions of all sessions.
 //!
 //! Invariant: subscribers of a channel are served in the order in which they subscribed, then those of
 //! matching patterns in the order of the patterns' bytes (Redis promises none). With no subscriber at
-//! all, a PUBLISH costs two looks. Sharded channels are others than those of the same name.
+//! all, a PUBLISH costs two look-ups. A sharded channel and a channel of the same name are two channels.
 
 use std::collections::BTreeMap;
 

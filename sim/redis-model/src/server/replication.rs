@@ -1,7 +1,7 @@
 //! A primary's replicas, and a replica's primary.
 //!
 //! Invariant: a replica that has applied the stream up to an offset holds what the primary held at that
-//! offset: keys, values and expiries alike. How far behind it is, is the world's to say. Not modelled:
+//! offset: keys, values and expiries alike. The world decides how far behind it is. Not modelled:
 //! partial resynchronisation (a replica that cannot go on takes a whole snapshot), chains of replicas, and
 //! the handshake.
 
@@ -49,7 +49,7 @@ impl Snapshot {
 
 impl Server {
     pub(crate) fn snapshot(&mut self) -> Snapshot {
-        // Whoever begins here knows no database yet.
+        // A reader that starts here has no database selected yet.
         self.journal.forget_database();
         let (dbs, offset) = (self.dbs.clone(), self.journal.end());
         Snapshot { dbs, offset }
@@ -57,7 +57,7 @@ impl Server {
 
     /// Takes over a primary's data set and follows it from there.
     pub(crate) fn follow(&mut self, following: Following, snapshot: &Snapshot) {
-        // Nobody waits on a replica for what only a primary can give.
+        // Blocked clients wait for what only a primary can give, so none may wait on a replica.
         for session in std::mem::take(&mut self.blocking.sessions) {
             let state = &mut self.sessions[session as usize];
             state.blocked = None;

@@ -146,7 +146,7 @@ pub(crate) enum Execution {
 #[derive(Clone, Copy)]
 pub(crate) struct CommandSpec {
     pub(crate) name: &'static str,
-    /// Arguments including the name; at least so many where negative.
+    /// The number of arguments including the name; if negative, at least that many.
     pub(crate) arity: i8,
     pub(crate) flags: u32,
     pub(crate) keys: KeyPositions,
@@ -157,7 +157,7 @@ pub(crate) struct CommandSpec {
 }
 
 impl CommandSpec {
-    /// A command that is nothing without its subcommands.
+    /// A command that only has subcommands.
     pub(crate) const fn container(name: &'static str, subcommands: &'static [CommandSpec]) -> Self {
         let run = Execution::Container;
         Self { name, arity: -2, flags: 0, keys: KeyPositions::None, group: "", run, subcommands }
@@ -169,14 +169,14 @@ impl CommandSpec {
         self
     }
 
-    /// The same with as many keys as the argument at this place says, which follow it.
+    /// The same, with keys after the argument at this place, which says how many they are.
     pub(crate) const fn counted_keys(mut self, place: usize) -> Self {
         self.keys = KeyPositions::Counted(place);
         self.flags |= flag::MOVABLE_KEYS;
         self
     }
 
-    /// Whether a request of so many arguments, the name included, is of the right length.
+    /// Whether the command takes this many arguments, including the name.
     pub(crate) fn takes(&self, args: usize) -> bool {
         let wanted = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { args >= wanted } else { args == wanted }

@@ -1,8 +1,8 @@
 //! The only ways in which commands touch keys.
 //!
-//! Invariant: a key whose time has passed (`now > when`, on the server's wall clock, in whole milliseconds)
-//! is gone before any command sees it, and every change marks the sessions that watch the key and counts as
-//! dirty. On a replica such a key is hidden and stays, until its primary deletes it.
+//! Invariant: an expired key (`now > when`, on the server's wall clock, in whole milliseconds) is gone before
+//! any command sees it. Every change marks the sessions that watch the key, and counts as dirty. On a replica
+//! an expired key is hidden and stays, until its primary deletes it.
 
 use resp::{ErrorReply, Reply};
 
@@ -28,7 +28,7 @@ impl Server {
         }
     }
 
-    /// A key whose time has passed: its slot, if the caller may still see it.
+    /// The slot of an expired key, if the caller may still see it.
     #[cold]
     fn handle_expired(&mut self, number: u16, slot: u32) -> Option<u32> {
         if self.applying {
@@ -269,7 +269,7 @@ impl Server {
         self.dbs[usize::from(number)].clear();
     }
 
-    /// Takes away at most `limit` keys whose time has passed: the earliest first, then by database
+    /// Deletes at most `limit` expired keys: the earliest first, then by database
     /// and slot. It returns how many they were.
     pub(crate) fn expire_due(&mut self, now_ms: i64, limit: usize) -> usize {
         let mut due = Vec::new();

@@ -1,6 +1,6 @@
-//! What a schedule draws of its scenario's swarm.
+//! The faults that a schedule draws from its scenario's swarm.
 //!
-//! Invariant: a kind of fault that the scenario does not allow draws nothing, so a new kind changes no
+//! Invariant: a kind of fault that the scenario does not allow draws nothing. So a new kind changes no
 //! schedule of a scenario without it.
 
 use harness::injector::ServerFault;
@@ -15,14 +15,14 @@ pub(crate) struct Rates {
     /// Whether tasks that are ready at once go in any order.
     pub(crate) shuffles: bool,
     pub(super) pause: (u32, u64),
-    /// Of a client that is about to send.
+    /// Crashes of a client that is about to send.
     pub(crate) crash: u32,
     pub(super) delay: (u32, u64),
     pub(super) lose_request: u32,
     pub(super) lose_reply: u32,
     pub(super) reset: u32,
     pub(super) refuse: u32,
-    /// How long until who died by chance is there again, at most; 0: it never is.
+    /// The longest time after which a client that crashed by chance comes back; 0: it never does.
     pub(crate) comes_back_ns: u64,
 }
 
@@ -30,16 +30,16 @@ pub(crate) struct Rates {
 #[derive(Debug, Default)]
 pub(crate) struct SwarmDraw {
     pub(crate) rates: Rates,
-    /// How many parts per million the clocks of each process and then of each server run fast; empty where
+    /// How many parts per million the clocks of each process, and then of each server, run fast; empty if
     /// none drifts.
     pub(crate) drift_ppm: Vec<i32>,
     /// Faults with their time in nanoseconds from the beginning of the schedule.
     pub(crate) planned: Vec<(u64, PlannedFault)>,
 }
 
-/// Draws a schedule's faults for so many clients and servers: each kind is off in half of all schedules or
-/// more, and anything from rare to all that is allowed in the rest. Where one kind alone is searched for, every
-/// schedule has it: those without would show nothing.
+/// Draws a schedule's faults for this many clients and servers. Each kind is off in at least half of all
+/// schedules; in the others it is anything from rare to as frequent as allowed. If only one kind is searched
+/// for, every schedule has it: a schedule without it would show nothing.
 pub(crate) fn draw(swarm: &Swarm, clients: u32, servers: u32, choices: &mut Choices) -> SwarmDraw {
     let alone = swarm.searched && swarm.kinds() == 1;
     let mut drawing = SwarmDrawing { swarm, alone, choices, drawn: SwarmDraw::default() };
@@ -97,7 +97,7 @@ impl SwarmDrawing<'_> {
         };
     }
 
-    /// How often a fault strikes that may strike so often.
+    /// How often a fault strikes, given how often it may.
     fn rate(&mut self, most_per_64k: u32) -> u32 {
         let strength = match self.alone {
             true => 8 + self.choices.pick(8),
@@ -111,7 +111,7 @@ impl SwarmDrawing<'_> {
         }
     }
 
-    /// How many of something that may happen so often; at least one, where it stands alone.
+    /// How many faults of a kind, given the maximum; at least one if only this kind is searched for.
     fn count(&mut self, most: u32) -> u32 {
         match self.alone && most > 0 {
             true => 1 + self.choices.pick(most),
@@ -119,7 +119,7 @@ impl SwarmDrawing<'_> {
         }
     }
 
-    /// Whether the schedule has a kind of fault that one in four has.
+    /// Whether the schedule has a kind of fault that one schedule in four has.
     fn has_kind(&mut self) -> bool {
         self.alone || self.choices.pick(4) == 3
     }

@@ -100,8 +100,8 @@ fn sound_locks_hold_under_the_swarm_and_no_lock_does_not() {
     }
 }
 
-/// Whether the register was harmed, as nothing but its updates and its end say: two clients that
-/// surely wrote after they had read the same, or fewer steps than there surely were.
+/// Whether the register was harmed, judged by its updates and its last value alone: two clients surely
+/// wrote after they had read the same, or it has fewer steps than there surely were.
 fn is_harmed(history: &History) -> bool {
     let mut reads = Vec::new();
     let mut left = 0;

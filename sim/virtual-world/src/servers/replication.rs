@@ -1,8 +1,8 @@
-//! Replication: what the primary sends its replicas, and which of them takes its place.
+//! Replication: what the primary sends to its replicas, and which of them takes its place.
 //!
-//! Invariant: a replica applies whole groups of its primary's stream, in order, and what has not arrived
-//! when either of the two ends is lost with it; so a replica that is promoted has what had arrived.
-//! Deliberately absent: an election; which replica is promoted is a choice.
+//! Invariant: a replica applies whole groups of its primary's stream, in order. What has not arrived when
+//! either of the two ends is lost, so a promoted replica has exactly what had arrived. Deliberately absent:
+//! an election; which replica is promoted is a choice.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use super::{Liveness, VirtualServers};
 /// The stream from the primary to one replica.
 #[derive(Debug)]
 pub(super) struct ReplicaFeed {
-    /// Which of all there have been.
+    /// Its number among all feeds so far.
     number: u32,
     pub(super) replica: u32,
     id: ReplicaId,
@@ -133,8 +133,8 @@ impl VirtualServers {
         feed.acknowledgements.send(to, SimEvent::Acknowledgement(feed.number), lag_ns, time);
     }
 
-    /// An acknowledgement of this feed arrives. The primary is returned where that may be what a blocked command
-    /// waits for.
+    /// An acknowledgement of this feed arrives. Returns the primary if a blocked command may be waiting for
+    /// that.
     pub(crate) fn acknowledgement_arrives(&mut self, feed: u32) -> Option<u32> {
         let feed = self.feeds.iter_mut().find(|it| it.number == feed)?;
         feed.acknowledged = feed.acknowledgements.receive();
@@ -159,7 +159,7 @@ impl VirtualServers {
         }
     }
 
-    /// Starts a server that has ended: with what its file has, and as a replica where there is another
+    /// Starts a server that has ended: with what its file has, and as a replica if there is another
     /// primary.
     pub(crate) fn restart(&mut self, server: u32, now_ns: u64) {
         let it = &mut self[server];
@@ -176,7 +176,7 @@ impl VirtualServers {
     }
 
     /// Makes a replica the primary: the one that is named, or one that is chosen, the most advanced being
-    /// the benign choice. False where there is none.
+    /// the benign choice. False if there is none.
     pub(crate) fn promote(&mut self, to: Option<u32>, now_ns: u64, choices: &mut Choices) -> bool {
         let candidates = self.candidates();
         if candidates.is_empty() {
@@ -193,8 +193,8 @@ impl VirtualServers {
         true
     }
 
-    /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written; the
-    /// old primary follows it.
+    /// A replica takes the primary's place, as with [`promote`](Self::promote), with all that the primary has written;
+    /// the old primary follows it.
     pub(crate) fn switch_over(&mut self, to: Option<u32>, now_ns: u64, choices: &mut Choices) {
         let old = self.primary as usize;
         for feed in std::mem::take(&mut self.feeds) {
@@ -210,8 +210,8 @@ impl VirtualServers {
         self.promote(to, now_ns, choices);
     }
 
-    /// The primary is cut off from its replicas, and one of them takes its place, as with [`promote`](Self::promote); what
-    /// was on its way to them is lost. The old primary goes on for this process.
+    /// The primary is cut off from its replicas, and one of them takes its place, as with [`promote`](Self::promote);
+    /// what was on its way to them is lost. The old primary goes on for this process.
     pub(crate) fn split(
         &mut self,
         to: Option<u32>,
@@ -245,7 +245,7 @@ impl VirtualServers {
     }
 }
 
-/// How long the next part of this replica's stream travels, or its acknowledgement, in nanoseconds.
+/// The latency of the next part of this replica's stream, or of its acknowledgement, in nanoseconds.
 fn draw_lag(lags: &[Sampler], replica: u32, choices: &mut Choices) -> u64 {
     lags.get(replica as usize).map_or(0, |lag| latency::draw(lag, choices))
 }

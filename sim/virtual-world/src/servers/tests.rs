@@ -72,7 +72,7 @@ fn an_unreplicated_write_is_gone_after_promotion_and_a_replicated_one_is_not() {
             survives,
             "the lag is 10 ms, the crash is at {crash_ns}"
         );
-        // Another client, led to the new primary, gets the lock only where it has been forgotten.
+        // Another client, led to the new primary, gets the lock only if that has forgotten it.
         task(2, async move {
             let reply = ask(VirtualEnv::of(2), set(1000 * MS)).await;
             say(format!("{reply:?}"));
@@ -262,7 +262,7 @@ fn a_server_syncs_by_its_own_clock() {
     }
 }
 
-/// A client that tries to make a key that lives so long, and says what it was answered.
+/// A client that tries to make a key with this TTL, and reports the answer.
 fn attempt(process: u32, ttl: Duration) {
     task(process, async move {
         let reply = ask(VirtualEnv::of(process), set(ttl)).await;
@@ -283,7 +283,7 @@ fn a_server_that_stands_still_then_does_all_it_was_sent_in_order_and_by_its_cloc
     attempt(2, 1000 * MS);
     until(10 * MS_NS);
     attempt(1, 1000 * MS);
-    // Who stands still already is not struck again.
+    // A server that is stalled already is not struck again.
     with(|sim| sim.strike_server(None, stall));
     until(54 * MS_NS);
     assert!(said().is_empty(), "nobody is answered");

@@ -1,7 +1,7 @@
 //! Connections: made, given up, broken.
 //!
-//! Invariant: a client that waits on a connection that breaks learns it at once; requests on their way arrive all
-//! the same. The server learns that a client is gone only if it has something to send to it.
+//! Invariant: a task that waits on a connection learns at once that it breaks; requests on their way still
+//! arrive. The server learns that a client is gone only if it has something to send to it.
 
 use picklock::command::Command;
 use picklock::env::CallError;
@@ -22,7 +22,7 @@ impl Simulation {
         self.network.conn(conn).is_usable(self.time.now_ns()).then_some(conn)
     }
 
-    /// Begins to connect for the task that is being polled; the attempt's number.
+    /// Begins to connect for the task that is being polled; returns the attempt's number.
     pub(crate) fn connect(&mut self, process: u32, server: u32, purpose: Purpose) -> u32 {
         let task = self.executor.current;
         let attempt = ConnectAttempt { process, server, purpose, task, outcome: None };
@@ -69,14 +69,14 @@ impl Simulation {
         it.bind(session, conn);
         it.subscribers += u32::from(purpose == Purpose::Subscriptions);
         let replaced = self.processes[process].use_conn(server, purpose, conn);
-        // Who still waits for messages on one that has fallen silent learns it, and subscribes anew.
+        // A task that still waits for messages on a silent connection learns that, and subscribes again.
         if let Some(old) = replaced.filter(|_| purpose == Purpose::Subscriptions) {
             self.break_conn(old);
         }
         conn
     }
 
-    /// Gives a connection up, if it has been silent for so long by its client's own clock; whether it is
+    /// Gives a connection up if it has been silent for this long by its client's own clock; true if it is
     /// given up.
     pub(crate) fn give_up_conn(&mut self, conn: u32, silence_ns: u64) -> bool {
         let it = self.network.conn_mut(conn);
@@ -87,8 +87,8 @@ impl Simulation {
         it.given_up
     }
 
-    /// Breaks a connection: everybody who waits on it learns it now. Requests on their way arrive all the
-    /// same, unless that direction is dead.
+    /// Breaks a connection: every task that waits on it learns that now. Requests on their way still arrive,
+    /// unless that direction is dead.
     pub(crate) fn break_conn(&mut self, conn: u32) {
         let it = self.network.conn_mut(conn);
         it.open = false;
@@ -106,7 +106,7 @@ impl Simulation {
         }
     }
 
-    /// The server learns that a connection has ended on which a command is blocked, or somebody subscribes.
+    /// The server learns that a connection has ended, if a command is blocked on it or it has subscriptions.
     pub(super) fn hang_up(&mut self, conn: u32) {
         let it = self.network.conn_mut(conn);
         let NetworkConn { server, session, ended, blocked, purpose, .. } = *it;
@@ -123,7 +123,7 @@ impl Simulation {
         self.calls.lose_unread(conn);
     }
 
-    /// Ends a subscription. The server is told where nobody else on that connection is subscribed to the
+    /// Ends a subscription. The server is told if no other subscription on that connection is to the
     /// channel.
     pub(crate) fn unsubscribe(&mut self, subscription: u32) {
         let Some((conn, channel)) = self.pubsub.unsubscribe(subscription) else { return };

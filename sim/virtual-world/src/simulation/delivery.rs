@@ -16,11 +16,11 @@ use super::super::queue::SimEvent;
 use super::super::servers::VirtualServer;
 use super::Simulation;
 
-/// The grain of a server's time-outs.
+/// The resolution of a server's timeouts.
 const TIME_OUT_GRAIN_NS: u64 = 1_000_000;
 
 impl Simulation {
-    /// Sends a command for the task that is being polled; the call's number.
+    /// Sends a command for the task that is being polled; returns the call's number.
     pub(crate) fn send_request(&mut self, conn: u32, command: Command) -> u32 {
         let NetworkConn { process, server, open, known_closed, .. } = *self.network.conn(conn);
         if known_closed {
@@ -80,7 +80,7 @@ impl Simulation {
         self.execute(call);
     }
 
-    /// Whether a message gets through to where it arrives; else it is withheld or lost.
+    /// Whether a message gets through; otherwise it is withheld or lost.
     fn gets_through(&mut self, call: u32, conn: u32, direction: Direction) -> bool {
         if self.network.withhold(conn, direction, call) {
             return false;
@@ -104,7 +104,7 @@ impl Simulation {
             unreachable!("a request arrives once");
         };
         if let Some(error) = self.refusal(call) {
-            // Whatever it is told to do that it does not know spoils a transaction, as an error does.
+            // An unknown command makes a transaction fail, as an error does.
             let unknown = Command::new("PICKLOCK.REFUSE");
             self.servers[server].submit(self.time.now_ns(), session, &unknown);
             return self.send_reply(call, ModelReply::Error(ErrorReply::of(error.text())));
@@ -139,9 +139,9 @@ impl Simulation {
         self.transmit(conn, Direction::ToClient, call, latency_ns);
     }
 
-    /// Sends what a server has for others than the client it answers: messages of channels, and the replies
-    /// to commands that are no longer blocked. It looks again when the next time-out is over, but not
-    /// sooner than in `again_in_ns`.
+    /// Sends what a server has for other clients than the caller: messages of channels, and the replies to
+    /// commands that are no longer blocked. It looks again when the next timeout is over, but not sooner
+    /// than in `again_in_ns`.
     pub(super) fn drain_outbox(&mut self, server: u32, again_in_ns: u64) {
         let mut unblocked: SmallVec<[u32; 4]> = SmallVec::new();
         for (conn, reply) in self.servers[server].take_outbox() {
@@ -166,7 +166,7 @@ impl Simulation {
         }
     }
 
-    /// Goes on with what has arrived on this connection behind a blocked command.
+    /// Continues with what has arrived on this connection behind a blocked command.
     fn read_on(&mut self, conn: u32) {
         while self.network.conn(conn).blocked.is_none()
             && let Some(call) = self.calls.next_unread(conn)
@@ -175,8 +175,8 @@ impl Simulation {
         }
     }
 
-    /// A server that stood still goes on: with what has come due, and then with what has reached it, in the order in
-    /// which it came; where the order is a choice, only what has come on the same connection keeps it.
+    /// A stalled server goes on: with the events that have come due, and then with the requests that have reached it,
+    /// in their order. If the order is a choice, only requests on the same connection keep it.
     pub(crate) fn wake_server(&mut self, server: u32) {
         for event in self.servers[server].stalled.take().unwrap_or_default() {
             self.happens_now(event);
@@ -206,8 +206,8 @@ impl Simulation {
         let it = &mut self.servers[server];
         let wall = it.wall(self.time.now_ns());
         it.model.unblock_due(wall);
-        // Where its clock has been put back meanwhile nothing is due yet: looking again at once would be
-        // a livelock.
+        // If its clock was set back meanwhile, nothing is due yet: looking again at once would be a
+        // livelock.
         self.drain_outbox(server, TIME_OUT_GRAIN_NS);
         self.servers.after_command(server, &mut self.time, &mut self.choices);
     }
@@ -233,7 +233,7 @@ impl Simulation {
     }
 }
 
-/// What a client makes of a server's reply.
+/// A server's reply as its client receives it.
 pub(super) fn outcome(reply: ModelReply) -> CallOutcome {
     Ok(match reply {
         ModelReply::Nil | ModelReply::NilArray => Reply::Nil,

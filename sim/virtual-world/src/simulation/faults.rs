@@ -1,8 +1,8 @@
-//! Where faults strike: a client that says where its locking has come to, sends or is answered, and a message
-//! that is sent or arrives.
+//! The places at which faults strike: a client that marks a phase, sends or is answered, and a message that is
+//! sent or arrives.
 //!
-//! Invariant: a kind of fault that the schedule has not costs a branch and no choice. A staged fault of messages
-//! strikes the next request of the client that came to the place, or that request's reply.
+//! Invariant: a kind of fault that the schedule does not have costs a branch and no choice. A staged fault of
+//! messages strikes the next request of the client that came to the place, or that request's reply.
 
 use harness::cues::Recovery;
 use harness::injector::{self, Injector, as_cue};
@@ -16,7 +16,7 @@ use super::super::network::{Direction, NetworkConn};
 use super::Simulation;
 
 impl Simulation {
-    /// A client says where its locking has come to.
+    /// A client marks a phase, its validity, its token or a loss.
     pub(crate) fn marked(&mut self, process: u32, mark: Mark) {
         let holds = match mark {
             Mark::Phase(Phase::AcquireApplied) => Some(true),
@@ -30,14 +30,14 @@ impl Simulation {
     }
 
     /// Whether this client is stopped before it sends: it then goes on by itself, later, or never.
-    /// `again` where it has been stopped there before.
+    /// `again` says that it was stopped there before.
     pub(crate) fn before_send(&mut self, process: u32, command: &Command, again: bool) -> bool {
         if self.nemesis.cues.on() && !again {
             let name = command.args().next().unwrap_or_default();
             injector::about_to_send(self, process, name);
         }
         self.crash_if_pending();
-        // Stopped by what is staged here, or at a phase just before.
+        // Stopped by a fault that is staged here, or at a phase just before.
         if self.executor.state(process) != ProcessState::Running {
             return true;
         }
@@ -62,7 +62,7 @@ impl Simulation {
         }
     }
 
-    /// Perhaps pauses a client that is about to send, or has just been answered; whether it does.
+    /// Perhaps pauses a client that is about to send, or has just been answered; true if it does.
     pub(super) fn maybe_pause(&mut self, process: u32) -> bool {
         // The run itself is nobody's client.
         if process == 0 || self.executor.state(process) != ProcessState::Running {
@@ -73,8 +73,8 @@ impl Simulation {
         self.pause_client(process, for_ns)
     }
 
-    /// A request is sent on this connection, and what is armed for it strikes it now or later. How much later
-    /// it arrives, in nanoseconds.
+    /// A request is sent on this connection, and the faults armed for it strike it now or later. Returns how
+    /// much later it arrives, in nanoseconds.
     pub(super) fn staged_request(&mut self, call: u32, conn: u32) -> u64 {
         let process = self.network.conn(conn).process;
         let mut delay_ns = 0;
@@ -97,8 +97,8 @@ impl Simulation {
         delay_ns
     }
 
-    /// Delays a request, its reply or both: by a time, or until somebody comes to a phase. How much later the
-    /// request arrives, in nanoseconds.
+    /// Delays a request, its reply or both: by a time, or until a client comes to a phase. Returns how much
+    /// later the request arrives, in nanoseconds.
     fn staged_delay(&mut self, call: u32, conn: u32, place: u32, cue: &Staged) -> u64 {
         let process = self.network.conn(conn).process;
         let for_ns = cue.lasts_ns().unwrap_or(0);
@@ -126,7 +126,7 @@ impl Simulation {
         delay_ns
     }
 
-    /// How much later than its latency says the reply of this call arrives, in nanoseconds.
+    /// The delay of the reply of this call beyond its latency, in nanoseconds.
     pub(super) fn staged_reply(&mut self, call: u32) -> u64 {
         match self.staged(call) {
             Some((_, cue)) if cue.kind == Fault::Delay => cue.lasts_ns().unwrap_or(0),
@@ -151,7 +151,7 @@ impl Simulation {
         true
     }
 
-    /// Whether what was staged for this call takes this message.
+    /// Whether the fault that was staged for this call loses this message.
     fn staged_loss(&mut self, call: u32, conn: u32, direction: Direction) -> bool {
         let Some((place, cue)) = self.staged(call) else { return false };
         let (kind, ways) = (cue.kind, cue.ways.unwrap_or(Ways::There).there_and_back());
@@ -168,7 +168,7 @@ impl Simulation {
         }
     }
 
-    /// The error that the server answers this call with in the place of carrying it out, if it does.
+    /// The error with which the server answers this call instead of carrying it out, if it does.
     pub(super) fn refusal(&mut self, call: u32) -> Option<ErrorAnswer> {
         let NetworkConn { process, server, .. } = *self.network.conn(self.calls[call].conn);
         if process == 0 || self.servers.is_resource(server) {

@@ -1,12 +1,12 @@
 //! What a fault does to clients, connections, clocks and servers, and how servers come back.
 //!
 //! Invariant: a fault that meets nobody (a client that has crashed, a server that is down already, a primary
-//! without a replica) does nothing and is not written down. No fault strikes the server of the protected
+//! without a replica) does nothing and is not recorded. No fault strikes the server of the protected
 //! resource. Deliberately absent: which kind of fault does which of these; `harness::injector` says it for every
 //! world.
 //!
-//! Nothing reaches a server's clients any more once it has ended. They learn of it at once where its machine lives on,
-//! else when it is back, or by its silence.
+//! Nothing reaches a server's clients any more once it has ended. They learn of that at once if its machine still
+//! runs; otherwise when it is back, or by its silence.
 
 use harness::cues::{Cues, Recovery};
 use harness::injector::{self, ForeignValue, Injector, ServerFault};
@@ -157,7 +157,7 @@ impl Injector for Simulation {
             ServerFault::End { fault, to, for_ns } if it.is_up() => {
                 self.end_server(fault, server, to, for_ns);
             }
-            // It is down, or stands still.
+            // It is down, or stalled.
             ServerFault::FlushScripts
             | ServerFault::Evict
             | ServerFault::Flush
@@ -177,7 +177,7 @@ impl Simulation {
         if fault == Fault::Failover && self.servers.successor(None).is_none() {
             return;
         }
-        // Asked before it ends: the next primary and what it knows depend on who is there.
+        // Asked before it ends: the next primary and what it knows depend on which servers are up.
         let in_hold = self.nemesis.meets_hold(0) && !(self.must_lose_hold() && self.keeps_key(to));
         let node = self.servers.node_of(server);
         self.nemesis.note_as(0, node, fault, for_ns, in_hold);
@@ -190,7 +190,7 @@ impl Simulation {
         self.plan_in(for_ns, then);
     }
 
-    /// Pauses a client that runs; whether it ran.
+    /// Pauses a client that runs; true if it ran.
     pub(crate) fn pause_client(&mut self, client: u32, for_ns: u64) -> bool {
         let runs = self.executor.state(client) == ProcessState::Running;
         if runs {
@@ -224,7 +224,7 @@ impl Simulation {
     pub(super) fn lose_message(&mut self, conn: u32, direction: Direction, fault: Fault) {
         let it = self.network.conn_mut(conn);
         it.kill(direction);
-        // TCP: with a reply, what is sent behind it is lost as well.
+        // TCP: after a lost reply, later requests are lost as well.
         it.kill(Direction::ToServer);
         self.nemesis.note(it.process, None, fault, 0);
     }
@@ -238,7 +238,7 @@ impl Simulation {
         self.break_conn(conn);
     }
 
-    /// Whether the fault that is striking is to take a hold away that the next primary does not know of.
+    /// Whether the fault that is striking must end a hold that the next primary does not know of.
     fn must_lose_hold(&self) -> bool {
         let striking = self.nemesis.cues.striking();
         let cue = striking.and_then(|cue| self.nemesis.cues.get(cue.into()));
@@ -270,7 +270,7 @@ impl Simulation {
         self.servers.after_command(server, &mut self.time, &mut self.choices);
     }
 
-    /// Keeps something else under the lock's key for so long, if that is free.
+    /// Stores something else under the lock's key for `for_ns`, if the key is free.
     fn occupy_key(&mut self, server: u32, node: Option<u16>, with: ForeignValue, for_ns: u64) {
         let Some(key) = self.lock_key() else { return };
         let key = String::from_utf8_lossy(&key);
@@ -283,7 +283,7 @@ impl Simulation {
         self.plan_in(for_ns, PlannedFault::ClearKey(server));
     }
 
-    /// What was kept under the lock's key of a server goes.
+    /// Deletes the foreign value under the lock's key of a server.
     pub(crate) fn clear_key(&mut self, server: u32) {
         let Some(key) = self.lock_key() else { return };
         if self.servers[server].is_up() {
@@ -293,7 +293,7 @@ impl Simulation {
         }
     }
 
-    /// A server that was full has room again. One that has been started anew meanwhile has it already.
+    /// A server that was full has room again. One that was restarted meanwhile has room already.
     pub(crate) fn make_room(&mut self, server: u32) {
         if self.servers[server].is_up() {
             let now_ns = self.time.now_ns();
@@ -301,8 +301,8 @@ impl Simulation {
         }
     }
 
-    /// A replica that has caught up takes the primary's place, if there is one. Connections to the old primary stay, save
-    /// those on which a command is blocked, which Redis closes, and those that listen.
+    /// A replica that has caught up takes the primary's place, if there is one. Connections to the old primary stay,
+    /// except those with a blocked command, which Redis closes, and those of subscribers.
     fn switch_over(&mut self, to: Option<u32>) {
         let old = self.servers.primary;
         if self.servers.lingering.is_some() || self.servers.successor(None).is_none() {
@@ -315,8 +315,8 @@ impl Simulation {
         self.servers.switch_over(to, self.time.now_ns(), &mut self.choices);
     }
 
-    /// A replica takes the primary's place, if there is one. The old primary goes on for one client, and the connections
-    /// of all others to it break.
+    /// A replica takes the primary's place, if there is one. The old primary goes on for one client, and the
+    /// connections of all others to it break.
     fn split(&mut self, to: Option<u32>, keeps: u32, for_ns: u64) {
         let old = self.servers.primary;
         if self.servers.lingering.is_some() || self.servers.successor(None).is_none() {
@@ -329,8 +329,8 @@ impl Simulation {
         self.plan_in(for_ns, PlannedFault::StepDown);
     }
 
-    /// The old primary that goes on beside the new one, if there is one, becomes its replica. It forgets what the other
-    /// does not know, as a restart of it does.
+    /// The old primary that goes on beside the new one, if there is one, becomes its replica. It loses the writes that
+    /// the new one lacks, as by a restart.
     pub(super) fn step_down(&mut self) {
         if let Some((old, _)) = self.servers.lingering {
             self.stop_server(old, Termination::Killed);
@@ -344,7 +344,7 @@ impl Simulation {
         self.ends(process);
     }
 
-    /// A process ends by itself, and another takes its place at once: only the task that says so goes on.
+    /// A process ends by itself, and another takes its place at once: only the task that calls this goes on.
     pub(crate) fn end_process(&mut self, process: u32) {
         self.executor.end_others(process);
         self.ends(process);
@@ -363,12 +363,12 @@ impl Simulation {
 
     /// Ends a server that is up.
     pub(crate) fn stop_server(&mut self, server: u32, ending: Termination) {
-        // A machine without power cannot even say so.
+        // A machine without power cannot even close connections.
         self.end_conns(|it| it.server == server, ending == Termination::Killed);
         self.servers.end(server, ending);
     }
 
-    /// Ends connections at their server, with all that is on its way on them; `told` where their clients learn it now.
+    /// Ends connections at their server, with all messages on their way; `told` if their clients learn it now.
     fn end_conns(&mut self, which: impl Fn(&NetworkConn) -> bool, told: bool) {
         for conn in self.network.conns_where(|it| which(it) && !it.ended) {
             let it = self.network.conn_mut(conn);
@@ -394,13 +394,13 @@ impl Simulation {
             return;
         }
         self.servers.restart(server, self.time.now_ns());
-        // Who still waits for the server as it was learns now that it is another.
+        // Clients that still wait for the server before its end learn now that it has restarted.
         for conn in self.network.conns_where(|it| it.server == server && it.ended && it.open) {
             self.break_conn(conn);
         }
     }
 
-    /// A replica takes the place of the primary, if that has ended. Where there is none, the primary comes
+    /// A replica takes the place of the primary, if that has ended. If there is none, the primary comes
     /// back instead.
     pub(crate) fn promote(&mut self, to: Option<u32>) {
         let primary = self.servers.primary;

@@ -64,7 +64,7 @@ impl Simulation {
         self.time.plan(at_ns, SimEvent::Fault(planned));
     }
 
-    /// Plans something for so much later.
+    /// Plans something for `in_ns` later.
     pub(super) fn plan_in(&mut self, in_ns: u64, fault: PlannedFault) {
         self.plan_at(self.time.now_ns().saturating_add(in_ns), fault);
     }
@@ -94,7 +94,7 @@ impl Simulation {
         }
     }
 
-    /// At the heal: what would strike is called off, and what puts right is done now.
+    /// At the heal: a planned strike is cancelled, and a planned repair is done now.
     fn put_right(&mut self, planned: u32) {
         match self.nemesis.take_planned(planned) {
             PlannedFault::StartServer(server) => self.start_server(server),

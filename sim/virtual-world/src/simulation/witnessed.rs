@@ -1,6 +1,6 @@
-//! What servers carry out, with what it does to their keys: written down for tests of what is read from commands.
+//! What servers carry out, and what that does to their keys: recorded for tests of how histories read commands.
 //!
-//! Invariant: a schedule is the same whether or not it is written down.
+//! Invariant: a schedule is the same whether or not it is recorded.
 
 use picklock::command::Command;
 use picklock::env::CallError;
@@ -22,11 +22,11 @@ pub struct WitnessedCommand {
     pub conn: u32,
     /// The command.
     pub command: Command,
-    /// The answer, whether or not it arrives; none where the command blocks.
+    /// The answer, whether or not it arrives; none if the command blocks.
     pub answer: Option<Result<Reply, CallError>>,
     /// The server's wall clock.
     pub wall: WallTime,
-    /// What has changed on the server since the command before it: the doing of no command.
+    /// Changes on the server since the command before it that no command has made.
     pub unasked: Vec<KeyChange>,
     /// What it has changed.
     pub changes: Vec<KeyChange>,
@@ -41,7 +41,7 @@ pub(crate) struct ServersWitness {
 }
 
 impl Simulation {
-    /// Has the server execute a command, and writes down what that has changed.
+    /// Has the server execute a command, and records what that has changed.
     #[cold]
     pub(super) fn submit_witnessed(&mut self, conn: u32, command: Command) -> Submitted {
         let NetworkConn { server, session, .. } = *self.network.conn(conn);

@@ -1,4 +1,4 @@
-//! Tasks that come to no end: each way ends the schedule, tells who ran, and leaves the next one alone.
+//! Tasks that never end: each kind ends the schedule, reports which process ran, and does not affect the next one.
 
 use std::future::{pending, poll_fn};
 use std::task::Poll;

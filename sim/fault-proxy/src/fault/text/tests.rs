@@ -1,4 +1,4 @@
-//! Texts that are faults, and the place of what is wrong in those that are none.
+//! Texts that are faults, and the position of the mistake in texts that are not.
 
 use super::*;
 

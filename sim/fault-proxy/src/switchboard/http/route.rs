@@ -113,7 +113,7 @@ fn create(value: &Value, board: &Switchboard) -> ApiResult {
     Ok(ApiResponse(StatusCode::CREATED, Some(shown(&status))))
 }
 
-/// Several proxies: those that are there already become as they are wanted.
+/// Several proxies: those that exist already are changed as requested.
 fn populate(body: &[u8], board: &Switchboard) -> ApiResult {
     let value = json(body)?;
     let list = value.as_array().ok_or_else(|| shape("it must be a list of proxies"))?;
@@ -123,7 +123,7 @@ fn populate(body: &[u8], board: &Switchboard) -> ApiResult {
         let status = match board.one(&wanted.name) {
             Err(_) => board.add(wanted)?,
             Ok(there) => {
-                // A port that was not named stays the one that it got.
+                // If no port was named, the proxy keeps the one that it got.
                 let listen =
                     Some(wanted.listen).filter(|it| it.port() != 0 || it.ip() != there.listen.ip());
                 let upstream = Some((wanted.upstream, wanted.way));

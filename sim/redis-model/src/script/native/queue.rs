@@ -42,7 +42,7 @@ fn seat(text: &[u8]) -> Option<QueueEntry<'_>> {
     Some(QueueEntry { till: exact(till).filter(|till| *till >= 0)?, ttl, channel })
 }
 
-/// Whether line and book are such as these scripts leave them.
+/// Whether line and book look as these scripts leave them.
 fn is_in_order(calls: &ScriptCalls<'_>) -> bool {
     let [key, line, book, ..] = calls.keys else { return false };
     let apart = key != line && line != book && key != book;

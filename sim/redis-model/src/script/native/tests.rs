@@ -11,7 +11,7 @@ use crate::options::ModelOptions;
 struct One {
     model: Model,
     client: ConnectionId,
-    /// Who listens.
+    /// The client that subscribes.
     other: ConnectionId,
 }
 

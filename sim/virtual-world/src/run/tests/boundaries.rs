@@ -1,9 +1,9 @@
-//! Every command boundary of a lock, and what comes of each fault that strikes there.
+//! Every command boundary of a lock, and the outcome of each fault that strikes there.
 //!
-//! Which commands a lock sends is found by running it undisturbed; then each of them is struck in each
-//! way, in a run of its own. Whatever happens, every invariant is held and the second client gets its
-//! turn. What exactly came of it stands in `boundaries/<recipe>.txt`, a line a run, to be read and
-//! compared; a test that finds another line prints the whole table.
+//! A run without faults shows which commands a lock sends; then each of them is struck in each way, in a
+//! run of its own. Whatever happens, every invariant is held and the second client gets its turn. The
+//! exact outcomes are in `boundaries/<recipe>.txt`, a line per run, to be read and compared; a test that
+//! finds another line prints the whole table.
 
 use std::fmt::Write as _;
 
@@ -68,7 +68,7 @@ struct Boundary {
     /// What it is for, which time, and what it is called.
     name: String,
     command: String,
-    /// The how-manieth of this name the client sends, those to the register included.
+    /// Which command of this name the client sends, counted with those to the register.
     nth: usize,
     /// When it is sent and answered, in nanoseconds after the clients have begun.
     sent_ns: u64,
@@ -210,7 +210,7 @@ fn table(lock: &str, role: Role, server: &str) -> String {
 fn compare(lock: &str, expected: &str) {
     let mut found = format!("coming first\n\n{}", table(lock, Role::First, ""));
     let (_, waits) = benign(&parse(lock, Role::Waiting, ""));
-    // Who waits by trying again sends nothing else than who comes first.
+    // A client that waits by polling sends the same commands as the first client.
     if waits
         .events
         .iter()
@@ -221,8 +221,8 @@ fn compare(lock: &str, expected: &str) {
     assert!(found == expected, "boundaries/{lock}.txt says otherwise; found was:\n{found}");
 }
 
-/// What comes of every boundary. Of redlock five servers are asked at once: each is struck in its turn, and the others
-/// are a quorum.
+/// The outcomes at every boundary. Redlock asks five servers at once: each is struck in its own run, and the others are
+/// a quorum.
 const OUTCOMES: [(&str, &str); 7] = [
     ("single", include_str!("boundaries/single.txt")),
     ("single-watchdog", include_str!("boundaries/single-watchdog.txt")),

@@ -97,7 +97,7 @@ fn a_client_that_comes_back_begins_anew_under_its_number() {
     assert_eq!((next.what, next.at_ns), (What::Acquire, struck.at_ns + 70 * MS_NS));
     assert!(history.events.iter().filter(after).any(|it| it.what == What::Acquired));
     assert_eq!(outcome(&history, Level::Belief), Outcome::Held);
-    // Where everybody else has done before, it is there again all the same.
+    // It comes back even if all other clients are done before.
     let (_, history) = run(&brief("single", &fault.replace("70ms", "1h")));
     let next = history.events.iter().filter(|it| it.what == What::Acquire && it.client == 2);
     assert_eq!(next.count(), 2);
@@ -130,7 +130,7 @@ fn what_comes_after_a_phase_comes_so_much_later() {
         let second = phases(&history, Phase::Hold)[1];
         assert_eq!(strike(&history).at_ns, second.at_ns + ns);
     }
-    // Who is meant is looked for when its time has come: by then it is the next to hold.
+    // The holder is determined when the fault is due: by then it is the next one.
     let fault = "[[fault]]\nkind = \"pause\"\non = \"holder\"\n\
                  at = { phase = \"release.before-delete\", after = \"30ms\" }\nfor = \"70ms\"\n";
     let (_, history) = run(&scenario("single", fault));
@@ -171,7 +171,7 @@ fn a_refusal_that_lasts_meets_all_that_is_sent() {
     let answered = |it: &&Event| matches!(it.what, What::Answered { .. });
     let within = |it: &&Event| (begin_ns + 5_000_000..end_ns).contains(&it.at_ns);
     assert_eq!(history.events.iter().filter(answered).filter(within).count(), 0);
-    // Of one who is named it meets no other.
+    // If the fault names a client (`on`), it meets no other.
     let (_, history) = run(&scenario("single", &fault.replace("at =", "on = \"holder\"\nat =")));
     let all = strikes(&history);
     assert!(all.iter().all(|it| it.client == all[0].client), "{all:?}");
@@ -359,7 +359,7 @@ fn a_failover_is_a_violation_of_belief_and_not_of_the_key() {
         assert!(in_hold(strike(&history)));
         assert_eq!(outcome(&history, Level::Key), Outcome::Held, "{lock}: server-lost");
         assert_eq!(outcome(&history, Level::Belief), Outcome::Violated, "{lock}");
-        // Where the replica has what was granted, nothing is lost.
+        // If the replica has the grant, nothing is lost.
         let prompt = lost.replace("2s", "1ms");
         let (_, history) = run(&scenario(lock, &prompt));
         assert_eq!(outcome(&history, Level::Belief), Outcome::Held, "{lock}");

@@ -67,8 +67,8 @@ fn wake_up(history: &History) -> Verdict {
     findings.into_iter().find(|it| it.name == "wake-up").unwrap().verdict
 }
 
-/// Who polls looks after its pause, and who listens when the TTL is over: whatever strikes, nobody else
-/// is blamed.
+/// A client that polls looks after its pause, and one that listens when the TTL is over: whatever strikes, no
+/// such client is blamed.
 #[test]
 fn nobody_is_called_asleep_who_only_pauses() {
     for (lock, within) in [("single", "101ms"), ("polling", "101ms"), ("notify", "1001ms")] {
@@ -107,7 +107,7 @@ fn a_wake_up_is_missed_without_any_fault() {
     }
 }
 
-/// What so many who wait send to the servers of the lock, all together.
+/// How many commands this many waiting clients send to the servers of the lock, all together.
 fn load(lock: &str, waiters: u64) -> u64 {
     let clients = waiters.to_string();
     let history = history_of(&catalogued("polling-load", lock, &[("clients", &clients)]), 1);
@@ -118,7 +118,7 @@ fn load(lock: &str, waiters: u64) -> u64 {
     history.events.iter().filter(is_sent).count() as u64
 }
 
-/// The third article's point: everybody who waits asks as often as there are others before it.
+/// The third article's point: every waiting client asks as often as there are others before it.
 #[test]
 fn polling_costs_the_square_of_those_who_wait_and_a_line_does_not() {
     for lock in ["polling", "single", "notify", "notify-no-recheck"] {
@@ -136,7 +136,7 @@ fn polling_costs_the_square_of_those_who_wait_and_a_line_does_not() {
 fn who_does_not_look_again_sleeps_through_a_release() {
     let slept = |lock: &str| wake_up(&history_of(&catalogued("missed-wakeup", lock, &[]), 1));
     let Verdict::Violated(witness) = slept("notify-no-recheck") else { panic!("not violated") };
-    // The sleeper, and who had freed the lock.
+    // The client that slept, and the one that had freed the lock.
     assert_eq!((witness.clients, witness.occurrences), (vec![2, 1], 1));
     for lock in ["notify", "single", "polling"] {
         assert_ne!(slept(lock).outcome(), Outcome::Violated, "{lock}");
@@ -224,7 +224,7 @@ fn a_late_release_ends_the_same_clients_next_hold() {
     assert_eq!(ownership("polling"), Verdict::Held);
 }
 
-/// A client says in one breath what it was about to say, dies, and says nothing more.
+/// A client sends what it was about to send, dies, and sends nothing more.
 #[test]
 fn the_dead_are_silent() {
     for (name, lock) in

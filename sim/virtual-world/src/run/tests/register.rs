@@ -68,7 +68,7 @@ fn what_is_dropped_is_of_unknown_outcome_every_second_time() {
                     );
                     guards += u32::from(is_dropped);
                 }
-                // What it leaves behind keeps others from the lock until its TTL is over.
+                // The key that it leaves behind keeps others from the lock until its TTL is over.
                 (Some((_, AcquireEnd::Fail(_))), None) if lock == "polling" => {
                     assert!(!is_dropped, "{lock}: {it:?}");
                 }
@@ -125,7 +125,7 @@ fn no_fault_touches_the_registers_server() {
                     continue;
                 };
                 answered += 1;
-                // There and back, and there and back before that where it has to connect.
+                // One round trip, and another one before it if the client has to connect.
                 let prompt = done_ns - it.invoke_ns <= 8 * MS_NS;
                 assert!(prompt || stopped[client], "{topology} {seed}: {it:?}");
             }
@@ -180,7 +180,7 @@ fn a_long_job_is_renewed_at_every_third_of_the_ttl() {
     }
 }
 
-/// The second article: with a TTL, the death of a holder holds nobody up for longer than that.
+/// The second article: with a TTL, a dead holder delays nobody for longer than that.
 #[test]
 fn after_a_holders_death_the_lock_is_had_within_its_ttl_and_a_retry() {
     for lock in ["single", "single-watchdog", "polling"] {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Every client has done what it was to do, and nothing was too much.
+/// Every client has done its work, and no budget was exceeded.
 fn ends(set: &[(&str, &str)]) {
     let scenario = catalogued("gc-pause", "single", &[&[("fault", "[]")], set].concat());
     let mut runner = Runner::new(&scenario).unwrap();
