@@ -217,14 +217,15 @@ give() { ask DECR "$key"; echo ok; }
 fn a_number_that_others_count_on_is_not_overwritten() {
     for world in ["embedded", "redis"] {
         let room = Room::new();
-        let options = format!("--world {world} --only no-fault,hold.kill,release.decr.loading");
+        // Once the number expires, this lock fails by itself: a rival may have counted up before, and count down after.
+        let options = format!("--world {world} --only no-fault");
         let said = attack(&room, &options, COUNTING).ended(0).results();
-        assert!(said.contains("3 plans: 3 held"), "{world}: {said}");
+        assert!(said.contains("1 plan: 1 held"), "{world}: {said}");
         // They leave the number to its TTL, and its holder deletes it.
         let stays = r#"back() { true; }; give() { ask DEL "$key"; echo ok; }"#;
-        let options = format!("--world {world} --only no-fault,hold.kill");
+        let options = format!("--world {world} --only no-fault,hold.kill,release.del.loading");
         let said = attack(&room, &options, &format!("{COUNTING}{stays}")).ended(0).results();
-        assert!(said.contains("2 plans: 2 held"), "{world}: {said}");
+        assert!(said.contains("3 plans: 3 held"), "{world}: {said}");
     }
 }
 
