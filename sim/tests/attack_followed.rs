@@ -221,6 +221,15 @@ fn a_number_that_others_count_on_is_not_overwritten() {
         let options = format!("--world {world} --only no-fault");
         let said = attack(&room, &options, COUNTING).ended(0).results();
         assert!(said.contains("1 plan: 1 held"), "{world}: {said}");
+        // So it is sound if rivals do both in one step.
+        let in_one = r#"
+once="if redis.call('incr', KEYS[1]) == 1 then return redis.call('pexpire', KEYS[1], ARGV[1]) end
+redis.call('decr', KEYS[1]) return 0"
+take() { ask EVAL "$once" 1 "$key" "$ttl"; [[ $reply == :1 ]]; }
+"#;
+        let options = format!("--world {world} --only no-fault,hold.kill,release.decr.loading");
+        let said = attack(&room, &options, &format!("{COUNTING}{in_one}")).ended(0).results();
+        assert!(said.contains("3 plans: 3 held"), "{world}: {said}");
         // They leave the number to its TTL, and its holder deletes it.
         let stays = r#"back() { true; }; give() { ask DEL "$key"; echo ok; }"#;
         let options = format!("--world {world} --only no-fault,hold.kill,release.del.loading");

@@ -202,7 +202,9 @@ fn a_server_that_is_killed_ends_the_run_with_what_was_seen() {
     // The holder works on for minutes; that the server has gone it finds out afterwards.
     eventually("the server is gone", || (sets(port) == 0).then_some(()));
     playing.signal(Signal::SIGINT);
-    ends_politely(&room, playing);
+    let said = ends_politely(&room, playing);
+    // Its keys went with it.
+    assert!(!said.stdout.contains("may be left on the server"), "{}", said.stdout);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -278,4 +278,5 @@ impl HoldObserver for RiskObserver<'_> {
 }
 
 #[cfg(test)]
+#[path = "importance_sampling_tests.rs"]
 mod tests;

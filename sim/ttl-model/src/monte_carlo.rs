@@ -9,7 +9,7 @@ use picklock::OptionsError;
 
 use super::law::{Random, float, whole};
 use super::lease::{Conditions, HoldStart, LeaseModel, NoObserver, Setting};
-use super::queue::PollingClients;
+use super::polling::PollingClients;
 use super::stat::{Mean, Quantile, quantile};
 use super::traffic::Traffic;
 
@@ -72,7 +72,7 @@ impl MonteCarlo {
         random: &mut Random,
         stop: &AtomicBool,
     ) {
-        let (mut queue, mut waited_ns) = (PollingClients::new(traffic), 0);
+        let (mut polling, mut waited_ns) = (PollingClients::new(traffic), 0);
         for number in 0..holds {
             if stop.load(Ordering::Relaxed) {
                 return;
@@ -115,8 +115,8 @@ impl MonteCarlo {
             if number + REMEMBERED >= holds {
                 self.waits.push(start.round_trip_ns.saturating_add(waited_ns));
             }
-            waited_ns = queue.next(free_ns, random);
-            self.waiting.add(float(queue.len() as u64));
+            waited_ns = polling.next(free_ns, random);
+            self.waiting.add(float(polling.len() as u64));
         }
         self.holds += holds;
     }

@@ -1,8 +1,8 @@
-//! Who waits for a lock, and for how long: clients ask at random times, and one that finds the lock taken tries again
-//! once per poll until it is the first to find it free.
+//! How long clients wait for a lock. They ask at random times; one that finds the lock taken tries again once per poll,
+//! until it is the first to find it free.
 //!
-//! Invariant: each client is walked, and none is preferred: one that waits may be overtaken by others that wait, and by one
-//! that has just come. A client that waits or has the lock asks for nothing else.
+//! Invariant: every waiting client is simulated, and none is preferred: others that wait may overtake it, and so may one that
+//! has just come. A client that waits or has the lock asks for nothing else.
 
 use super::law::{Random, float};
 use super::traffic::Traffic;
@@ -14,7 +14,7 @@ pub(super) struct PollingClients {
     /// How often each asks for this lock.
     each_per_ns: f64,
     poll_ns: u64,
-    /// For how long each that waits has done so.
+    /// How long each waiting client has waited so far.
     waited_ns: Vec<u64>,
 }
 
@@ -35,7 +35,7 @@ impl PollingClients {
         self.waited_ns.len()
     }
 
-    /// How long the client has waited that has the lock after it was kept for so long.
+    /// The holder keeps the lock for `kept_ns`: returns how long the next holder has waited.
     pub(super) fn next(&mut self, kept_ns: u64, random: &mut Random) -> u64 {
         self.pass(kept_ns);
         let mut asked_ns = random.gap(self.asks_per_ns(1));
@@ -55,7 +55,7 @@ impl PollingClients {
         self.waited_ns.swap_remove(place)
     }
 
-    /// How often the lock is asked for while so many have it.
+    /// How often a further client asks for the lock: `holders` and those that wait do not.
     fn asks_per_ns(&self, holders: u64) -> f64 {
         let busy = self.waited_ns.len() as u64 + holders;
         self.each_per_ns * float(u64::from(self.clients).saturating_sub(busy))
