@@ -7,7 +7,8 @@
 //! Where a key has come or gone for no reason that is known, everything is forgotten: it is nobody's.
 //!
 //! Commands are carried out as late as possible: when one is answered, every way of getting there is
-//! tried. Where no two of them overlap there is just one way, and the search is a walk. Deliberately
+//! tried. Ways are followed together, the shorter ones first, so that those that come to the same meet at
+//! every step. Where no two commands overlap there is just one way, and the search is a walk. Deliberately
 //! absent: answers that say that nothing was done; they would rule readings out, which are kept. An answer
 //! that shows what was there before does rule out: whoever had written that was carried out last.
 
@@ -15,15 +16,18 @@ mod ends;
 mod reading;
 mod transitions;
 
+use std::collections::BTreeMap;
+use std::mem;
+
 use history::Touch;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Blame, Harm, KeyLog, Op};
-use reading::{Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
+use reading::{Early, Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
 
 /// More readings at once than this are not followed.
-const READINGS_MOST: usize = 2_000;
+const READINGS_MOST: usize = 4_000;
 
 /// Nor is more work than this done where there are several: pairs of readings compared, and for each the commands without
 /// an answer that it may carry out.
@@ -41,6 +45,12 @@ pub(super) fn search(known: &KeyLog, until_ns: u64) -> Result<Option<Harm>, TooM
     Search::new(known).run(until_ns)
 }
 
+/// Readings that have carried out the same commands early: only these can come to the same.
+struct Group {
+    early: Early,
+    readings: ReadingList,
+}
+
 /// What is looked up while readings are followed.
 struct Search<'a> {
     known: &'a KeyLog,
@@ -50,6 +60,8 @@ struct Search<'a> {
     writers: FxHashMap<u32, ValueWriter>,
     /// Commands that are under way and will be answered, or are just being answered.
     in_flight: Vec<u32>,
+    /// Those of them that the readings at hand have not carried out.
+    under_way: Vec<u32>,
     /// Commands without an answer that have been sent and that not every reading has carried out, by acquisition.
     open: FxHashMap<u32, SmallVec<[u32; 2]>>,
     /// Those of them that would delete whatever is there.
@@ -81,6 +93,7 @@ impl<'a> Search<'a> {
             stays: known.stamped && !known.ops.iter().any(expires),
             writers: writers.map(|(place, op)| (op.number, ValueWriter::Command(place))).collect(),
             in_flight: Vec::new(),
+            under_way: Vec::new(),
             open: FxHashMap::default(),
             deletes: Vec::new(),
             creates: Vec::new(),
@@ -103,7 +116,7 @@ impl<'a> Search<'a> {
         let answered = |it: &u32| !self.op(*it).is_open() && self.op(*it).done_ns <= until_ns;
         let mut answers: Vec<u32> = (0..count).filter(answered).collect();
         answers.sort_by_key(|&it| (self.op(it).done_ns, it));
-        let mut readings: ReadingList = smallvec![Reading::unknown()];
+        let mut groups = vec![Group::unknown()];
         let mut found: Option<Harm> = None;
         let mut sent = 0;
         for answered in answers {
@@ -112,30 +125,32 @@ impl<'a> Search<'a> {
                 self.send(sent);
                 sent += 1;
             }
-            readings = match (self.after(readings, answered, now_ns), found.is_some()) {
-                (Ok(readings), _) => readings,
+            groups = match (self.after(groups, answered, now_ns), found.is_some()) {
+                (Ok(groups), _) => groups,
                 (Err(TooMany), true) => break,
                 (Err(TooMany), false) => return Err(TooMany),
             };
-            if readings.is_empty() {
-                readings.push(Reading::unknown());
+            if groups.is_empty() {
+                groups.push(Group::unknown());
             }
-            if readings.iter().all(Reading::is_harmful) {
+            let mut readings = groups.iter().flat_map(|it| &it.readings);
+            if readings.all(Reading::is_harmful) {
                 let occurrences = found.as_ref().map_or(0, |it| it.occurrences) + 1;
                 let blames = match found {
                     Some(first) => first.blames,
-                    None => self.blames(&readings),
+                    None => self.blames(groups.iter().flat_map(|it| &it.readings)),
                 };
                 found = Some(Harm { blames, occurrences });
-                readings.iter_mut().for_each(|it| it.harm.clear());
+                let readings = groups.iter_mut().flat_map(|it| &mut it.readings);
+                readings.for_each(|it| it.harm.clear());
             }
         }
         Ok(found)
     }
 
     /// Whom these readings blame, the likeliest first.
-    fn blames(&self, readings: &[Reading]) -> Vec<Blame> {
-        let mut all: Vec<Harmed> = readings.iter().flat_map(|it| &it.harm).copied().collect();
+    fn blames<'b>(&self, readings: impl Iterator<Item = &'b Reading>) -> Vec<Blame> {
+        let mut all: Vec<Harmed> = readings.flat_map(|it| &it.harm).copied().collect();
         all.sort_unstable();
         let mut seen = FxHashSet::default();
         all.retain(|it| seen.insert((it.victim, it.culprit)));
@@ -175,52 +190,89 @@ impl<'a> Search<'a> {
     /// The readings in which this command has been carried out by now.
     fn after(
         &mut self,
-        readings: ReadingList,
+        mut groups: Vec<Group>,
         answered: u32,
         now_ns: u64,
-    ) -> Result<ReadingList, TooMany> {
-        let mut done = ReadingList::new();
-        let mut unfinished = readings;
-        let mut seen = FxHashSet::default();
+    ) -> Result<Vec<Group>, TooMany> {
+        let mut tried: usize = groups.iter().map(|it| it.readings.len()).sum();
+        match &mut groups[..] {
+            [it] if self.in_flight == [answered] && !it.early.contains(answered) => {
+                self.under_way.clone_from(&self.in_flight);
+                let readings = mem::take(&mut it.readings).into_iter();
+                it.readings =
+                    readings.flat_map(|it| self.carry_out(it, answered, now_ns)).collect();
+            }
+            _ => (tried, groups) = self.in_any_order(groups, answered, now_ns)?,
+        }
+        self.in_flight.retain(|&it| it != answered);
+        groups.retain(|it| !it.readings.is_empty());
+        let left = groups.iter().map(|it| it.readings.len()).sum();
+        if tried.max(left) > 1 {
+            let open = [&self.deletes, &self.creates, &self.extends, &self.unknown];
+            self.work += tried * open.iter().map(|it| it.len()).sum::<usize>();
+            for it in &mut groups {
+                it.readings = self.best(mem::take(&mut it.readings));
+            }
+        }
+        self.forget_done(&mut groups);
+        if self.work > WORK_MOST { Err(TooMany) } else { Ok(groups) }
+    }
+
+    /// The same where several commands are under way: any of them may have been carried out before this one, in any order.
+    /// And how many readings were tried.
+    fn in_any_order(
+        &mut self,
+        groups: Vec<Group>,
+        answered: u32,
+        now_ns: u64,
+    ) -> Result<(usize, Vec<Group>), TooMany> {
+        let mut at_once: usize = groups.iter().map(|it| it.readings.len()).sum();
+        let groups = groups.into_iter().map(|it| (it.early, it.readings));
+        let mut unfinished: BTreeMap<Early, ReadingList> = groups.collect();
+        let mut done: BTreeMap<Early, ReadingList> = BTreeMap::new();
         let mut tried = 0;
-        while let Some(mut reading) = unfinished.pop() {
-            tried += 1;
-            if let Some(early) = reading.early.iter().position(|&it| it == answered) {
-                reading.early.remove(early);
-                done.push(reading);
+        // Those that have carried out fewer come first, so nothing is added to a group that was looked at.
+        while let Some((early, readings)) = unfinished.pop_first() {
+            at_once -= readings.len();
+            let readings = self.best(readings);
+            tried += readings.len();
+            if early.contains(answered) {
+                at_once += readings.len();
+                done.entry(early.without(answered)).or_default().extend(readings);
                 continue;
             }
-            for &other in &self.in_flight {
+            self.under_way.clone_from(&self.in_flight);
+            self.under_way.retain(|&it| !early.contains(it));
+            for &other in self.under_way.iter().filter(|it| **it != answered) {
                 // Of a key that is nobody's already, a command that makes it so is better kept for later.
-                let useless =
-                    reading.state == ReadingKey::Nobodys && self.op(other).touch == Touch::Unknown;
-                if useless || other == answered || reading.early.contains(&other) {
-                    continue;
-                }
-                for next in self.carry_out(reading.clone(), other, now_ns) {
-                    let next = next.early(other);
-                    if seen.insert(next.clone()) {
-                        unfinished.push(next);
-                    }
+                let forgets = self.op(other).touch == Touch::Unknown;
+                let before =
+                    readings.iter().filter(|it| !forgets || it.state != ReadingKey::Nobodys);
+                let next: ReadingList =
+                    before.flat_map(|it| self.carry_out(it.clone(), other, now_ns)).collect();
+                if !next.is_empty() {
+                    at_once += next.len();
+                    unfinished.entry(early.with(other)).or_default().extend(next);
                 }
             }
-            done.extend(self.carry_out(reading, answered, now_ns));
-            if unfinished.len() + done.len() > READINGS_MOST {
+            let readings = readings.into_iter();
+            let last: ReadingList =
+                readings.flat_map(|it| self.carry_out(it, answered, now_ns)).collect();
+            at_once += last.len();
+            done.entry(early).or_default().extend(last);
+            if at_once > READINGS_MOST {
                 return Err(TooMany);
             }
         }
-        self.in_flight.retain(|&it| it != answered);
-        if tried.max(done.len()) > 1 {
-            let open = [&self.deletes, &self.creates, &self.extends, &self.unknown];
-            self.work += tried * open.iter().map(|it| it.len()).sum::<usize>();
-            done = self.best(done);
-        }
-        self.forget_done(&mut done);
-        if self.work > WORK_MOST { Err(TooMany) } else { Ok(done) }
+        let done = done.into_iter().map(|(early, readings)| Group { early, readings });
+        Ok((tried, done.collect()))
     }
 
     /// Without readings that are no better than another one that comes to the same.
     fn best(&mut self, mut readings: ReadingList) -> ReadingList {
+        if readings.len() <= 1 {
+            return readings;
+        }
         readings.sort_by(Reading::compare);
         let mut kept = ReadingList::new();
         // Most pairs differ in what they took but for deletions, which a look at two masks tells.
@@ -268,17 +320,16 @@ impl<'a> Search<'a> {
     }
 
     /// What every reading has carried out cannot be any more, so nobody has to keep it in mind.
-    fn forget_done(&mut self, readings: &mut [Reading]) {
-        let Some((first, others)) = readings.split_first() else { return };
-        if first.used.is_empty() {
-            return;
-        }
+    fn forget_done(&mut self, groups: &mut [Group]) {
+        let mut readings = groups.iter().flat_map(|it| &it.readings);
+        let Some(first) = readings.next().filter(|it| !it.used.is_empty()) else { return };
         let mut done: SmallVec<[u32; 4]> = SmallVec::from_slice(&first.used);
-        done.retain(|place| others.iter().all(|it| it.used.contains(place)));
+        readings.for_each(|it| done.retain(|place| it.used.contains(place)));
         if done.is_empty() {
             return;
         }
-        readings.iter_mut().for_each(|it| it.used.retain(|place| !done.contains(place)));
+        let readings = groups.iter_mut().flat_map(|it| &mut it.readings);
+        readings.for_each(|it| it.used.retain(|place| !done.contains(place)));
         for place in &done {
             self.open.entry(self.op(*place).acquisition).or_default().retain(|it| it != place);
         }
@@ -292,6 +343,13 @@ impl<'a> Search<'a> {
         ] {
             places.retain(|it| !done.contains(it));
         }
+    }
+}
+
+impl Group {
+    /// Nothing is known of the key.
+    fn unknown() -> Self {
+        Self { early: Early::default(), readings: smallvec![Reading::unknown()] }
     }
 }
 

@@ -8,6 +8,7 @@ use super::*;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 mod ends;
+mod rare;
 
 const PLAIN_DELETE: Intent = Intent { touch: Touch::Delete, compares: false };
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };

@@ -52,10 +52,9 @@ impl Search<'_> {
     /// The same, its owner having cut the life of the key short, which is over.
     pub(super) fn shortened(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
         let ReadingKey::Held { owner, life, .. } = reading.state else { return None };
-        self.open_of(owner.0, reading).find_map(|it| {
-            let end_ns = self.short_life(it, life.from_ns)?;
-            (end_ns <= now_ns).then(|| self.using(reading, it).not_before(end_ns))
-        })
+        let ends = |it| Some((self.short_life(it, life.from_ns)?, it));
+        let (end_ns, it) = self.open_of(owner.0, reading).filter_map(ends).min()?;
+        (end_ns <= now_ns).then(|| self.using(reading, it).not_before(end_ns))
     }
 
     /// The same, the time of a stamp having passed, which leaves the key behind.
@@ -129,18 +128,30 @@ impl Search<'_> {
         if has_expired && may_end_ns <= reading.at_ns {
             return smallvec![reading.clone().is(ReadingKey::Free)];
         }
-        let delete = self.open_of(owner.0, reading).find(|&it| self.op(it).touch == Touch::Delete);
+        let mut deletes =
+            self.open_of(owner.0, reading).filter(|&it| self.op(it).touch == Touch::Delete);
+        let delete = deletes.next();
+        // Who has sent two may have ended its own with one that compares, and removed with the other what was left behind.
+        let comparing = match delete {
+            Some(it) if self.stays && !self.op(it).compares => {
+                deletes.find(|&it| self.op(it).compares)
+            }
+            _ => None,
+        };
         // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = [delete, self.unknown_of(owner.0, reading)];
+        let ends = [delete, comparing, self.unknown_of(owner.0, reading)];
         let mut ways = ReadingList::new();
         ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
         ways.extend(self.left(reading, now_ns).flat_map(|it| self.removed(&it)));
         ways.extend(ends.into_iter().flatten().map(|it| self.using(reading, it)));
-        if ends == [None, None] {
-            // A shorter life, too, ends it.
-            let shortened = self.shortened(reading, now_ns).filter(|_| !self.stays);
-            let unknown = || self.unknown_one(reading).map(|it| self.using(reading, it));
-            ways.extend(shortened.or_else(unknown));
+        // A shorter life, too, ends it, and may have done so before a deletion was sent.
+        let deleted_ns = delete.map_or(u64::MAX, |it| self.op(it).sent_ns.max(reading.at_ns));
+        let shortened = self.shortened(reading, now_ns).filter(|_| !self.stays);
+        let shortened = shortened.filter(|it| it.at_ns < deleted_ns);
+        let is_unknown = ends == [None; 3] && shortened.is_none();
+        ways.extend(shortened);
+        if is_unknown {
+            ways.extend(self.unknown_one(reading).map(|it| self.using(reading, it)));
         }
         ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
         ways

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use smallvec::SmallVec;
 
 /// Which command wrote the value that a key has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ValueWriter {
     /// This one, whose value another has found.
     Command(u32),
@@ -18,7 +18,7 @@ pub(super) enum ValueWriter {
 }
 
 /// How long a key lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HoldLife {
     /// The earliest moment at which it was set last.
     pub(super) from_ns: u64,
@@ -29,7 +29,7 @@ pub(super) struct HoldLife {
 }
 
 /// How the key stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReadingKey {
     /// There is none.
     #[default]
@@ -80,14 +80,37 @@ impl ReadingKey {
     }
 }
 
+/// Commands that have been carried out before they were answered. Fewer come first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Early {
+    count: usize,
+    /// In order.
+    places: SmallVec<[u32; 4]>,
+}
+
+impl Early {
+    pub(super) fn contains(&self, place: u32) -> bool {
+        self.places.contains(&place)
+    }
+
+    pub(super) fn with(&self, place: u32) -> Self {
+        let mut places = SmallVec::from_slice(&self.places);
+        insert(&mut places, place);
+        Self { count: places.len(), places }
+    }
+
+    pub(super) fn without(mut self, place: u32) -> Self {
+        self.places.retain(|it| *it != place);
+        Self { count: self.places.len(), ..self }
+    }
+}
+
 /// A reading.
-#[derive(Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) state: ReadingKey,
     /// The earliest moment it can be.
     pub(super) at_ns: u64,
-    /// Commands that have been carried out before they were answered, in order.
-    pub(super) early: SmallVec<[u32; 4]>,
     /// Commands without an answer that have been carried out, in order.
     pub(super) used: SmallVec<[u32; 4]>,
     /// Who was harmed first, if anybody was: each of those it may have been.
@@ -100,7 +123,6 @@ impl Clone for Reading {
         Self {
             state: self.state,
             at_ns: self.at_ns,
-            early: SmallVec::from_slice(&self.early),
             used: SmallVec::from_slice(&self.used),
             harm: SmallVec::from_slice(&self.harm),
         }
@@ -114,7 +136,7 @@ pub(super) type ReadingList = SmallVec<[Reading; 2]>;
 pub(super) const HARMS_MOST: usize = 8;
 
 /// Somebody who was harmed. In the order of how certain it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Harmed {
     /// Whether the hold may have been over by then.
     pub(super) doubtful: bool,
@@ -150,12 +172,6 @@ impl Reading {
         self
     }
 
-    /// The same, a command having been carried out before it was answered.
-    pub(super) fn early(mut self, place: u32) -> Self {
-        insert(&mut self.early, place);
-        self
-    }
-
     /// Whether this command without an answer has been carried out.
     pub(super) fn has_used(&self, place: u32) -> bool {
         self.used.binary_search(&place).is_ok()
@@ -166,9 +182,14 @@ impl Reading {
         !self.harm.is_empty()
     }
 
+    /// Whether somebody was harmed whose hold was not over by then.
+    pub(super) fn is_surely_harmful(&self) -> bool {
+        self.harm.iter().any(|it| !it.doubtful)
+    }
+
     /// The same, with this harm done. The first counts that is no doubtful one.
     pub(super) fn harmed(mut self, harm: Harmed) -> Self {
-        if !self.is_harmful() || (!harm.doubtful && self.harm.iter().all(|it| it.doubtful)) {
+        if !self.is_harmful() || !(harm.doubtful || self.is_surely_harmful()) {
             self.harm = SmallVec::from_buf([harm]);
         }
         self
@@ -217,7 +238,6 @@ impl Reading {
             .then_with(|| self.used.cmp(&other.used))
             .then_with(|| self.at_ns.cmp(&other.at_ns))
             .then_with(|| self.state.cmp(&other.state))
-            .then_with(|| self.early.cmp(&other.early))
     }
 
     /// These commands, each as one bit of 64, which several can share.
@@ -229,7 +249,6 @@ impl Reading {
     pub(super) fn comes_to_the_same(&self, other: &Self) -> bool {
         self.state.leaves_more_than(other.state)
             && self.at_ns <= other.at_ns
-            && self.early == other.early
             && (!self.is_harmful() || other.is_harmful())
     }
 }

@@ -324,7 +324,7 @@ fn so_many_at_once_are_followed_and_no_more() {
         };
         outcome(&(0..many).fold(Tape::new(), overwrite))
     };
-    assert_eq!(at_once(7), Outcome::Violated);
+    assert_eq!(at_once(10), Outcome::Violated);
     assert_eq!(at_once(14), Outcome::Inconclusive);
 }
 

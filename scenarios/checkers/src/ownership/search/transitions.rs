@@ -40,7 +40,7 @@ impl Search<'_> {
 
     /// The readings in which the key has the value that this command has written.
     fn showing(&self, reading: Reading, writer: u32, now_ns: u64) -> ReadingList {
-        if self.is_to_come(&reading, writer, now_ns) {
+        if self.is_to_come(writer, now_ns) {
             return ReadingList::new();
         }
         let is_open = self.open_of(self.op(writer).acquisition, &reading).any(|it| it == writer);
@@ -77,9 +77,8 @@ impl Search<'_> {
     }
 
     /// Whether this command was not sent by then, or was and will be answered but has not been carried out.
-    fn is_to_come(&self, reading: &Reading, place: u32, now_ns: u64) -> bool {
-        let is_under_way = || self.in_flight.contains(&place) && !reading.early.contains(&place);
-        self.op(place).sent_ns > now_ns || is_under_way()
+    fn is_to_come(&self, place: u32, now_ns: u64) -> bool {
+        self.op(place).sent_ns > now_ns || self.under_way.contains(&place)
     }
 
     fn carry_out_on(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
@@ -148,6 +147,10 @@ impl Search<'_> {
             }
             _ => return smallvec![reading],
         };
+        // Where somebody was harmed before, nothing is to be excused: whatever else can have been comes to this.
+        if reading.is_surely_harmful() {
+            return smallvec![reading];
+        }
         let harm = |culprit| self.harm(owner, since_ns, culprit);
         let (mut before, may_be_over);
         if self.found(op).is_some() {
@@ -256,22 +259,26 @@ impl Search<'_> {
     fn found_key(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
         let is_creation = |it: &u32| makes(self.op(*it).touch);
+        let is_own = |it: u32| self.op(it).acquisition == op.acquisition;
         let own = |reading: &Reading| -> ReadingList {
             let made = self.open_of(op.acquisition, reading).filter(is_creation);
-            let mut own = self.any_of(made);
+            // Of those that stay, the times when they are over differ.
+            let mut own = if self.stays { made.collect() } else { self.any_of(made) };
             own.extend(self.unknown_of(op.acquisition, reading));
             if own.is_empty() {
                 own.extend(self.unknown_one(reading));
             }
             let held = |&used: &u32| {
-                let owner = (op.acquisition, op.client);
-                let by = self.by(self.op(used));
-                self.using(reading, used).is(ReadingKey::of(
-                    owner,
-                    by,
-                    op.sent_ns,
-                    HoldLife::default(),
-                ))
+                let made = match self.op(used).touch {
+                    Touch::Unknown => ReadingKey::Nobodys,
+                    _ => ReadingKey::of(
+                        (op.acquisition, op.client),
+                        self.by(self.op(used)),
+                        op.sent_ns,
+                        HoldLife::default(),
+                    ),
+                };
+                self.using(reading, used).is(made)
             };
             own.iter().map(held).collect()
         };
@@ -279,11 +286,10 @@ impl Search<'_> {
             ReadingKey::Nobodys => smallvec![reading],
             ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
                 // It may be a later one, its own or another's, which matters where somebody has found that.
-                let found = || self.found_creates.iter().filter(|it| !reading.has_used(**it));
-                let is_own = |it: &u32| self.op(*it).acquisition == owner.0;
+                let found_own = self.found_creations(&reading).any(is_own);
+                let found_others =
+                    !op.compares && self.found_creations(&reading).any(|it| !is_own(it));
                 let mut gone = ReadingList::new();
-                let found_own = found().any(is_own);
-                let found_others = !op.compares && found().any(|it| !is_own(it));
                 if found_own || found_others {
                     gone = self.gone(&reading, now_ns);
                 }
@@ -318,6 +324,9 @@ impl Search<'_> {
                     over.iter_mut().for_each(|it| it.state = ReadingKey::Nobodys);
                     return over;
                 }
+                if !self.stays && !op.compares {
+                    left.extend(over.iter().flat_map(|it| self.found_anothers(it, place)));
+                }
                 let its_own = over.iter().flat_map(own);
                 // What ended that hold may have handed the key to this one at once.
                 let handed_over = self
@@ -347,6 +356,11 @@ impl Search<'_> {
                     matches!(it.state, ReadingKey::Held { by: ValueWriter::Command(_), .. })
                 };
                 if !own.iter().all(is_found) {
+                    // One that was left behind serves as well and spares its own; and it matters which if one was found.
+                    own.extend(self.left_by_another(&reading, place, now_ns).next());
+                    if !op.compares {
+                        own.extend(self.found_anothers(&reading, place));
+                    }
                     return own;
                 }
                 if self.is_lost(0, now_ns) {
@@ -360,39 +374,80 @@ impl Search<'_> {
 
     /// The same, the key that this command has found having been made by another's without an answer.
     fn anothers(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
-        let whose = |it: u32| self.op(it).acquisition;
-        let foreign = |&&it: &&u32| {
-            ![0, self.op(place).acquisition].contains(&whose(it)) && !reading.has_used(it)
-        };
-        let harm = |creator: u32| {
+        let creators = self.creators_but(reading, self.op(place).acquisition);
+        let made = self.made_by(reading, place, self.any_of(creators));
+        self.left_by_another(reading, place, now_ns).chain(made).collect()
+    }
+
+    /// The same, it having been made by one whose value somebody has found.
+    fn found_anothers<'b>(
+        &'b self,
+        reading: &'b Reading,
+        place: u32,
+    ) -> impl Iterator<Item = Reading> + 'b {
+        let foreign = |it: &u32| self.op(*it).acquisition != self.op(place).acquisition;
+        self.made_by(reading, place, self.found_creations(reading).filter(foreign).collect())
+    }
+
+    /// The same, it having been made by each of these.
+    fn made_by<'b>(
+        &'b self,
+        reading: &'b Reading,
+        place: u32,
+        creators: SmallVec<[u32; 2]>,
+    ) -> impl Iterator<Item = Reading> + 'b {
+        let harm = move |creator: u32| {
             let it = self.op(creator);
             self.harm((it.acquisition, it.client), it.sent_ns, place)
         };
-        let creators = || self.creates.iter().filter(foreign).copied();
-        let harmed = |creator: &u32| {
-            let it = self.op(*creator);
-            let its = ReadingKey::of(
-                (it.acquisition, it.client),
-                self.by(it),
-                it.sent_ns,
-                HoldLife::default(),
-            );
-            let mut harmed = self.using(reading, *creator).harmed(harm(*creator)).is(its);
+        creators.into_iter().map(move |creator| {
+            let it = self.op(creator);
+            let owner = (it.acquisition, it.client);
+            let its = ReadingKey::of(owner, self.by(it), it.sent_ns, HoldLife::default());
+            let mut harmed = self.using(reading, creator).harmed(harm(creator)).is(its);
             if !reading.is_harmful() {
-                creators().take(HARMS_MOST).for_each(|other| harmed.may_be(harm(other)));
+                let others = self.creators_but(reading, self.op(place).acquisition);
+                others.take(HARMS_MOST).for_each(|other| harmed.may_be(harm(other)));
             }
             harmed
-        };
-        // But a stamp is over when its time has passed since its sending, however late it was carried out.
-        let passed = |creator: u32| {
+        })
+    }
+
+    /// The same, but its stamp is over when its time has passed since its sending, however late it was carried out.
+    fn left_by_another<'b>(
+        &'b self,
+        reading: &'b Reading,
+        place: u32,
+        now_ns: u64,
+    ) -> impl Iterator<Item = Reading> + 'b {
+        let creators = || self.creators_but(reading, self.op(place).acquisition);
+        let creators = self.known.stamped.then(creators).into_iter().flatten();
+        let passed = move |creator: u32| {
             let (Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns)) = self.op(creator).touch else {
                 return None;
             };
             let end_ns = self.lives(self.op(creator).sent_ns, ttl_ns?);
             let passed = || self.using(reading, creator).is(ReadingKey::Nobodys);
-            (self.known.stamped && end_ns <= now_ns).then(|| passed().not_before(end_ns))
+            (end_ns <= now_ns).then(|| passed().not_before(end_ns))
         };
-        creators().filter_map(passed).chain(self.any_of(creators()).iter().map(harmed)).collect()
+        creators.filter_map(passed)
+    }
+
+    /// Commands without an answer that would make the key, and whose value somebody has found.
+    fn found_creations<'b>(&'b self, reading: &'b Reading) -> impl Iterator<Item = u32> + 'b {
+        self.found_creates.iter().copied().filter(|&it| !reading.has_used(it))
+    }
+
+    /// Commands without an answer that would make the key, of others than this acquisition.
+    fn creators_but<'b>(
+        &'b self,
+        reading: &'b Reading,
+        acquisition: u32,
+    ) -> impl Iterator<Item = u32> + 'b {
+        let foreign = move |it: &u32| {
+            ![0, acquisition].contains(&self.op(*it).acquisition) && !reading.has_used(*it)
+        };
+        self.creates.iter().copied().filter(foreign)
     }
 
     /// The same, a command without an answer having been carried out.

@@ -57,9 +57,6 @@ fn what_came_no_later_comes_to_the_same() {
         assert!(!worse.comes_to_the_same(&base), "{worse:?}");
         assert!(worse.comes_to_the_same(&worse), "{worse:?}");
     }
-    let mut early = base.clone();
-    early.early.push(7);
-    assert!(!base.comes_to_the_same(&early) && !early.comes_to_the_same(&base));
     let other = reading(base.state).uses(4);
     assert!(base.comes_to_the_same(&other) && other.comes_to_the_same(&base), "whatever it took");
     let harmful = it().harmed(harm(1, 5));
@@ -83,12 +80,9 @@ fn who_may_have_harmed_first_is_remembered_of_all_that_come_to_the_same() {
 fn the_better_come_first() {
     let it = || reading(ReadingKey::Free).uses(3);
     let base = it();
-    let mut early = base.clone();
-    early.early.push(7);
     let best_first = [
         reading(ReadingKey::Nobodys).not_before(90),
         base.clone(),
-        early,
         it().is(held(1, 1, 1, 1)),
         it().not_before(51),
         reading(ReadingKey::Free).uses(4),
@@ -103,6 +97,17 @@ fn the_better_come_first() {
 }
 
 #[test]
+fn what_was_carried_out_early_is_told_apart_in_any_order() {
+    let early = |places: &[u32]| places.iter().fold(Early::default(), |it, &place| it.with(place));
+    assert_eq!(early(&[3, 1, 2]), early(&[2, 3, 1]));
+    assert_eq!(early(&[3, 1, 2]).without(3), early(&[1, 2]));
+    assert!(early(&[3, 1]).contains(1) && !early(&[3, 1]).contains(2));
+    for fewer in [early(&[]), early(&[2]), early(&[9])] {
+        assert!(fewer < early(&[1, 2]), "{fewer:?} comes first");
+    }
+}
+
+#[test]
 fn a_reading_is_followed_step_by_step() {
     let it = || reading(held(1, 10, 20, 30));
     assert_eq!(it().not_before(40).at_ns, 50);
@@ -113,6 +118,8 @@ fn a_reading_is_followed_step_by_step() {
     let perhaps = it().perhaps_harmed(harm(1, 2));
     assert_eq!(perhaps.harm.as_slice(), [Harmed { doubtful: true, ..first }]);
     assert_eq!(perhaps.clone().perhaps_harmed(harm(3, 4)), perhaps, "the first");
+    assert!(perhaps.is_harmful() && !perhaps.is_surely_harmful());
+    assert!(it().harmed(harm(1, 2)).is_surely_harmful() && !it().is_surely_harmful());
     assert_eq!(perhaps.harmed(harm(3, 4)).harm.as_slice(), [harm(3, 4)], "that is certain");
     let life = HoldLife { from_ns: 50, may_end_ns: 99, must_end_ns: 60 };
     assert_eq!(it().lives(life).state, held(1, 10, 50, 99));

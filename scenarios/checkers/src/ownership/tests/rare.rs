@@ -1,0 +1,117 @@
+//! What one history in a million shows: commands without an answer, of which it matters which was carried out.
+
+use super::*;
+
+const OVERWRITE: Intent = TAKE_OVER;
+const UNKNOWN: Intent = Intent { touch: Touch::Unknown, compares: false };
+
+const fn create(ttl_ns: u64) -> Intent {
+    Intent { touch: Touch::Create(Some(ttl_ns)), compares: false }
+}
+
+const fn overwrite(ttl_ns: u64) -> Intent {
+    Intent { touch: Touch::Overwrite(Some(ttl_ns)), compares: false }
+}
+
+const fn extend(ttl_ns: u64) -> Intent {
+    Intent { touch: Touch::Extend(ttl_ns), compares: false }
+}
+
+const CUT_SHORT: Intent = Intent { touch: Touch::Extend(0), compares: true };
+
+#[test]
+fn who_has_sent_two_deletions_may_have_removed_with_one_what_another_had_left_behind() {
+    // 2 deletes its own by comparing, then 3's, if its time has passed, and makes room for 1.
+    let tape = |ttl_ns| {
+        let made = Tape::new().stamped().did(2, 5..321, create(250)).did(1, 22..416, create(4_000));
+        let tape = made.did(3, 83..462, create(ttl_ns));
+        violated(&tape.sends(2, 103, PLAIN_DELETE).sends(2, 173, DELETE))
+    };
+    assert!(!tape(250));
+    assert!(tape(400));
+}
+
+#[test]
+fn a_life_may_have_been_cut_short_before_a_deletion_was_sent() {
+    // 3 overwrites the key when 2's time has passed, if 1's life was cut short at once.
+    let tape = |cut_short: bool| {
+        let made = Tape::new().did(1, 66..384, create(4_000));
+        let cut = if cut_short { made.sends(1, 1_661, CUT_SHORT) } else { made };
+        let next = cut.did(2, 2_888..3_070, CREATE).sends(1, 3_027, DELETE);
+        violated(&next.did(3, 3_716..3_943, OVERWRITE))
+    };
+    assert!(!tape(true));
+    assert!(tape(false));
+}
+
+#[test]
+fn of_two_that_cut_a_life_short_the_one_that_cuts_it_shorter_may_have_done_so() {
+    let tape = |lives: &[u64]| {
+        let made = Tape::new().did(1, 100..110, create(4_000));
+        let extends =
+            lives.iter().map(|&ttl_ns| Intent { touch: Touch::Extend(ttl_ns), compares: true });
+        let cut = extends.fold(made, |tape, intent| tape.sends(1, 200, intent));
+        violated(&cut.did(2, 1_500..1_600, CREATE).did(3, 2_500..2_550, OVERWRITE))
+    };
+    assert!(!tape(&[1_390, 0]));
+    assert!(!tape(&[0, 1_390]));
+}
+
+#[test]
+fn a_life_may_have_been_cut_short_and_the_key_handed_over_later() {
+    // 2 makes its key twice. What it sends between may end the first, or hand the second to somebody else.
+    let tape = |cut_short: bool| {
+        let made = Tape::new().did(2, 100..110, create(4_000));
+        let cut = if cut_short { made.sends(2, 50, CUT_SHORT) } else { made };
+        let again = cut.sends(2, 500, UNKNOWN).did(2, 600..610, CREATE);
+        violated(&again.did(1, 800..810, extend(250)))
+    };
+    assert!(!tape(true));
+    assert!(tape(false));
+}
+
+#[test]
+fn what_nobody_knows_may_have_made_a_key_that_is_nobodys() {
+    let tape = |made| {
+        let free = Tape::new().sends(3, 50, made).did(2, 100..110, CREATE).did(2, 120..130, DELETE);
+        violated(&free.did(3, 300..310, extend(1_000)).did(2, 400..410, extend(1_000)))
+    };
+    assert!(!tape(UNKNOWN));
+    assert!(tape(CREATE));
+}
+
+#[test]
+fn what_another_has_left_behind_is_deleted_and_ones_own_still_to_come() {
+    // 1 deletes what 2 has left behind, and overwrites its own with a stamp that has passed.
+    let tape = |left: bool| {
+        let tape = Tape::new().stamped();
+        let made = if left { tape.sends(2, 0, create(250)) } else { tape };
+        let own = made.did(2, 790..791, DELETE).sends(1, 846, overwrite(250));
+        let deleted = own.did(1, 2_300..2_301, PLAIN_DELETE).did(1, 2_750..2_751, OVERWRITE);
+        violated(&deleted.did(3, 3_470..3_471, OVERWRITE))
+    };
+    assert!(!tape(true));
+    assert!(tape(false));
+}
+
+#[test]
+fn whose_value_is_found_was_there_when_another_extended_the_key() {
+    // 3 may have extended its own key, but then 1 would have found that.
+    let made = Tape::new().did(2, 14..259, create(4_000)).did(2, 100..430, extend(250));
+    let sent = made.sends(1, 751, CREATE).did(3, 1_066..1_432, extend(4_000));
+    let extended = sent.sends(3, 1_078, CREATE);
+    assert!(!violated(&extended));
+    assert!(violated(&extended.did(1, 1_946..2_369, OVERWRITE).found(6, 3)));
+}
+
+#[test]
+fn of_two_stamps_of_its_own_the_one_that_is_over_later_may_have_been_deleted() {
+    // 1 deletes what it has overwritten the key with, and leaves behind what 2 deletes.
+    let tape = |ttl_ns| {
+        let made = Tape::new().stamped().did(2, 21..30, PLAIN_DELETE).sends(1, 104, create(ttl_ns));
+        let deleted = made.sends(1, 119, overwrite(4_000)).did(1, 176..278, DELETE);
+        violated(&deleted.did(2, 370..772, PLAIN_DELETE).did(1, 286..540, create(4_000)))
+    };
+    assert!(!tape(250));
+    assert!(tape(800));
+}
