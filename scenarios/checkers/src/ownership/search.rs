@@ -16,6 +16,7 @@ mod ends;
 mod reading;
 mod transitions;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -24,6 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Blame, Harm, KeyLog, Op};
+use crate::interface::makes;
 use reading::{Early, Harmed, Reading, ReadingKey, ReadingList, ValueWriter};
 
 /// More readings at once than this are not followed.
@@ -58,6 +60,8 @@ struct Search<'a> {
     stays: bool,
     /// Commands that had written what others found, by number. It matters of no other what it wrote.
     writers: FxHashMap<u32, ValueWriter>,
+    /// Acquisitions that make the key more than once.
+    again: FxHashSet<u32>,
     /// Commands that are under way and will be answered, or are just being answered.
     in_flight: Vec<u32>,
     /// Those of them that the readings at hand have not carried out.
@@ -76,7 +80,7 @@ struct Search<'a> {
     /// Those of which nobody knows what they would do.
     unknown: Vec<u32>,
     /// What readings have cost so far, where there were several.
-    work: usize,
+    work: Cell<usize>,
 }
 
 impl<'a> Search<'a> {
@@ -88,10 +92,14 @@ impl<'a> Search<'a> {
         let writers = (0..).zip(&known.ops).filter(|(_, op)| found.contains(&op.number));
         let writers = writers.filter(|(_, op)| writes(op));
         let expires = |op: &Op| matches!(op.touch, Touch::Extend(_));
+        let mut makers = FxHashSet::default();
+        let again = known.ops.iter().filter(|op| makes(op.touch)).map(|op| op.acquisition);
+        let again = again.filter(|it| !makers.insert(*it)).collect();
         Self {
             known,
             stays: known.stamped && !known.ops.iter().any(expires),
             writers: writers.map(|(place, op)| (op.number, ValueWriter::Command(place))).collect(),
+            again,
             in_flight: Vec::new(),
             under_way: Vec::new(),
             open: FxHashMap::default(),
@@ -101,7 +109,7 @@ impl<'a> Search<'a> {
             found_creates: Vec::new(),
             extends: Vec::new(),
             unknown: Vec::new(),
-            work: 0,
+            work: Cell::default(),
         }
     }
 
@@ -209,13 +217,13 @@ impl<'a> Search<'a> {
         let left = groups.iter().map(|it| it.readings.len()).sum();
         if tried.max(left) > 1 {
             let open = [&self.deletes, &self.creates, &self.extends, &self.unknown];
-            self.work += tried * open.iter().map(|it| it.len()).sum::<usize>();
+            self.count_work(tried * open.iter().map(|it| it.len()).sum::<usize>());
             for it in &mut groups {
                 it.readings = self.best(mem::take(&mut it.readings));
             }
         }
         self.forget_done(&mut groups);
-        if self.work > WORK_MOST { Err(TooMany) } else { Ok(groups) }
+        if self.work.get() > WORK_MOST { Err(TooMany) } else { Ok(groups) }
     }
 
     /// The same where several commands are under way: any of them may have been carried out before this one, in any order.
@@ -248,18 +256,16 @@ impl<'a> Search<'a> {
                 let forgets = self.op(other).touch == Touch::Unknown;
                 let before =
                     readings.iter().filter(|it| !forgets || it.state != ReadingKey::Nobodys);
-                let next: ReadingList =
-                    before.flat_map(|it| self.carry_out(it.clone(), other, now_ns)).collect();
-                if !next.is_empty() {
-                    at_once += next.len();
-                    unfinished.entry(early.with(other)).or_default().extend(next);
+                let next = before.flat_map(|it| self.carry_out(it.clone(), other, now_ns));
+                let mut next = next.peekable();
+                if next.peek().is_some() {
+                    let known = unfinished.entry(early.with(other)).or_default();
+                    at_once += next.map(|it| self.add(known, it)).sum::<usize>();
                 }
             }
-            let readings = readings.into_iter();
-            let last: ReadingList =
-                readings.flat_map(|it| self.carry_out(it, answered, now_ns)).collect();
-            at_once += last.len();
-            done.entry(early).or_default().extend(last);
+            let last = readings.into_iter().flat_map(|it| self.carry_out(it, answered, now_ns));
+            let known = done.entry(early).or_default();
+            at_once += last.map(|it| self.add(known, it)).sum::<usize>();
             if at_once > READINGS_MOST {
                 return Err(TooMany);
             }
@@ -268,8 +274,24 @@ impl<'a> Search<'a> {
         Ok((tried, done.collect()))
     }
 
+    fn count_work(&self, steps: usize) {
+        self.work.set(self.work.get() + steps);
+    }
+
+    /// Adds a reading, if none that is there comes to the same; how many that makes more.
+    fn add(&self, known: &mut ReadingList, reading: Reading) -> usize {
+        self.count_work(known.len());
+        let mut known_same = known.iter_mut().filter(|it| it.comes_to_the_same(&reading));
+        if let Some(it) = known_same.find(|it| self.took_no_more(it, &reading)) {
+            it.may_have(&reading);
+            return 0;
+        }
+        known.push(reading);
+        1
+    }
+
     /// Without readings that are no better than another one that comes to the same.
-    fn best(&mut self, mut readings: ReadingList) -> ReadingList {
+    fn best(&self, mut readings: ReadingList) -> ReadingList {
         if readings.len() <= 1 {
             return readings;
         }
@@ -279,7 +301,7 @@ impl<'a> Search<'a> {
         let mut masks: SmallVec<[u64; 2]> = SmallVec::new();
         for reading in readings {
             let mask = Reading::mask(reading.used.iter().copied());
-            self.work += kept.len() + reading.used.len();
+            self.count_work(kept.len() + reading.used.len());
             let mut looks = 0;
             let mut is_better = |it: &Reading| {
                 it.comes_to_the_same(&reading) && {
@@ -289,7 +311,7 @@ impl<'a> Search<'a> {
             };
             let mut better = kept.iter_mut().zip(&masks).filter(|(_, took)| *took & !mask == 0);
             let better = better.find(|(it, _)| is_better(it));
-            self.work += looks;
+            self.count_work(looks);
             match better {
                 Some((better, _)) => better.may_have(&reading),
                 None => {

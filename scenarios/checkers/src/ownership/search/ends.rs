@@ -30,9 +30,10 @@ impl Search<'_> {
     /// The same, a key that stays having been left behind when its stamp, or another that its owner has put there, had
     /// passed.
     pub(super) fn left(&self, reading: &Reading, now_ns: u64) -> impl Iterator<Item = Reading> {
-        let left =
-            self.stays.then(|| [self.passed(reading, now_ns), self.shortened(reading, now_ns)]);
-        left.into_iter().flatten().flatten().map(|it| it.is(ReadingKey::Nobodys))
+        let left = self.stays.then(|| {
+            self.passed(reading, now_ns).into_iter().chain(self.shortened(reading, now_ns))
+        });
+        left.into_iter().flatten().map(|it| it.is(ReadingKey::Nobodys))
     }
 
     /// The same, what was left behind having been deleted, or overwritten by one who has deleted its own.
@@ -50,11 +51,30 @@ impl Search<'_> {
     }
 
     /// The same, its owner having cut the life of the key short, which is over.
-    pub(super) fn shortened(&self, reading: &Reading, now_ns: u64) -> Option<Reading> {
-        let ReadingKey::Held { owner, life, .. } = reading.state else { return None };
+    pub(super) fn shortened(&self, reading: &Reading, now_ns: u64) -> ReadingList {
+        let ReadingKey::Held { owner, life, .. } = reading.state else {
+            return ReadingList::new();
+        };
         let ends = |it| Some((self.short_life(it, life.from_ns)?, it));
-        let (end_ns, it) = self.open_of(owner.0, reading).filter_map(ends).min()?;
-        (end_ns <= now_ns).then(|| self.using(reading, it).not_before(end_ns))
+        let open = self.open_of(owner.0, reading).filter_map(ends);
+        let mut over: SmallVec<[(u64, u32); 2]> =
+            open.filter(|(end_ns, _)| *end_ns <= now_ns).collect();
+        over.sort_unstable();
+        let shortened = |(end_ns, it): (u64, u32)| self.using(reading, it).not_before(end_ns);
+        self.first_of(over.into_iter(), |(_, it)| *it).map(shortened).collect()
+    }
+
+    /// The first of these; and the first that compares, which leaves for others what does not.
+    fn first_of<T>(
+        &self,
+        mut all: impl Iterator<Item = T>,
+        place: impl Fn(&T) -> u32,
+    ) -> impl Iterator<Item = T> {
+        let compares = |it: &T| self.op(place(it)).compares;
+        let first = all.next();
+        let plain = first.as_ref().is_some_and(|it| !compares(it));
+        let comparing = if plain { all.find(compares) } else { None };
+        first.into_iter().chain(comparing)
     }
 
     /// The same, the time of a stamp having passed, which leaves the key behind.
@@ -128,31 +148,24 @@ impl Search<'_> {
         if has_expired && may_end_ns <= reading.at_ns {
             return smallvec![reading.clone().is(ReadingKey::Free)];
         }
-        let mut deletes =
-            self.open_of(owner.0, reading).filter(|&it| self.op(it).touch == Touch::Delete);
-        let delete = deletes.next();
-        // Who has sent two may have ended its own with one that compares, and removed with the other what was left behind.
-        let comparing = match delete {
-            Some(it) if self.stays && !self.op(it).compares => {
-                deletes.find(|&it| self.op(it).compares)
-            }
-            _ => None,
-        };
-        // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = [delete, comparing, self.unknown_of(owner.0, reading)];
-        let mut ways = ReadingList::new();
+        let open = self.open_of(owner.0, reading);
+        let deletes = open.filter(|&it| self.op(it).touch == Touch::Delete);
+        let deletes: SmallVec<[u32; 2]> = self.first_of(deletes, |it| *it).collect();
+        let unknown = self.unknown_of(owner.0, reading);
+        // A shorter life, too, ends it: before a deletion was sent, or where that is needed once more.
+        let first = deletes.first().map(|&it| self.op(it).sent_ns.max(reading.at_ns));
+        let deleted_ns = first.unwrap_or(u64::MAX);
+        let spares = |it: &Reading| it.at_ns < deleted_ns || self.again.contains(&owner.0);
+        let mut shortened = self.shortened(reading, now_ns);
+        shortened.retain(|it| !self.stays && spares(it));
+        let others = deletes.is_empty() && unknown.is_none() && shortened.is_empty();
+        let unknown_one = if others { self.unknown_one(reading) } else { None };
+        let mut ways = shortened;
         ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
         ways.extend(self.left(reading, now_ns).flat_map(|it| self.removed(&it)));
-        ways.extend(ends.into_iter().flatten().map(|it| self.using(reading, it)));
-        // A shorter life, too, ends it, and may have done so before a deletion was sent.
-        let deleted_ns = delete.map_or(u64::MAX, |it| self.op(it).sent_ns.max(reading.at_ns));
-        let shortened = self.shortened(reading, now_ns).filter(|_| !self.stays);
-        let shortened = shortened.filter(|it| it.at_ns < deleted_ns);
-        let is_unknown = ends == [None; 3] && shortened.is_none();
-        ways.extend(shortened);
-        if is_unknown {
-            ways.extend(self.unknown_one(reading).map(|it| self.using(reading, it)));
-        }
+        // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
+        let ends = deletes.into_iter().chain(unknown).chain(unknown_one);
+        ways.extend(ends.map(|it| self.using(reading, it)));
         ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
         ways
     }

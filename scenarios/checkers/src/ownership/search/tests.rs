@@ -324,7 +324,7 @@ fn so_many_at_once_are_followed_and_no_more() {
         };
         outcome(&(0..many).fold(Tape::new(), overwrite))
     };
-    assert_eq!(at_once(10), Outcome::Violated);
+    assert_eq!(at_once(12), Outcome::Violated);
     assert_eq!(at_once(14), Outcome::Inconclusive);
 }
 
@@ -356,8 +356,8 @@ fn more_work_than_that_is_not_done_where_there_are_several_readings() {
         let mut checker = Ownership::new(&tape.history().head);
         tape.show_to(&mut checker);
         let known = checker.by_server().remove(0);
-        let mut search = Search::new(&known);
-        search.work = WORK_MOST;
+        let search = Search::new(&known);
+        search.work.set(WORK_MOST);
         search.run(u64::MAX).map(|_| ())
     };
     let released = created().did(1, 200..210, DELETE).did(2, 300..310, CREATE);

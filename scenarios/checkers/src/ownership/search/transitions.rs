@@ -13,8 +13,12 @@ use crate::ownership::Op;
 
 impl Search<'_> {
     /// What may come of carrying this command out.
-    pub(super) fn carry_out(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {
+    pub(super) fn carry_out(&self, mut reading: Reading, place: u32, now_ns: u64) -> ReadingList {
         let op = self.op(place);
+        if reading.state == ReadingKey::Free && self.is_lost(reading.at_ns, now_ns) {
+            // The server may have come back with a key.
+            reading = reading.is(ReadingKey::Nobodys);
+        }
         let reading = reading.not_before(op.sent_ns);
         if op.is_of_run() {
             let left = match op.touch {
@@ -285,19 +289,20 @@ impl Search<'_> {
         match reading.state {
             ReadingKey::Nobodys => smallvec![reading],
             ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
-                // It may be a later one, its own or another's, which matters where somebody has found that.
+                // It may be a later one: its own, which matters where somebody has found that, or another's, if that was found or
+                // its own has surely expired.
                 let found_own = self.found_creations(&reading).any(is_own);
-                let found_others =
-                    !op.compares && self.found_creations(&reading).any(|it| !is_own(it));
+                let found_others = self.found_creations(&reading).any(|it| !is_own(it));
+                let others = !op.compares && (found_others || self.is_over(&reading, op, now_ns));
                 let mut gone = ReadingList::new();
-                if found_own || found_others {
+                if found_own || others {
                     gone = self.gone(&reading, now_ns);
                 }
                 let mut all: ReadingList = smallvec![reading.clone()];
                 if found_own {
                     all.extend(gone.iter().flat_map(own));
                 }
-                if found_others {
+                if others {
                     all.extend(gone.iter().flat_map(|it| self.anothers(it, place, now_ns)));
                 }
                 all

@@ -115,3 +115,47 @@ fn of_two_stamps_of_its_own_the_one_that_is_over_later_may_have_been_deleted() {
     assert!(!tape(250));
     assert!(tape(800));
 }
+
+#[test]
+fn a_life_may_have_been_cut_short_and_the_next_be_deleted() {
+    // 3 makes its key twice, and ends both: only one of them by deleting it.
+    let tape = |cut_short: bool| {
+        let made = Tape::new().did(3, 34..415, create(4_000));
+        let cut = if cut_short { made.sends(3, 259, overwrite(1_000)) } else { made };
+        let again = cut.did(3, 1_151..1_410, create(4_000)).sends(3, 1_162, DELETE);
+        violated(&again.did(1, 1_620..1_952, OVERWRITE))
+    };
+    assert!(!tape(true));
+    assert!(tape(false));
+}
+
+#[test]
+fn who_has_ended_its_own_by_comparing_may_have_ended_anothers_with_what_does_not() {
+    let first = Tape::new().did(2, 126..250, CREATE).sends(2, 278, PLAIN_DELETE);
+    let deleted = first.did(1, 377..436, CREATE).sends(2, 388, DELETE);
+    assert!(violated(&deleted.did(3, 401..778, CREATE)), "2 has deleted 1's key");
+    // The same, by lives that are as good as none.
+    let first = Tape::new().sends(1, 47, CREATE).did(1, 179..186, OVERWRITE).found(2, 1);
+    let next = first.did(2, 202..487, CREATE).sends(1, 213, extend(1)).sends(1, 237, CUT_SHORT);
+    assert!(violated(&next.did(2, 335..464, create(250))), "1 has ended 2's key");
+}
+
+#[test]
+fn who_extends_a_key_when_its_own_has_surely_expired_extends_anothers() {
+    // 2 has cut the life of 3's key short, and made its own, which 3 extends.
+    let cut = Tape::new().did(3, 190..498, create(4_000)).did(2, 264..478, extend(1));
+    let extended = cut.sends(2, 451, CREATE).did(3, 504..870, extend(4_000));
+    assert!(violated(&extended.sends(2, 919, DELETE).did(2, 1_170..1_336, create(250))));
+}
+
+#[test]
+fn a_server_may_come_back_with_a_key_where_there_was_none() {
+    // 2 deletes what 1 has extended: its own key, or what the server had come back with after 1 had deleted that.
+    let tape = |lost| {
+        let made = Tape::new().did(1, 100..110, CREATE).did(1, 200..210, DELETE);
+        let again = made.server_lost(Fault::Failover, 0, lost).sends(1, 220, CREATE);
+        violated(&again.did(1, 400..410, EXTEND).did(2, 500..510, PLAIN_DELETE))
+    };
+    assert!(!tape(150..300));
+    assert!(tape(50..80));
+}
