@@ -44,7 +44,12 @@ pub(super) struct TooMany;
 /// # Errors
 /// [`TooMany`] readings, and no harm found before.
 pub(super) fn search(known: &KeyLog, until_ns: u64) -> Result<Option<Harm>, TooMany> {
-    Search::new(known).run(until_ns)
+    // Mostly there is a reading in which nobody is harmed, and those with harm need not be followed to find it.
+    if Search::new(known).is_harmless(until_ns) {
+        Ok(None)
+    } else {
+        Search::new(known).run(until_ns)
+    }
 }
 
 /// Readings that have carried out the same commands early: only these can come to the same.
@@ -62,6 +67,10 @@ struct Search<'a> {
     writers: FxHashMap<u32, ValueWriter>,
     /// Acquisitions that make the key more than once.
     again: FxHashSet<u32>,
+    /// Readings in which somebody is harmed are not followed.
+    harmless_only: bool,
+    /// How many commands have been sent.
+    sent: u32,
     /// Commands that are under way and will be answered, or are just being answered.
     in_flight: Vec<u32>,
     /// Those of them that the readings at hand have not carried out.
@@ -100,6 +109,8 @@ impl<'a> Search<'a> {
             stays: known.stamped && !known.ops.iter().any(expires),
             writers: writers.map(|(place, op)| (op.number, ValueWriter::Command(place))).collect(),
             again,
+            harmless_only: false,
+            sent: 0,
             in_flight: Vec::new(),
             under_way: Vec::new(),
             open: FxHashMap::default(),
@@ -119,21 +130,24 @@ impl<'a> Search<'a> {
         &self.known.ops[place as usize]
     }
 
+    /// Whether there is a reading in which nobody is harmed; it may be said of one that there is that there is none.
+    fn is_harmless(mut self, until_ns: u64) -> bool {
+        self.harmless_only = true;
+        let mut groups = vec![Group::unknown()];
+        for answered in self.answers(until_ns) {
+            groups = match self.after(groups, answered) {
+                Ok(groups) if !groups.is_empty() => groups,
+                _ => return false,
+            };
+        }
+        true
+    }
+
     fn run(mut self, until_ns: u64) -> Result<Option<Harm>, TooMany> {
-        let count = u32::try_from(self.known.ops.len()).map_err(|_| TooMany)?;
-        let answered = |it: &u32| !self.op(*it).is_open() && self.op(*it).done_ns <= until_ns;
-        let mut answers: Vec<u32> = (0..count).filter(answered).collect();
-        answers.sort_by_key(|&it| (self.op(it).done_ns, it));
         let mut groups = vec![Group::unknown()];
         let mut found: Option<Harm> = None;
-        let mut sent = 0;
-        for answered in answers {
-            let now_ns = self.op(answered).done_ns;
-            while sent < count && self.op(sent).sent_ns <= now_ns {
-                self.send(sent);
-                sent += 1;
-            }
-            groups = match (self.after(groups, answered, now_ns), found.is_some()) {
+        for answered in self.answers(until_ns) {
+            groups = match (self.after(groups, answered), found.is_some()) {
                 (Ok(groups), _) => groups,
                 (Err(TooMany), true) => break,
                 (Err(TooMany), false) => return Err(TooMany),
@@ -169,6 +183,18 @@ impl<'a> Search<'a> {
         all.iter().map(blame).collect()
     }
 
+    /// The commands that were answered by then, in the order of their answers.
+    fn answers(&self, until_ns: u64) -> Vec<u32> {
+        let answered = |it: &u32| !self.op(*it).is_open() && self.op(*it).done_ns <= until_ns;
+        let mut answers: Vec<u32> = (0..self.count()).filter(answered).collect();
+        answers.sort_by_key(|&it| (self.op(it).done_ns, it));
+        answers
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.known.ops.len()).expect("events are numbered with 32 bits")
+    }
+
     fn send(&mut self, place: u32) {
         let op = self.op(place);
         if !op.is_open() {
@@ -196,19 +222,19 @@ impl<'a> Search<'a> {
     }
 
     /// The readings in which this command has been carried out by now.
-    fn after(
-        &mut self,
-        mut groups: Vec<Group>,
-        answered: u32,
-        now_ns: u64,
-    ) -> Result<Vec<Group>, TooMany> {
+    fn after(&mut self, mut groups: Vec<Group>, answered: u32) -> Result<Vec<Group>, TooMany> {
+        let now_ns = self.op(answered).done_ns;
+        while self.sent < self.count() && self.op(self.sent).sent_ns <= now_ns {
+            self.send(self.sent);
+            self.sent += 1;
+        }
         let mut tried: usize = groups.iter().map(|it| it.readings.len()).sum();
         match &mut groups[..] {
             [it] if self.in_flight == [answered] && !it.early.contains(answered) => {
                 self.under_way.clone_from(&self.in_flight);
                 let readings = mem::take(&mut it.readings).into_iter();
-                it.readings =
-                    readings.flat_map(|it| self.carry_out(it, answered, now_ns)).collect();
+                let after = readings.flat_map(|it| self.carry_out(it, answered, now_ns));
+                it.readings = after.filter(|it| self.is_followed(it)).collect();
             }
             _ => (tried, groups) = self.in_any_order(groups, answered, now_ns)?,
         }
@@ -274,15 +300,22 @@ impl<'a> Search<'a> {
         Ok((tried, done.collect()))
     }
 
+    fn is_followed(&self, reading: &Reading) -> bool {
+        !(self.harmless_only && reading.is_harmful())
+    }
+
     fn count_work(&self, steps: usize) {
         self.work.set(self.work.get() + steps);
     }
 
-    /// Adds a reading, if none that is there comes to the same; how many that makes more.
+    /// Adds a reading, if none that is there took the same and comes to the same; how many that makes more.
     fn add(&self, known: &mut ReadingList, reading: Reading) -> usize {
+        if !self.is_followed(&reading) {
+            return 0;
+        }
         self.count_work(known.len());
-        let mut known_same = known.iter_mut().filter(|it| it.comes_to_the_same(&reading));
-        if let Some(it) = known_same.find(|it| self.took_no_more(it, &reading)) {
+        let is_same = |it: &&mut Reading| it.used == reading.used && it.comes_to_the_same(&reading);
+        if let Some(it) = known.iter_mut().find(is_same) {
             it.may_have(&reading);
             return 0;
         }

@@ -289,8 +289,8 @@ impl Search<'_> {
         match reading.state {
             ReadingKey::Nobodys => smallvec![reading],
             ReadingKey::Held { owner, .. } if owner.0 == op.acquisition => {
-                // It may be a later one: its own, which matters where somebody has found that, or another's, if that was found or
-                // its own has surely expired.
+                // It may be a later one: its own, which matters where somebody has found that; or another's, if that was
+                // found or its own has surely expired.
                 let found_own = self.found_creations(&reading).any(is_own);
                 let found_others = self.found_creations(&reading).any(|it| !is_own(it));
                 let others = !op.compares && (found_others || self.is_over(&reading, op, now_ns));
