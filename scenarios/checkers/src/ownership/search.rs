@@ -45,7 +45,7 @@ pub(super) struct TooMany;
 /// [`TooMany`] readings, and no harm found before.
 pub(super) fn search(known: &KeyLog, until_ns: u64) -> Result<Option<Harm>, TooMany> {
     // Mostly there is a reading in which nobody is harmed, and those with harm need not be followed to find it.
-    if Search::new(known).is_harmless(until_ns) {
+    if Search::new(known).excuses_everybody(until_ns) {
         Ok(None)
     } else {
         Search::new(known).run(until_ns)
@@ -130,8 +130,8 @@ impl<'a> Search<'a> {
         &self.known.ops[place as usize]
     }
 
-    /// Whether there is a reading in which nobody is harmed; it may be said of one that there is that there is none.
-    fn is_harmless(mut self, until_ns: u64) -> bool {
+    /// Whether there is a reading in which nobody is harmed. Where that takes too many, it is not known, and false.
+    fn excuses_everybody(mut self, until_ns: u64) -> bool {
         self.harmless_only = true;
         let mut groups = vec![Group::unknown()];
         for answered in self.answers(until_ns) {
@@ -143,6 +143,7 @@ impl<'a> Search<'a> {
         true
     }
 
+    /// The first harm that every reading has, and how often any was done.
     fn run(mut self, until_ns: u64) -> Result<Option<Harm>, TooMany> {
         let mut groups = vec![Group::unknown()];
         let mut found: Option<Harm> = None;
