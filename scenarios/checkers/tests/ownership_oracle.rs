@@ -64,7 +64,7 @@ struct Strike {
 }
 
 impl Strike {
-    /// None in most histories. Drawn by itself: histories of a seed are the same with it and without.
+    /// None in most histories. It is drawn by itself: the commands of a seed are the same with it and without.
     fn draw(seed: u64) -> Option<Self> {
         let mut random = Pcg64Mcg::seed_from_u64(!seed);
         if below(&mut random, 4) != 0 {
