@@ -268,6 +268,9 @@ impl<'a> Search<'a> {
         let mut tried = 0;
         // Those that have carried out fewer come first, so nothing is added to a group that was looked at.
         while let Some((early, readings)) = unfinished.pop_first() {
+            if readings.is_empty() {
+                continue;
+            }
             at_once -= readings.len();
             let readings = self.best(readings);
             tried += readings.len();
@@ -284,11 +287,8 @@ impl<'a> Search<'a> {
                 let before =
                     readings.iter().filter(|it| !forgets || it.state != ReadingKey::Nobodys);
                 let next = before.flat_map(|it| self.carry_out(it.clone(), other, now_ns));
-                let mut next = next.peekable();
-                if next.peek().is_some() {
-                    let known = unfinished.entry(early.with(other)).or_default();
-                    at_once += next.map(|it| self.add(known, it)).sum::<usize>();
-                }
+                let known = unfinished.entry(early.with(other)).or_default();
+                at_once += next.map(|it| self.add(known, it)).sum::<usize>();
             }
             let last = readings.into_iter().flat_map(|it| self.carry_out(it, answered, now_ns));
             let known = done.entry(early).or_default();

@@ -361,7 +361,8 @@ impl Search<'_> {
                     matches!(it.state, ReadingKey::Held { by: ValueWriter::Command(_), .. })
                 };
                 if !own.iter().all(is_found) {
-                    // One that was left behind serves as well and spares its own; and it matters which if one was found.
+                    // A key that another has left behind serves as well, and spares its own. If somebody has found what another
+                    // had made, it matters which it was.
                     own.extend(self.left_by_another(&reading, place, now_ns).next());
                     if !op.compares {
                         own.extend(self.found_anothers(&reading, place));
@@ -394,7 +395,7 @@ impl Search<'_> {
         self.made_by(reading, place, self.found_creations(reading).filter(foreign).collect())
     }
 
-    /// The same, it having been made by each of these.
+    /// The same, it having been made by one of these: a reading for each.
     fn made_by<'b>(
         &'b self,
         reading: &'b Reading,
@@ -418,7 +419,8 @@ impl Search<'_> {
         })
     }
 
-    /// The same, but its stamp is over when its time has passed since its sending, however late it was carried out.
+    /// The same, but its stamp is over, so the key was left behind: a stamp counts from the sending, however late the command
+    /// was carried out.
     fn left_by_another<'b>(
         &'b self,
         reading: &'b Reading,
