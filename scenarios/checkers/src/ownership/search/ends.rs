@@ -56,25 +56,30 @@ impl Search<'_> {
             return ReadingList::new();
         };
         let ends = |it| Some((self.short_life(it, life.from_ns)?, it));
-        let open = self.open_of(owner.0, reading).filter_map(ends);
-        let mut over: SmallVec<[(u64, u32); 2]> =
-            open.filter(|(end_ns, _)| *end_ns <= now_ns).collect();
-        over.sort_unstable();
+        let over = self.first_of(self.open_of(owner.0, reading).filter_map(ends), now_ns);
         let shortened = |(end_ns, it): (u64, u32)| self.using(reading, it).not_before(end_ns);
-        self.first_of(over.into_iter(), |(_, it)| *it).map(shortened).collect()
+        over.into_iter().map(shortened).collect()
     }
 
-    /// The first of these; and the first that compares, which leaves for others what does not.
-    fn first_of<T>(
+    /// Of commands that end a hold, each with the time at which it may: the first, and each behind it that leaves more for
+    /// others. One that compares could have ended its own alone, and one whose value somebody has found must
+    /// still be carried out.
+    pub(super) fn first_of(
         &self,
-        mut all: impl Iterator<Item = T>,
-        place: impl Fn(&T) -> u32,
-    ) -> impl Iterator<Item = T> {
-        let compares = |it: &T| self.op(place(it)).compares;
-        let first = all.next();
-        let plain = first.as_ref().is_some_and(|it| !compares(it));
-        let comparing = if plain { all.find(compares) } else { None };
-        first.into_iter().chain(comparing)
+        ends: impl Iterator<Item = (u64, u32)>,
+        now_ns: u64,
+    ) -> SmallVec<[(u64, u32); 2]> {
+        let mut first: SmallVec<[(u64, u32); 2]> =
+            ends.filter(|(end_ns, _)| *end_ns <= now_ns).collect();
+        first.sort_unstable();
+        let mut least = None;
+        first.retain(|&mut (_, it)| {
+            let cost = Some((self.is_found(it), !self.op(it).compares));
+            let leaves_more = least.is_none() || cost < least;
+            least = if leaves_more { cost } else { least };
+            leaves_more
+        });
+        first
     }
 
     /// The same, the time of a stamp having passed, which leaves the key behind.
@@ -150,11 +155,11 @@ impl Search<'_> {
         }
         let open = self.open_of(owner.0, reading);
         let deletes = open.filter(|&it| self.op(it).touch == Touch::Delete);
-        let deletes: SmallVec<[u32; 2]> = self.first_of(deletes, |it| *it).collect();
+        let deletes = self.first_of(deletes.map(|it| (self.op(it).sent_ns, it)), now_ns);
         let unknown = self.unknown_of(owner.0, reading);
         // A shorter life, too, ends it: before a deletion was sent, or where that is needed once more.
-        let first = deletes.first().map(|&it| self.op(it).sent_ns.max(reading.at_ns));
-        let deleted_ns = first.unwrap_or(u64::MAX);
+        let deleted_ns =
+            deletes.first().map_or(u64::MAX, |(sent_ns, _)| reading.at_ns.max(*sent_ns));
         let spares = |it: &Reading| it.at_ns < deleted_ns || self.again.contains(&owner.0);
         let mut shortened = self.shortened(reading, now_ns);
         shortened.retain(|it| !self.stays && spares(it));
@@ -164,7 +169,7 @@ impl Search<'_> {
         ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
         ways.extend(self.left(reading, now_ns).flat_map(|it| self.removed(&it)));
         // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = deletes.into_iter().chain(unknown).chain(unknown_one);
+        let ends = deletes.into_iter().map(|(_, it)| it).chain(unknown).chain(unknown_one);
         ways.extend(ends.map(|it| self.using(reading, it)));
         ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
         ways

@@ -219,22 +219,22 @@ impl Search<'_> {
             );
         }
         // Or it was overwritten, and who did that has ended its own.
-        let ended = |culprit: &u32| {
-            let it = self.op(*culprit);
+        let ended = |culprit: u32| {
             let ends = |it: u32| match self.op(it).touch {
                 Touch::Delete => Some((self.op(it).sent_ns, it)),
                 _ => Some((self.short_life(it, since_ns)?, it)),
             };
-            let own = self.open_of(it.acquisition, reading).filter(|it| it != culprit);
-            own.filter_map(ends).min().filter(|(end_ns, _)| *end_ns <= now_ns)
+            let own = self.open_of(self.op(culprit).acquisition, reading);
+            self.first_of(own.filter(|it| *it != culprit).filter_map(ends), now_ns)
         };
-        let overwrites = self.overwrites.iter().filter(foreign);
-        let ended_its_own = overwrites.filter(|it| ended(it).is_some());
-        for culprit in self.any_of(ended_its_own.copied()) {
-            let both = ended(&culprit).map(|(end_ns, it)| {
-                self.using(&self.using(reading, culprit), it).not_before(end_ns)
+        let overwrites = self.overwrites.iter().filter(foreign).copied();
+        let ended_its_own = overwrites.filter(|it| !ended(*it).is_empty());
+        for culprit in self.any_of(ended_its_own) {
+            let overwritten = self.using(reading, culprit).harmed(harm(culprit));
+            let both = ended(culprit).into_iter().map(|(end_ns, it)| {
+                self.using(&overwritten, it).is(ReadingKey::Free).not_before(end_ns)
             });
-            all.extend(both.map(|it| it.harmed(harm(culprit)).is(ReadingKey::Free)));
+            all.extend(both);
         }
         all
     }
@@ -363,7 +363,7 @@ impl Search<'_> {
                 if !own.iter().all(is_found) {
                     // A key that another has left behind serves as well, and spares its own. If somebody has found what another
                     // had made, it matters which it was.
-                    own.extend(self.left_by_another(&reading, place, now_ns).next());
+                    own.extend(self.left_by_another(&reading, place, now_ns));
                     if !op.compares {
                         own.extend(self.found_anothers(&reading, place));
                     }

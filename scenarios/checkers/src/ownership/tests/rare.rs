@@ -159,3 +159,44 @@ fn a_server_may_come_back_with_a_key_where_there_was_none() {
     assert!(!tape(150..300));
     assert!(tape(50..80));
 }
+
+#[test]
+fn what_is_found_later_has_not_cut_a_life_short() {
+    // 1 cuts the life of its own key short with one of two, and 3 finds the other.
+    let tape = |found| {
+        let made = Tape::new().stamped().did(1, 100..110, create(4_000));
+        let cut = made.sends(1, 150, overwrite(250)).sends(1, 200, overwrite(300));
+        let next = cut.did(2, 600..610, overwrite(10));
+        violated(&next.did(3, 700..710, OVERWRITE).found(5, found))
+    };
+    assert!(!tape(2));
+    assert!(!tape(3));
+}
+
+#[test]
+fn what_is_found_later_was_not_left_behind_and_deleted() {
+    let tape = || {
+        let free = Tape::new().stamped().did(2, 0..5, create(4_000)).did(2, 6..9, DELETE);
+        let sent = free.sends(1, 10, overwrite(250)).sends(2, 20, overwrite(250));
+        let own = sent.sends(3, 30, overwrite(300)).did(3, 500..510, PLAIN_DELETE);
+        let made = own.did(3, 600..610, create(4_000)).did(2, 700..710, overwrite(50));
+        made.did(1, 800..810, OVERWRITE)
+    };
+    assert!(!violated(&tape()));
+    assert!(!violated(&tape().found(9, 3)));
+    assert!(!violated(&tape().found(9, 4)));
+}
+
+#[test]
+fn what_is_found_later_did_not_end_ones_own() {
+    // 2 overwrites 1's key and deletes that, or cuts it short with what it finds later; 1 finds what could have spared it.
+    let tape = |found_own| {
+        let made = Tape::new().did(1, 100..110, create(4_000)).sends(1, 120, overwrite(10));
+        let sent = made.sends(2, 150, overwrite(4_000)).sends(2, 160, overwrite(10));
+        let ended = sent.sends(2, 200, DELETE).did(3, 300..310, CREATE).did(3, 320..330, DELETE);
+        let own = ended.did(2, 400..410, OVERWRITE).found(8, 4).did(2, 420..430, DELETE);
+        violated(&own.did(1, 500..510, OVERWRITE).found(10, found_own))
+    };
+    assert!(!tape(0));
+    assert!(tape(2));
+}
