@@ -36,6 +36,32 @@ impl Search<'_> {
         left.into_iter().flatten().map(|it| it.is(ReadingKey::Nobodys))
     }
 
+    /// The same, the key having been made by another's without an answer and left behind: a stamp counts from the sending,
+    /// however late the command was carried out.
+    pub(super) fn left_by_another<'b>(
+        &'b self,
+        reading: &'b Reading,
+        place: u32,
+        now_ns: u64,
+    ) -> impl Iterator<Item = Reading> + 'b {
+        let of = move |found| {
+            let creators = self.creators_but(reading, self.op(place).acquisition);
+            creators.filter(move |it| self.is_found(*it) == found)
+        };
+        // What somebody has found may yet have to be there.
+        let creators = || of(false).chain(of(true));
+        let creators = self.known.stamped.then(creators).into_iter().flatten();
+        let passed = move |creator: u32| {
+            let (Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns)) = self.op(creator).touch else {
+                return None;
+            };
+            let end_ns = self.lives(self.op(creator).sent_ns, ttl_ns?);
+            let passed = || self.using(reading, creator).is(ReadingKey::Nobodys);
+            (end_ns <= now_ns).then(|| passed().not_before(end_ns))
+        };
+        creators.filter_map(passed)
+    }
+
     /// The same, what was left behind having been deleted, or overwritten by one who has deleted its own.
     pub(super) fn removed(&self, reading: &Reading) -> ReadingList {
         let unused = |it: &u32| !reading.has_used(*it);
@@ -56,30 +82,9 @@ impl Search<'_> {
             return ReadingList::new();
         };
         let ends = |it| Some((self.short_life(it, life.from_ns)?, it));
-        let over = self.first_of(self.open_of(owner.0, reading).filter_map(ends), now_ns);
-        let shortened = |(end_ns, it): (u64, u32)| self.using(reading, it).not_before(end_ns);
-        over.into_iter().map(shortened).collect()
-    }
-
-    /// Of commands that end a hold, each with the time at which it may: the first, and each behind it that leaves more for
-    /// others. One that compares could have ended its own alone, and one whose value somebody has found must
-    /// still be carried out.
-    pub(super) fn first_of(
-        &self,
-        ends: impl Iterator<Item = (u64, u32)>,
-        now_ns: u64,
-    ) -> SmallVec<[(u64, u32); 2]> {
-        let mut first: SmallVec<[(u64, u32); 2]> =
-            ends.filter(|(end_ns, _)| *end_ns <= now_ns).collect();
-        first.sort_unstable();
-        let mut least = None;
-        first.retain(|&mut (_, it)| {
-            let cost = Some((self.is_found(it), !self.op(it).compares));
-            let leaves_more = least.is_none() || cost < least;
-            least = if leaves_more { cost } else { least };
-            leaves_more
-        });
-        first
+        let over = self.unlike(self.open_of(owner.0, reading)).into_iter().filter_map(ends);
+        let over = over.filter(|(end_ns, _)| *end_ns <= now_ns);
+        over.map(|(end_ns, it)| self.using(reading, it).not_before(end_ns)).collect()
     }
 
     /// The same, the time of a stamp having passed, which leaves the key behind.
@@ -155,11 +160,11 @@ impl Search<'_> {
         }
         let open = self.open_of(owner.0, reading);
         let deletes = open.filter(|&it| self.op(it).touch == Touch::Delete);
-        let deletes = self.first_of(deletes.map(|it| (self.op(it).sent_ns, it)), now_ns);
+        let deletes = self.unlike(deletes);
         let unknown = self.unknown_of(owner.0, reading);
         // A shorter life, too, ends it: before a deletion was sent, or where that is needed once more.
-        let deleted_ns =
-            deletes.first().map_or(u64::MAX, |(sent_ns, _)| reading.at_ns.max(*sent_ns));
+        let first = deletes.first().map(|&it| self.op(it).sent_ns.max(reading.at_ns));
+        let deleted_ns = first.unwrap_or(u64::MAX);
         let spares = |it: &Reading| it.at_ns < deleted_ns || self.again.contains(&owner.0);
         let mut shortened = self.shortened(reading, now_ns);
         shortened.retain(|it| !self.stays && spares(it));
@@ -169,7 +174,7 @@ impl Search<'_> {
         ways.extend(has_expired.then(|| reading.clone().not_before(may_end_ns)));
         ways.extend(self.left(reading, now_ns).flat_map(|it| self.removed(&it)));
         // With a deletion, one of which nobody knows what it does is left for later; but that may have been sent earlier.
-        let ends = deletes.into_iter().map(|(_, it)| it).chain(unknown).chain(unknown_one);
+        let ends = deletes.into_iter().chain(unknown).chain(unknown_one);
         ways.extend(ends.map(|it| self.using(reading, it)));
         ways.iter_mut().for_each(|it| it.state = ReadingKey::Free);
         ways

@@ -225,13 +225,14 @@ impl Search<'_> {
                 _ => Some((self.short_life(it, since_ns)?, it)),
             };
             let own = self.open_of(self.op(culprit).acquisition, reading);
-            self.first_of(own.filter(|it| *it != culprit).filter_map(ends), now_ns)
+            let own = self.unlike(own.filter(|it| *it != culprit)).into_iter();
+            own.filter_map(ends).filter(|(end_ns, _)| *end_ns <= now_ns)
         };
         let overwrites = self.overwrites.iter().filter(foreign).copied();
-        let ended_its_own = overwrites.filter(|it| !ended(*it).is_empty());
+        let ended_its_own = overwrites.filter(|it| ended(*it).next().is_some());
         for culprit in self.any_of(ended_its_own) {
             let overwritten = self.using(reading, culprit).harmed(harm(culprit));
-            let both = ended(culprit).into_iter().map(|(end_ns, it)| {
+            let both = ended(culprit).map(|(end_ns, it)| {
                 self.using(&overwritten, it).is(ReadingKey::Free).not_before(end_ns)
             });
             all.extend(both);
@@ -254,6 +255,19 @@ impl Search<'_> {
         any
     }
 
+    /// Of commands of one acquisition that do the same, the first, which leaves the most to the others; and each whose value
+    /// somebody has found.
+    pub(super) fn unlike(&self, all: impl Iterator<Item = u32>) -> SmallVec<[u32; 2]> {
+        let mut unlike: SmallVec<[u32; 2]> = SmallVec::new();
+        for place in all {
+            let does = |it: u32| (self.op(it).touch, self.op(it).compares, self.is_found(it));
+            if self.is_found(place) || unlike.iter().all(|&it| does(it) != does(place)) {
+                unlike.push(place);
+            }
+        }
+        unlike
+    }
+
     /// Whether somebody has found the value that this command wrote.
     pub(super) fn is_found(&self, place: u32) -> bool {
         self.writers.contains_key(&self.op(place).number)
@@ -267,7 +281,7 @@ impl Search<'_> {
         let own = |reading: &Reading| -> ReadingList {
             let made = self.open_of(op.acquisition, reading).filter(is_creation);
             // Of those that stay, the times when they are over differ.
-            let mut own = if self.stays { made.collect() } else { self.any_of(made) };
+            let mut own = if self.stays { made.collect() } else { self.unlike(made) };
             own.extend(self.unknown_of(op.acquisition, reading));
             if own.is_empty() {
                 own.extend(self.unknown_one(reading));
@@ -360,19 +374,19 @@ impl Search<'_> {
                 let is_found = |it: &Reading| {
                     matches!(it.state, ReadingKey::Held { by: ValueWriter::Command(_), .. })
                 };
-                if !own.iter().all(is_found) {
-                    // A key that another has left behind serves as well, and spares its own. If somebody has found what another
-                    // had made, it matters which it was.
-                    own.extend(self.left_by_another(&reading, place, now_ns));
-                    if !op.compares {
-                        own.extend(self.found_anothers(&reading, place));
-                    }
-                    return own;
-                }
-                if self.is_lost(0, now_ns) {
+                let may_be_there = own.iter().all(is_found);
+                if may_be_there && self.is_lost(0, now_ns) {
                     return smallvec![reading.is(ReadingKey::Nobodys)];
                 }
-                own.extend(self.anothers(&reading, place, now_ns));
+                if may_be_there {
+                    own.extend(self.anothers(&reading, place, now_ns));
+                    return own;
+                }
+                // A key that another has left behind serves as well, and spares its own.
+                own.extend(self.left_by_another(&reading, place, now_ns).next());
+                if !op.compares {
+                    own.extend(self.made_by_another(&reading, place));
+                }
                 own
             }
         }
@@ -380,9 +394,20 @@ impl Search<'_> {
 
     /// The same, the key that this command has found having been made by another's without an answer.
     fn anothers(&self, reading: &Reading, place: u32, now_ns: u64) -> ReadingList {
-        let creators = self.creators_but(reading, self.op(place).acquisition);
-        let made = self.made_by(reading, place, self.any_of(creators));
+        let made = self.made_by_another(reading, place);
         self.left_by_another(reading, place, now_ns).chain(made).collect()
+    }
+
+    /// The same, but it was not left behind: of those that may have made it any will do, but for those whose value somebody
+    /// has found.
+    fn made_by_another<'b>(
+        &'b self,
+        reading: &'b Reading,
+        place: u32,
+    ) -> impl Iterator<Item = Reading> + 'b {
+        let mut creators = self.creators_but(reading, self.op(place).acquisition);
+        let any = creators.find(|it| !self.is_found(*it)).into_iter().collect();
+        self.found_anothers(reading, place).chain(self.made_by(reading, place, any))
     }
 
     /// The same, it having been made by one whose value somebody has found.
@@ -419,34 +444,13 @@ impl Search<'_> {
         })
     }
 
-    /// The same, but its stamp is over, so the key was left behind: a stamp counts from the sending, however late the command
-    /// was carried out.
-    fn left_by_another<'b>(
-        &'b self,
-        reading: &'b Reading,
-        place: u32,
-        now_ns: u64,
-    ) -> impl Iterator<Item = Reading> + 'b {
-        let creators = || self.creators_but(reading, self.op(place).acquisition);
-        let creators = self.known.stamped.then(creators).into_iter().flatten();
-        let passed = move |creator: u32| {
-            let (Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns)) = self.op(creator).touch else {
-                return None;
-            };
-            let end_ns = self.lives(self.op(creator).sent_ns, ttl_ns?);
-            let passed = || self.using(reading, creator).is(ReadingKey::Nobodys);
-            (end_ns <= now_ns).then(|| passed().not_before(end_ns))
-        };
-        creators.filter_map(passed)
-    }
-
     /// Commands without an answer that would make the key, and whose value somebody has found.
     fn found_creations<'b>(&'b self, reading: &'b Reading) -> impl Iterator<Item = u32> + 'b {
         self.found_creates.iter().copied().filter(|&it| !reading.has_used(it))
     }
 
     /// Commands without an answer that would make the key, of others than this acquisition.
-    fn creators_but<'b>(
+    pub(super) fn creators_but<'b>(
         &'b self,
         reading: &'b Reading,
         acquisition: u32,

@@ -200,3 +200,39 @@ fn what_is_found_later_did_not_end_ones_own() {
     assert!(!tape(0));
     assert!(tape(2));
 }
+
+#[test]
+fn of_two_that_cut_a_life_short_either_may_be_kept_for_the_next_hold() {
+    // 3 ends its first key with a life of 250, and its second with a life of 1.
+    let tape = |cut| {
+        let made = Tape::new().did(3, 0..1, create(4_000)).sends(3, 10, overwrite(250));
+        let again = made.sends(3, 250, cut).did(3, 280..281, create(4_000));
+        violated(&again.did(1, 300..301, OVERWRITE))
+    };
+    assert!(!tape(Intent { touch: Touch::Extend(1), compares: true }));
+    assert!(tape(Intent { touch: Touch::Extend(50), compares: true }));
+}
+
+#[test]
+fn who_has_two_that_make_its_key_may_have_cut_its_life_short_with_the_first() {
+    // 2 extends what it has created, and ends that with what it had sent before.
+    let tape = |ttl_ns| {
+        let made = Tape::new().did(1, 0..1, create(250)).sends(2, 10, overwrite(ttl_ns));
+        let extended = made.sends(2, 20, create(1_000)).did(2, 400..401, extend(4_000));
+        violated(&extended.did(3, 700..701, OVERWRITE))
+    };
+    assert!(!tape(250));
+    assert!(tape(500));
+}
+
+#[test]
+fn who_cannot_have_met_its_own_key_has_met_anothers() {
+    // If 3 had made a key, it would still be there.
+    let tape = |ttl_ns| {
+        let made = Tape::new().did(1, 60..592, create(250)).sends(2, 24, create(1_000));
+        let extended = made.did(3, 1_020..1_974, extend(ttl_ns)).sends(3, 1_861, create(1_000));
+        violated(&extended.did(1, 1_983..2_820, create(1_000)))
+    };
+    assert!(tape(1_000));
+    assert!(!tape(950));
+}
