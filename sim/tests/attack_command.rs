@@ -119,6 +119,18 @@ fn a_lock_on_several_servers_survives_what_strikes_one_of_them() {
 }
 
 #[test]
+fn a_clock_that_has_jumped_is_right_in_the_next_plan_and_so_are_those_of_other_servers() {
+    let redlock = example("redlock.sh");
+    let room = Room::new();
+    let only = "hold.server-clock,hold.most.evict";
+    let args = "attack --world redis --nodes 3 --jobs 1 --only";
+    let said = room.attack(&[&words(args)[..], &[only, "--", &redlock]].concat()).ended(0);
+    let says = "2 plans: 1 that no lock with a TTL survives, 1 held";
+    assert!(said.results().contains(says), "{}", said.stdout);
+    room.is_left_clean();
+}
+
+#[test]
 fn the_history_of_a_finding_is_judged_alike_by_check() {
     let room = Room::new();
     let args = "attack --world embedded --only release.del.late-request --out out --";

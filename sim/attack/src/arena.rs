@@ -1,7 +1,7 @@
 //! An arena: one or several servers, the proxy's links to them, and workers that contend for one lock.
 //!
 //! Invariant: plans run one after the other in an arena, and none sees anything of the one before: keys and rules are
-//! gone, and a worker is used again only if it just acquired and released a free lock.
+//! gone, clocks are right, and a worker is used again only if it just acquired and released a free lock.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

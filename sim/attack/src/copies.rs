@@ -18,7 +18,7 @@ use crate::clock::{now, pause};
 use crate::copy::{CopyEnd, ProgramCopy};
 use crate::error::AttackError;
 use crate::key_watch::KeyWatch;
-use crate::plan::{AttackFault, AttackPlan, LockStep};
+use crate::plan::{AttackPlan, LockStep};
 use crate::protocol::Promises;
 use crate::stage::{arm, direct};
 
@@ -99,9 +99,7 @@ pub(crate) async fn run(
     ends.sort_by_key(|end| end.client);
     helpers.shutdown().await;
     arena.proxy.rules().clear();
-    if plan.is_some_and(|plan| plan.fault == AttackFault::ServerClock) {
-        arena.servers[0].set_clock_right().await;
-    }
+    arena.servers[0].set_clock_right().await;
     let (struck, healed) = {
         let board = stage.board.borrow();
         (board.struck, board.healed)

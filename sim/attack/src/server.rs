@@ -35,6 +35,8 @@ pub(crate) struct WatchedServer {
     /// A replica that has followed for a while.
     standby: Option<Endpoint>,
     markers: AtomicU64,
+    /// Whether its wall clock was struck, and not set right since.
+    is_clock_ahead: bool,
 }
 
 impl WatchedServer {
@@ -65,7 +67,8 @@ impl WatchedServer {
             _ => None,
         };
         let (run, standby, markers) = (run.to_owned(), None, AtomicU64::new(0));
-        Ok(Self { endpoint, log, run, binary, monitor, standby, markers })
+        let is_clock_ahead = false;
+        Ok(Self { endpoint, log, run, binary, monitor, standby, markers, is_clock_ahead })
     }
 
     /// Software and version of the server, such as `redis 7.0.15`.
@@ -140,7 +143,7 @@ impl WatchedServer {
         links.iter().for_each(|link| link.cut(Cut::Both));
         self.catch_up().await;
         let struck = match fault {
-            AttackFault::ServerClock => self.step_clock(HOUR_NS).await,
+            AttackFault::ServerClock => self.step_clock().await,
             AttackFault::Failover => self.fail_over(links).await,
             fault => self.restart(fault == AttackFault::Restart).await,
         };
@@ -154,13 +157,17 @@ impl WatchedServer {
         struck.map(|()| true)
     }
 
-    /// Sets its clock right again.
-    pub(crate) async fn set_clock_right(&self) {
-        let _ = self.step_clock(-HOUR_NS).await;
+    /// Sets its clock right again, if it was struck: a clock that is behind would spoil all later plans.
+    pub(crate) async fn set_clock_right(&mut self) {
+        if std::mem::take(&mut self.is_clock_ahead) {
+            let _ = self.endpoint.step_wall(-HOUR_NS).await;
+        }
     }
 
-    async fn step_clock(&self, by_ns: i64) -> Result<(), String> {
-        match self.endpoint.step_wall(by_ns).await {
+    async fn step_clock(&mut self) -> Result<(), String> {
+        // The clock may have jumped even if the server does not report that in time.
+        self.is_clock_ahead = true;
+        match self.endpoint.step_wall(HOUR_NS).await {
             Some(true) => Ok(()),
             _ => Err(String::from("the server's clock cannot be changed here")),
         }

@@ -86,10 +86,8 @@ pub(crate) async fn run(
         }
     }
     arena.proxy.rules().clear();
-    if plan.is_some_and(|plan| plan.fault == AttackFault::ServerClock) {
-        for server in &arena.servers {
-            server.set_clock_right().await;
-        }
+    for server in &mut arena.servers {
+        server.set_clock_right().await;
     }
     let is_changed =
         plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
