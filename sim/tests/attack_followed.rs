@@ -50,6 +50,14 @@ while read -r order; do
 done
 "#;
 
+/// With either server, at the same time: most of an attack is waiting.
+fn in_both_worlds(look: impl Fn(&str) + Sync) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| look("embedded"));
+        look("redis");
+    });
+}
+
 /// Attacks a lock that differs in this from one that sets a key and deletes it if it is its own.
 fn attack(room: &Room, options: &str, lock: &str) -> Said {
     let worker = room.file("lock.sh", format!("{WORKER}{lock}{SERVE}"));
@@ -77,12 +85,12 @@ fn who_waits_for_an_element_is_followed() {
 acquire() { take && echo ok || { ask BLPOP "$key:w" 0.2; echo no; }; }
 release() { give; ask LPUSH "$key:w" x; ask LTRIM "$key:w" 0 0; }
 "#;
-    for world in ["embedded", "redis"] {
+    in_both_worlds(|world| {
         let room = Room::new();
         let only = format!("--world {world} --only no-fault");
         let said = attack(&room, &only, lock).ended(0).results();
         assert!(said.contains("1 plan: 1 held"), "{world}: {said}");
-    }
+    });
 }
 
 #[test]
@@ -101,13 +109,13 @@ release() {
     echo ok
 }
 "#;
-    for world in ["embedded", "redis"] {
+    in_both_worlds(|world| {
         let room = Room::new();
         let only = "no-fault,release.exec.loading,release.del.loading,release.get.stop";
         let options = format!("--world {world} --only {only}");
         let said = attack(&room, &options, lock).ended(0).results();
         assert!(!said.contains("undecided"), "{world}: {said}");
-    }
+    });
 }
 
 #[test]
@@ -169,12 +177,12 @@ release() { ask EVAL "$clear" 1 "$key" "$token"; echo ok; }
 
 #[test]
 fn a_key_is_evicted_in_its_own_database() {
-    for world in ["embedded", "redis"] {
+    in_both_worlds(|world| {
         let room = Room::new().with("DB", "5");
         let options = format!("--world {world} --only hold.evict");
         let said = attack(&room, &options, "").ended(0).results();
         assert!(said.contains("1 that no lock with a TTL survives"), "{world}: {said}");
-    }
+    });
 }
 
 #[test]
@@ -215,7 +223,7 @@ give() { ask DECR "$key"; echo ok; }
 
 #[test]
 fn a_number_that_others_count_on_is_not_overwritten() {
-    for world in ["embedded", "redis"] {
+    in_both_worlds(|world| {
         let room = Room::new();
         // Once the number expires, this lock fails by itself: a rival may have counted up before, and count down after.
         let options = format!("--world {world} --only no-fault");
@@ -235,7 +243,7 @@ take() { ask EVAL "$once" 1 "$key" "$ttl"; [[ $reply == :1 ]]; }
         let options = format!("--world {world} --only no-fault,hold.kill,release.del.loading");
         let said = attack(&room, &options, &format!("{COUNTING}{stays}")).ended(0).results();
         assert!(said.contains("3 plans: 3 held"), "{world}: {said}");
-    }
+    });
 }
 
 #[test]
@@ -290,7 +298,7 @@ give() { ask ZREM "$key" "$token"; [[ $reply == :* ]] && echo ok || echo "unknow
 
 #[test]
 fn who_stands_in_line_in_the_locks_key_is_told_from_its_holder() {
-    for world in ["embedded", "redis"] {
+    in_both_worlds(|world| {
         let room = Room::new();
         let only = "no-fault,release.zrem.late-request,hold.kill";
         let said = attack(&room, &format!("--world {world} --only {only}"), IN_LINE).ended(0);
@@ -301,7 +309,7 @@ fn who_stands_in_line_in_the_locks_key_is_told_from_its_holder() {
         let said = attack(&room, &format!("--world {world} {only}"), &lock).ended(1).results();
         let says = "deleted the lock's key with ZREMRANGEBYRANK";
         assert!(said.contains(says), "{world}: {said}");
-    }
+    });
 }
 
 #[test]
@@ -313,14 +321,14 @@ acquire() { ask INCR "$key:f"; fence=${reply#:}; take && echo "ok fence=$fence" 
 "#;
     let behind =
         r#"acquire() { take && { ask INCR "$key:f"; echo "ok fence=${reply#:}"; } || echo no; }"#;
-    for world in ["embedded", "redis"] {
+    in_both_worlds(|world| {
         let room = Room::new();
         let only = format!("--world {world} --only acquire.incr.old-token");
         let said = attack(&room, &only, before).ended(1).results();
         let says = "got the lock with token 1 after client";
         let bug = "BUG acquire.incr.old-token";
         assert!(said.contains(bug) && said.contains(says), "{world}: {said}");
-    }
+    });
     let room = Room::new();
     let listed = attack(&room, "--world embedded --list", behind).ended(0).stdout;
     assert!(listed.contains("acquire.incr.stop") && !listed.contains("old-token"), "{listed}");

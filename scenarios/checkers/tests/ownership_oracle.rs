@@ -104,10 +104,12 @@ fn carry_out(random: &mut Pcg64Mcg, stamped: bool, strike: Option<Strike>) -> Ve
         // A lock that is handed over shows no values.
         if below(random, 3) == 0 { HandOver } else { GetSet },
     ];
-    let count = 2 + below(random, 6);
-    let latency_ns = any_of(random, &[1, TTL_NS / 4, 2 * TTL_NS]);
+    // A quarter are long and lose many answers: there the most orders explain them.
+    let is_hard = below(random, 4) == 0;
+    let count = if is_hard { 5 + below(random, 3) } else { 2 + below(random, 6) };
+    let latency_ns = any_of(random, &[1, TTL_NS / 4, TTL_NS, 2 * TTL_NS]);
     let pace_ns = any_of(random, &[TTL_NS / 8, TTL_NS / 2, TTL_NS]);
-    let loses = below(random, 3) == 0;
+    let lost_of = if is_hard { Some(3) } else { (below(random, 3) == 0).then_some(4) };
     let mut now_ns = 10 * TTL_NS;
     // Whose value the key holds, until when it lives, and which command wrote it.
     let mut key: Option<(u32, u64, u32)> = None;
@@ -158,7 +160,7 @@ fn carry_out(random: &mut Pcg64Mcg, stamped: bool, strike: Option<Strike>) -> Ve
             };
         }
         let (there_ns, back_ns) = (below(random, latency_ns), below(random, latency_ns));
-        let lost = loses && below(random, 4) == 0;
+        let lost = lost_of.is_some_and(|of| below(random, of) == 0);
         let done_ns = if lost { NEVER } else { now_ns + back_ns };
         let sent_ns = now_ns - there_ns;
         all.push(Seen { kind, by, sent_ns, done_ns, did, number, found, ttl_ns });

@@ -1,51 +1,15 @@
-//! `picklock check` on histories of real runs: it reads each of them, and finds what the run found.
+//! `picklock check` on histories of runs: it finds what the run found.
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use history::verdict::{Level, Outcome};
 use scenarios::catalog;
-use scenarios::recipe;
 use scenarios::result::RunResult;
-use scenarios::scenario::{Overrides, Scenario};
-use virtual_world::{Choices, Runner};
 
 use crate::cli_support::{Room, short};
 
-/// A shipped scenario with this lock.
-fn scenario(name: &str, lock: &str) -> Scenario {
-    let overrides = Overrides { lock: Some(lock.to_owned()), ..Overrides::default() };
-    let text = catalog::text(name).unwrap();
-    Scenario::parse(name, &format!("{name}.toml"), text, &overrides).unwrap()
-}
-
 const LOCKS: [&str; 4] = ["none", "polling", "single", "single-watchdog"];
-
-#[test]
-fn whatever_the_virtual_world_writes_is_a_history() {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some((name, _)) = catalog::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            recipe::ALL.iter().for_each(|about| reads_back(name, about.name));
-        }
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| (0..cores).for_each(|_| _ = scope.spawn(work)));
-}
-
-fn reads_back(name: &str, lock: &str) {
-    let mut runner = Runner::new(&scenario(name, lock)).unwrap();
-    for seed in 0..5 {
-        runner.run(seed, Choices::seeded(seed));
-        let written = runner.journal().history();
-        let mut bytes = Vec::new();
-        history::write(&written, &mut bytes).unwrap();
-        let back = history::read(&bytes[..])
-            .unwrap_or_else(|error| panic!("{name}, {lock}, seed {seed}: {error}"));
-        assert!(back == written, "{name}, {lock}, seed {seed}: it reads back the same");
-    }
-}
 
 /// What `check` says of a history, with its exit code.
 fn check(room: &Room, history: &Path) -> (i32, RunResult) {

@@ -7,6 +7,7 @@ use checkers::{Checkers, judge};
 use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 use harness::{matrix, sweep};
+use history::History;
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::{Overrides, Scenario, ScenarioFile};
@@ -55,8 +56,12 @@ fn a_sweep_does_not_depend_on_the_number_of_threads() {
 fn written(scenario: &Scenario) -> Vec<u8> {
     let mut runner = Runner::new(scenario).unwrap();
     runner.run(2, Choices::seeded(2));
+    as_bytes(&runner.journal().history())
+}
+
+fn as_bytes(history: &History) -> Vec<u8> {
     let mut bytes = Vec::new();
-    history::write(&runner.journal().history(), &mut bytes).unwrap();
+    history::write(history, &mut bytes).unwrap();
     bytes
 }
 
@@ -95,7 +100,7 @@ fn are_the_same_alone_and_after_others(scenarios: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_history_is_judged_alike_as_a_whole_and_event_by_event() {
+fn a_history_is_read_back_as_written_and_judged_alike_as_a_whole_and_event_by_event() {
     let (next, compared) = (AtomicUsize::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -123,8 +128,11 @@ fn are_judged_alike(name: &str, text: &str) -> u64 {
             let mut checkers = Checkers::new(&history.head);
             history.events.iter().for_each(|event| checkers.see(event, &history.texts));
             let as_it_happens = checkers.finish(&history.texts, true);
-            let as_a_whole = judge(&history, true);
             let recipe = &scenario.lock.recipe;
+            let back = history::read(&as_bytes(&history)[..])
+                .unwrap_or_else(|error| panic!("{name} with {recipe}, seed {seed}: {error}"));
+            assert!(back == history, "{name} with {recipe}, seed {seed}: it reads back the same");
+            let as_a_whole = judge(&back, true);
             assert_eq!(as_a_whole, as_it_happens, "{name} with {recipe}, seed {seed}");
             compared += 1;
         }
