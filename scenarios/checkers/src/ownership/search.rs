@@ -12,6 +12,7 @@
 //! absent: answers that say that nothing was done; they would rule readings out, which are kept. An answer
 //! that shows what was there before does rule out: whoever had written that was carried out last.
 
+mod at_once;
 mod ends;
 mod reading;
 mod transitions;
@@ -44,8 +45,11 @@ pub(super) struct TooMany;
 /// # Errors
 /// [`TooMany`] readings, and no harm found before.
 pub(super) fn search(known: &KeyLog, until_ns: u64) -> Result<Option<Harm>, TooMany> {
-    // Mostly there is a reading in which nobody is harmed, and those with harm need not be followed to find it.
-    if Search::new(known).excuses_everybody(until_ns) {
+    // Mostly there is a reading in which nobody is harmed, and mostly it is found at once. Those with harm need not be followed
+    // to find another.
+    if Search::new(known).excuses_at_once(until_ns)
+        || Search::new(known).excuses_everybody(until_ns)
+    {
         Ok(None)
     } else {
         Search::new(known).run(until_ns)
@@ -196,6 +200,20 @@ impl<'a> Search<'a> {
         u32::try_from(self.known.ops.len()).expect("events are numbered with 32 bits")
     }
 
+    /// What was sent by then is under way.
+    fn send_until(&mut self, now_ns: u64) {
+        while self.sent < self.count() && self.op(self.sent).sent_ns <= now_ns {
+            self.send(self.sent);
+            self.sent += 1;
+        }
+    }
+
+    /// What is in flight is under way where it has not been carried out early.
+    fn set_under_way(&mut self, early: &Early) {
+        self.under_way.clone_from(&self.in_flight);
+        self.under_way.retain(|&it| !early.contains(it));
+    }
+
     fn send(&mut self, place: u32) {
         let op = self.op(place);
         if !op.is_open() {
@@ -225,10 +243,7 @@ impl<'a> Search<'a> {
     /// The readings in which this command has been carried out by now.
     fn after(&mut self, mut groups: Vec<Group>, answered: u32) -> Result<Vec<Group>, TooMany> {
         let now_ns = self.op(answered).done_ns;
-        while self.sent < self.count() && self.op(self.sent).sent_ns <= now_ns {
-            self.send(self.sent);
-            self.sent += 1;
-        }
+        self.send_until(now_ns);
         let mut tried: usize = groups.iter().map(|it| it.readings.len()).sum();
         match &mut groups[..] {
             [it] if self.in_flight == [answered] && !it.early.contains(answered) => {
@@ -279,8 +294,7 @@ impl<'a> Search<'a> {
                 done.entry(early.without(answered)).or_default().extend(readings);
                 continue;
             }
-            self.under_way.clone_from(&self.in_flight);
-            self.under_way.retain(|&it| !early.contains(it));
+            self.set_under_way(&early);
             for &other in self.under_way.iter().filter(|it| **it != answered) {
                 // Of a key that is nobody's already, a command that makes it so is better kept for later.
                 let forgets = self.op(other).touch == Touch::Unknown;
@@ -386,7 +400,12 @@ impl<'a> Search<'a> {
         }
         let readings = groups.iter_mut().flat_map(|it| &mut it.readings);
         readings.for_each(|it| it.used.retain(|place| !done.contains(place)));
-        for place in &done {
+        self.forget(&done);
+    }
+
+    /// These commands cannot be carried out any more.
+    fn forget(&mut self, done: &[u32]) {
+        for place in done {
             self.open.entry(self.op(*place).acquisition).or_default().retain(|it| it != place);
         }
         for places in [

@@ -7,7 +7,7 @@ use history::verdict::{Outcome, Witness};
 use history::{Intent, Touch};
 
 use super::{Search, TooMany, WORK_MOST};
-use crate::ownership::Ownership;
+use crate::ownership::{KeyLog, Ownership};
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 thread_local! {
@@ -37,6 +37,13 @@ fn violated(tape: &Tape) -> bool {
 
 fn witness(tape: &Tape) -> Witness {
     tape.witness("ownership")
+}
+
+/// What is known of the key on the one server.
+fn known(tape: &Tape) -> KeyLog {
+    let mut checker = Ownership::new(&tape.history().head);
+    tape.show_to(&mut checker);
+    checker.by_server().remove(0)
 }
 
 /// Acquisition 1 creates the key: sent at 100, answered at 110.
@@ -353,9 +360,7 @@ fn deletions_without_an_answer_are_exchanged_where_they_are_alike() {
 #[test]
 fn more_work_than_that_is_not_done_where_there_are_several_readings() {
     let search = |tape: &Tape| {
-        let mut checker = Ownership::new(&tape.history().head);
-        tape.show_to(&mut checker);
-        let known = checker.by_server().remove(0);
+        let known = known(tape);
         let search = Search::new(&known);
         search.work.set(WORK_MOST);
         search.run(u64::MAX).map(|_| ())
@@ -365,6 +370,25 @@ fn more_work_than_that_is_not_done_where_there_are_several_readings() {
     let deleted = |tape: Tape, by| tape.command(by, 200..210, PLAIN_DELETE, None);
     let either = deleted(deleted(created(), 1), 2).did(3, 300..310, CREATE);
     assert_eq!(search(&either), Err(TooMany));
+}
+
+#[test]
+fn where_each_command_follows_from_the_one_before_nothing_is_searched() {
+    let at_once = |tape: &Tape| {
+        let excused = Search::new(&known(tape)).excuses_at_once(u64::MAX);
+        assert!(!(excused && violated(tape)));
+        excused
+    };
+    assert!(at_once(&created().did(1, 200..210, DELETE).did(2, 220..230, CREATE)));
+    assert!(at_once(&created().did(2, 1_300..1_310, CREATE)), "it has expired");
+    assert!(at_once(&created().command(1, 200..210, DELETE, None).did(2, 220..230, CREATE)));
+    let handed_over = created().did(1, 200..260, DELETE).did(2, 210..220, CREATE);
+    assert!(at_once(&handed_over), "the deletion is answered late");
+    assert!(at_once(&handed_over.did(2, 225..250, DELETE).did(3, 230..240, CREATE)), "twice");
+    assert!(!at_once(&created().did(2, 200..210, DELETE)));
+    let both_late = created().did(1, 200..300, DELETE).did(2, 210..310, CREATE);
+    let both_late = both_late.did(2, 220..230, DELETE);
+    assert!(!at_once(&both_late) && !violated(&both_late), "it takes a search");
 }
 
 #[test]
