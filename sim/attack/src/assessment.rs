@@ -141,17 +141,26 @@ fn disturbed(
     })
 }
 
-/// Why a clock jump shows nothing, if so: the victim did not get the lock after it, or no rival asked for it then.
+/// Why the fault shows nothing, if so: no rival asked for the lock while the victim had it with a clock that had jumped, or
+/// had it and a server had forgotten that. Or the victim did not get the lock after its clock jumped.
 fn untried(
     plan: Option<&AttackPlan>,
     staged: &PlanRun,
     phases: &[Phases],
     (claims, sent): (&[Claim], &[TracedCommand]),
 ) -> Option<String> {
-    let healed = staged.healed.filter(|_| plan.is_some_and(|plan| plan.fault.steps_clock()))?;
-    let again = |it: &&Phases| it.client == VICTIM && it.begun >= healed && it.acquired.is_some();
-    let Some(Phases { acquired: Some(from), release, .. }) = phases.iter().find(again) else {
-        return Some(String::from("client 1 did not get the lock again once its clock had jumped"));
+    let (fault, healed) = (plan?.fault, staged.healed?);
+    let mut holds = phases.iter().filter(|it| it.client == VICTIM && it.acquired.is_some());
+    let (from, release) = match () {
+        () if fault.steps_clock() => match holds.find(|it| it.begun >= healed) {
+            Some(again) => (again.acquired?, again.release),
+            None => {
+                let why = "client 1 did not get the lock again once its clock had jumped";
+                return Some(why.to_owned());
+            }
+        },
+        () if fault.forgets() => (healed, holds.next()?.release),
+        () => return None,
     };
     let to = release.unwrap_or(staged.end);
     let asked = |it: &TracedCommand, from: Instant, to: Instant| {
@@ -162,17 +171,17 @@ fn untried(
     let waits = |it: &&Phases| {
         let is_over = |claim: &Claim| claim.acquisition == it.acquisition && claim.answered <= to;
         let has_asked = |sent: &TracedCommand| {
-            sent.client == it.client && sent.sent >= it.begun && asked(sent, it.begun, *from)
+            sent.client == it.client && sent.sent >= it.begun && asked(sent, it.begun, from)
         };
-        it.begun <= *from && !claims.iter().any(is_over) && sent.iter().any(has_asked)
+        it.begun <= from && !claims.iter().any(is_over) && sent.iter().any(has_asked)
     };
-    let is_tried = sent.iter().any(|it| it.client != VICTIM && asked(it, *from, to))
+    let is_tried = sent.iter().any(|it| it.client != VICTIM && asked(it, from, to))
         || phases.iter().filter(|it| it.client != VICTIM).any(|it| waits(&it));
-    (!is_tried).then(|| {
-        String::from(
-            "no other client asked for the lock while client 1 had it with a clock that had jumped",
-        )
-    })
+    let meanwhile = match fault.steps_clock() {
+        true => "client 1 had it with a clock that had jumped",
+        false => "client 1 had it and a server had forgotten that",
+    };
+    (!is_tried).then(|| format!("no other client asked for the lock while {meanwhile}"))
 }
 
 /// What was seen of a plan.
@@ -256,16 +265,16 @@ mod tests {
     use crate::plan::{AttackFault, Boundary};
     use crate::recorder::Recorder;
 
-    /// What `untried` says of a clock that jumped at 100 ms. Client 1 began to acquire the lock at `victim`, and had it
-    /// from 200 to 300 ms. Client 2 began to ask at `rival.0` and was answered at `rival.1`; the server carried out its
+    /// What `untried` says of a fault that was over at 100 ms. Client 1 began to acquire the lock at `victim`, and had it
+    /// from 200 to 300 ms, but where a server forgets, from 90 ms on. Client 2 began to ask at `rival.0` and was answered at `rival.1`; the server carried out its
     /// command at `rival.2`.
-    fn why(victim: u64, rival: (u64, u64, u64)) -> Option<String> {
+    fn why(fault: AttackFault, victim: u64, rival: (u64, u64, u64)) -> Option<String> {
         let start = now();
         let at = |ms| start + Duration::from_millis(ms);
         let (step, command) = (LockStep::Acquire, String::from("SET"));
         let boundary = Boundary { step, command, nth: 1, draws: false };
-        let plan =
-            AttackPlan { boundary: Some(boundary), fault: AttackFault::ClockBack, servers: 1 };
+        let boundary = Some(boundary).filter(|_| !fault.forgets());
+        let plan = AttackPlan { boundary, fault, servers: 1 };
         let staged = PlanRun {
             start,
             end: at(1_000),
@@ -283,7 +292,7 @@ mod tests {
                 client: VICTIM,
                 acquisition: 1,
                 begun: at(victim),
-                acquired: Some(at(200)),
+                acquired: Some(at(if fault.forgets() { 90 } else { 200 })),
                 release: Some(at(300)),
             },
             Phases { client: 2, acquisition: 2, begun, acquired: None, release: None },
@@ -296,6 +305,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_has_jumped_is_tried_where_another_meets_it() {
+        let why = |victim, rival| why(AttackFault::ClockBack, victim, rival);
         assert_eq!(why(150, (240, 260, 250)), None);
         assert_eq!(why(150, (190, 310, 250)), None);
         assert_eq!(why(150, (180, 310, 190)), None, "it has asked, and waits");
@@ -304,5 +314,17 @@ mod tests {
         }
         let before = why(99, (240, 260, 250)).unwrap();
         assert!(before.contains("did not get the lock again"), "{before}");
+    }
+
+    #[test]
+    fn that_a_server_has_forgotten_a_lock_is_tried_where_another_asks_for_it() {
+        let why = |rival| why(AttackFault::Evict, 80, rival);
+        for rival in [(95, 120, 110), (240, 260, 250), (95, 310, 98)] {
+            assert_eq!(why(rival), None, "{rival:?}");
+        }
+        for rival in [(85, 99, 95), (95, 310, 305), (310, 320, 315)] {
+            let says = "no other client asked for the lock while client 1 had it and a server had forgotten that";
+            assert_eq!(why(rival).as_deref(), Some(says), "{rival:?}");
+        }
     }
 }
