@@ -53,6 +53,7 @@ impl Search<'_> {
         })
     }
 
+    /// The first thing that may come of this command and harms nobody.
     fn harmless(&self, reading: &Reading, place: u32, now_ns: u64) -> Option<Reading> {
         self.carry_out(reading.clone(), place, now_ns).into_iter().find(|it| !it.is_harmful())
     }
