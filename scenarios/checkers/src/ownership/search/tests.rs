@@ -427,6 +427,14 @@ fn lossy(holds: u32, delete: Intent) -> Tape {
     })
 }
 
+/// Any deletion without an answer may have deleted what stays: that is too much to be tried, and need not be.
+#[test]
+fn a_long_lossy_history_of_keys_that_stay_is_excused_at_once() {
+    for delete in [DELETE, PLAIN_DELETE] {
+        assert!(!violated(&lossy(1_600, delete).stamped()));
+    }
+}
+
 /// Unanswered overwrites are left out: the work grows with their square, as each may have ended any hold.
 #[test]
 fn the_work_grows_with_the_history_and_not_with_its_square() {
