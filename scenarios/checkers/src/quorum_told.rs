@@ -44,6 +44,8 @@ struct NodeKeys {
     was_deleting: bool,
     /// How many the rounds before this one had made.
     made_before: u32,
+    /// What counts as made before may have been made in this round, and its TTL be over before all were asked.
+    lapsed: bool,
     /// Until when what was made in this one lives at least.
     ends_ns: u64,
     /// Its release is to delete one key, and has.
@@ -262,7 +264,7 @@ impl QuorumTold {
         let quorum = self.quorum;
         let Some(it) = self.open.get_mut(acquisition) else { return };
         // What was granted and came too late, it has not got.
-        if it.obscure || it.granted() >= quorum {
+        if it.obscure || it.granted_or_lapsed() >= quorum {
             self.open.remove(acquisition);
         } else {
             it.told = Some(Told::NotAcquired);
@@ -362,7 +364,9 @@ impl QuorumOp {
 
     fn next_round(&mut self) {
         self.obscure |= self.nodes.iter().any(|(_, it)| it.unknown > 0);
-        self.nodes.iter_mut().for_each(|(_, it)| it.made_before = it.made);
+        for (_, it) in &mut self.nodes {
+            (it.made_before, it.lapsed) = (it.made, false);
+        }
     }
 
     /// It asks for a key: those that it has given back before, or whose TTL may be over, are of a round before, whether or
@@ -374,6 +378,7 @@ impl QuorumOp {
         self.gone_ns = None;
         for (_, it) in &mut self.nodes {
             if it.deleted >= it.made || it.ends_ns <= now_ns {
+                it.lapsed |= it.made > it.made_before.max(it.deleted);
                 it.made_before = it.made_before.max(it.made).max(it.deleted);
             } else {
                 self.gone_ns = self.gone_ns.into_iter().chain([it.ends_ns]).min();
@@ -393,8 +398,13 @@ impl QuorumOp {
     /// How many servers have surely granted its last round: they have said so, or have deleted more than all
     /// others had made.
     fn granted(&self) -> usize {
-        let granted = |(_, it): &&(u16, NodeKeys)| it.made.max(it.deleted) > it.made_before;
-        self.nodes.iter().filter(granted).count()
+        self.nodes.iter().filter(|(_, it)| it.has_granted()).count()
+    }
+
+    /// How many have granted it, be it a grant that had lapsed before the next server was asked: a client that stood still in
+    /// the midst of a round.
+    fn granted_or_lapsed(&self) -> usize {
+        self.nodes.iter().filter(|(_, it)| it.has_granted() || it.lapsed).count()
     }
 
     /// On how many servers its release has deleted its key.
@@ -404,6 +414,10 @@ impl QuorumOp {
 }
 
 impl NodeKeys {
+    fn has_granted(&self) -> bool {
+        self.made.max(self.deleted) > self.made_before
+    }
+
     /// Whether it may have a key of the acquisition.
     fn may_have_one(&self) -> bool {
         self.unknown > 0 || self.made > self.deleted || self.perhaps

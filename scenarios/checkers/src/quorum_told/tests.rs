@@ -201,6 +201,23 @@ fn what_had_gone_before_another_was_asked_for_is_of_a_round_before() {
 }
 
 #[test]
+fn who_stands_still_in_the_midst_of_a_round_is_granted_it_too_late() {
+    // It asks server 0, asks the others when that key may be gone, and gives up before server 2 has answered.
+    let round = |later: u64, second: Option<Touch>| {
+        let tape = three().phase(1, 5, Phase::AcquireBeforeSend).did(1, 10..20, CREATE);
+        let tape = tape.to(1, LOCK).command(1, later..later + 10, CREATE, second);
+        let tape = tape.to(2, LOCK).did(1, later..later + 100, CREATE);
+        tape.refused(1, 1, 1..later + 50)
+    };
+    let granted = CREATE.touch;
+    assert_eq!(told(round(10 + TTL_NS, Some(granted))), Held, "two had granted it");
+    assert_eq!(told(round(9 + TTL_NS, Some(granted))), Held);
+    assert_eq!(told(round(9 + TTL_NS, Some(Touch::None))), Violated, "one had, and another did");
+    let anew = round(10 + TTL_NS, Some(granted)).phase(1, 9 + TTL_NS, Phase::AcquireBeforeSend);
+    assert_eq!(told(anew), Violated, "the first was of a round before");
+}
+
+#[test]
 fn it_is_asked_of_sound_locks_on_several_servers() {
     let said = |tape: Tape| tape.findings().iter().any(|it| it.name == "quorum-told");
     assert!(said(three()));
