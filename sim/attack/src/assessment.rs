@@ -266,8 +266,8 @@ mod tests {
     use crate::recorder::Recorder;
 
     /// What `untried` says of a fault that was over at 100 ms. Client 1 began to acquire the lock at `victim`, and had it
-    /// from 200 to 300 ms, but where a server forgets, from 90 ms on. Client 2 began to ask at `rival.0` and was answered at `rival.1`; the server carried out its
-    /// command at `rival.2`.
+    /// from 200 to 300 ms; where a server forgets, from 90 ms on. Client 2 began to ask at `rival.0` and was answered at
+    /// `rival.1`; the server carried out its command at `rival.2`.
     fn why(fault: AttackFault, victim: u64, rival: (u64, u64, u64)) -> Option<String> {
         let start = now();
         let at = |ms| start + Duration::from_millis(ms);
