@@ -79,6 +79,9 @@ impl Board {
     }
 }
 
+/// How long a rival has had the lock at least when the victim meets it: a renewal shows nothing in the millisecond in which
+/// the key was made.
+const MOMENT: Duration = Duration::from_millis(8);
 /// How often this process measures how late it is itself.
 const BEAT: Duration = Duration::from_millis(10);
 
@@ -130,11 +133,24 @@ impl PlanStage {
     /// Waits until a rival has got the lock since the fault struck and works under it, for `ttls` TTLs at most. Copies
     /// of a program may need longer: the limit is then `answer_within`.
     pub(crate) async fn another(&self, ttls: u32) {
-        let span = match self.attack.oracle {
-            Some(_) => self.attack.answer_within,
-            None => self.ttl() * ttls,
+        let meets = |board: &Board| board.is_held_by_another() || board.has_no_rival_left();
+        if self.attack.oracle.is_some() {
+            self.until(self.attack.answer_within, meets).await;
+            return;
+        }
+        let at_work = async {
+            loop {
+                self.until(Duration::MAX, meets).await;
+                let rivals = self.board.borrow().rivals();
+                sleep(MOMENT).await;
+                let board = self.board.borrow();
+                if board.working > 0 && board.rivals() == rivals {
+                    return;
+                }
+            }
         };
-        self.until(span, |board| board.is_held_by_another() || board.has_no_rival_left()).await;
+        // At the limit the plan goes on without a rival at work.
+        let _ = timeout(self.ttl() * ttls, at_work).await;
     }
 
     /// Whether the plan strikes a command of this step.
@@ -170,5 +186,65 @@ impl PlanStage {
             board.struck.get_or_insert_with(now);
             board.rivals_at_strike = board.rivals();
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use live_world::endpoint::Choice;
+
+    use super::*;
+
+    /// A stage for two rivals and a TTL of a second, at which the fault has struck.
+    fn struck() -> PlanStage {
+        let attack = Attack {
+            command: Vec::new(),
+            server: Choice::Embedded,
+            nodes: 1,
+            clients: 3,
+            ttl: Duration::from_secs(1),
+            key: String::new(),
+            lock_key: None,
+            start_within: Duration::ZERO,
+            answer_within: Duration::ZERO,
+            oracle: None,
+        };
+        let (acquired, struck) = (vec![0; 3], Some(now()));
+        PlanStage {
+            life: attack.ttl,
+            attack: Arc::new(attack),
+            plan: None,
+            board: watch::Sender::new(Board { acquired, struck, ..Board::default() }),
+            recorder: Recorder::default(),
+            register: AtomicI64::new(0),
+            late_ns: AtomicU64::new(0),
+            promises: Promises::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_victim_meets_a_rival_that_has_had_the_lock_for_a_moment() {
+        let stage = struck();
+        let begun = tokio::time::Instant::now();
+        let rivals = async {
+            for rival in [1, 2] {
+                stage.board.send_modify(|board| board.acquired[rival] += 1);
+                stage.board.send_modify(|board| board.working += 1);
+                sleep(MOMENT * 7 / 8).await;
+                if rival == 1 {
+                    stage.board.send_modify(|board| board.working -= 1);
+                }
+            }
+        };
+        tokio::join!(stage.another(1), rivals);
+        assert_eq!(
+            begun.elapsed(),
+            MOMENT * 2,
+            "within the hold of the first, that of the second began"
+        );
+        stage.board.send_modify(|board| board.working = 0);
+        let begun = tokio::time::Instant::now();
+        stage.another(2).await;
+        assert_eq!(begun.elapsed(), stage.ttl() * 2, "nobody is at work");
     }
 }
