@@ -1,21 +1,15 @@
 //! `picklock attack` as its user meets it: a lock that is picked, workers that are of no use, and nothing left behind.
 
-mod cli_support;
-
 use std::fs;
-use std::path::Path;
 
-use cli_support::{Room, eventually, words};
 use nix::sys::signal::Signal;
+
+use crate::cli_support::{Room, eventually, words};
+use crate::example;
 
 /// A lock of a few lines: SET NX PX, and DEL.
 fn naive() -> String {
     example("naive.sh")
-}
-
-fn example(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/attack/shell").join(name);
-    path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
 /// The same with a manual renewal, which is done so.

@@ -1,9 +1,7 @@
 //! What `picklock attack` makes of locks that do more than SET and DEL: what it follows, which key it takes for the lock's, and
 //! what only some of its plans find.
 
-mod cli_support;
-
-use cli_support::{Room, Said, words};
+use crate::cli_support::{Room, Said, words};
 
 /// A worker in bash, which the functions of a lock are put into: `acquire` and `release` print the answers.
 const WORKER: &str = r#"

@@ -1,18 +1,11 @@
 //! `picklock attack --oracle` as its user meets it: programs that take no orders, judged by what they leave.
 
-mod cli_support;
-
 use std::fs;
-use std::path::Path;
 
-use cli_support::{Room, eventually, words};
 use nix::sys::signal::Signal;
 
-/// A file of the examples.
-fn example(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/attack/shell").join(name);
-    path.canonicalize().unwrap().to_str().unwrap().to_owned()
-}
+use crate::cli_support::{Room, Said, eventually, words};
+use crate::example;
 
 /// A program that speaks to its Redis after this, and ends.
 fn program(room: &Room, name: &str, script: &str) -> String {
@@ -26,7 +19,7 @@ fn program(room: &Room, name: &str, script: &str) -> String {
 }
 
 /// Attacks this with these options.
-fn attack(room: &Room, options: &str, oracle: &str, program: &str) -> cli_support::Said {
+fn attack(room: &Room, options: &str, oracle: &str, program: &str) -> Said {
     let args = [&["attack"], &words(options)[..], &["--oracle", oracle, "--", program]].concat();
     room.attack(&args)
 }

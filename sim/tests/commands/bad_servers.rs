@@ -1,11 +1,7 @@
 //! A server that is of no use is told of in one message that says what to do, with exit code 69.
 
-mod cli_support;
-mod endpoint_support;
-mod proxy_support;
-
-use cli_support::{Room, Said, short, words};
-use endpoint_support::{PASSWORD, Theirs};
+use crate::cli_support::{Room, Said, eventually, sets, short, words};
+use crate::endpoint_support::{PASSWORD, Theirs};
 
 /// Runs against this URL; checks what holds for every server of no use.
 fn refused(url: &str, options: &[&str]) -> String {
@@ -88,7 +84,7 @@ async fn a_server_that_stops_taking_writes_is_not_held_against_the_lock() {
     let options = ["--redis", &theirs.url("", ""), "--hold", "200ms", "--lock", "polling"];
     let playing = room.start(&short(&options));
     let port = theirs.server.port();
-    cli_support::eventually("clients are at work", || (cli_support::sets(port) > 50).then_some(()));
+    eventually("clients are at work", || (sets(port) > 50).then_some(()));
     theirs.admin(&["CONFIG", "SET", "maxmemory", "1"], "+OK\r\n").await;
     let said = playing.said().ended(3);
     assert!(said.results().contains("raise its `maxmemory`"), "{}", said.stdout);
@@ -122,7 +118,7 @@ async fn a_server_that_goes_is_not_held_against_the_lock() {
     let url = theirs.url("", "");
     let playing = room.start(&[&words(tries)[..], &["--redis", &url, "--hold", "200ms"]].concat());
     let port = theirs.server.port();
-    cli_support::eventually("clients are at work", || (cli_support::sets(port) > 50).then_some(()));
+    eventually("clients are at work", || (sets(port) > 50).then_some(()));
     drop(theirs);
     let said = playing.said().ended(3);
     assert!(said.results().contains("the server stopped answering"), "{}", said.stdout);
