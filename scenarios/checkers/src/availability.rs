@@ -5,12 +5,11 @@
 //! longest stall is compared with the scenario's limit; without a limit nothing is judged.
 
 use std::collections::BTreeSet;
-use std::collections::btree_map::{BTreeMap, Entry};
 
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
-use history::{Event, Head, What};
+use history::{Event, Head, Recent, What};
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
@@ -54,13 +53,15 @@ impl Stall {
 pub(super) struct Availability {
     within_ns: u64,
     tracked: bool,
-    wanting: BTreeMap<u32, PendingWant>,
+    wanting: Recent<PendingWant>,
     /// The same acquisitions, by since when they want it.
     waiting: BTreeSet<(u64, u32)>,
-    /// How many acquisitions of each client want it.
-    clients: BTreeMap<u32, u32>,
+    /// How many acquisitions of each client want it, by client.
+    wants: Recent<u32>,
+    /// How many clients want it.
+    clients: u32,
     /// Until when they may rely on their locks that have not been answered yet.
-    promised: BTreeMap<u32, u64>,
+    promised: Recent<u64>,
     holders: Vec<Holder>,
     /// Since when nobody has had it, where nobody has.
     free_ns: u64,
@@ -97,12 +98,14 @@ impl Checker for Availability {
                 let wanting = PendingWant { client, since_ns: at_ns, ended: false };
                 self.wanting.insert(acquisition, wanting);
                 self.waiting.insert((at_ns, acquisition));
-                *self.clients.entry(client).or_default() += 1;
+                let wants = self.wants.entry(client);
+                *wants += 1;
+                self.clients += u32::from(*wants == 1);
             }
             What::Acquired => {
                 self.look(at_ns);
                 let ended = self.wants_no_more(acquisition).is_some_and(|it| it.ended);
-                let until_ns = match self.promised.remove(&acquisition) {
+                let until_ns = match self.promised.remove(acquisition) {
                     _ if ended => at_ns,
                     promised if self.tracked => promised.unwrap_or(at_ns).max(at_ns),
                     _ => u64::MAX,
@@ -112,7 +115,7 @@ impl Checker for Availability {
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.look(at_ns);
                 self.wants_no_more(acquisition);
-                self.promised.remove(&acquisition);
+                self.promised.remove(acquisition);
             }
             What::ValidUntil(until_ns) => {
                 // What became known too late does not bring it back.
@@ -121,7 +124,7 @@ impl Checker for Availability {
             }
             What::Release | What::Lost => {
                 self.ends(at_ns, |it| it.acquisition == acquisition);
-                if let Some(it) = self.wanting.get_mut(&acquisition) {
+                if let Some(it) = self.wanting.get_mut(acquisition) {
                     it.ended = true;
                 }
             }
@@ -149,9 +152,9 @@ impl Availability {
     /// A client is dead: it wants and has nothing any more.
     fn died(&mut self, client: u32, at_ns: u64) {
         self.look(at_ns);
-        if self.clients.contains_key(&client) {
+        if self.wants.contains(client) {
             let theirs = self.wanting.iter().filter(|(_, it)| it.client == client);
-            let theirs: Vec<u32> = theirs.map(|(acquisition, _)| *acquisition).collect();
+            let theirs: Vec<u32> = theirs.map(|(acquisition, _)| acquisition).collect();
             theirs.into_iter().for_each(|it| _ = self.wants_no_more(it));
         }
         self.ends(at_ns, |it| it.client == client);
@@ -159,13 +162,13 @@ impl Availability {
 
     /// An acquisition has got the lock, or gives up.
     fn wants_no_more(&mut self, acquisition: u32) -> Option<PendingWant> {
-        let it = self.wanting.remove(&acquisition)?;
+        let it = self.wanting.remove(acquisition)?;
         self.waiting.remove(&(it.since_ns, acquisition));
-        if let Entry::Occupied(mut many) = self.clients.entry(it.client) {
-            *many.get_mut() -= 1;
-            if *many.get() == 0 {
-                many.remove();
-            }
+        let wants = self.wants.entry(it.client);
+        *wants -= 1;
+        if *wants == 0 {
+            self.wants.remove(it.client);
+            self.clients -= 1;
         }
         Some(it)
     }
@@ -174,7 +177,7 @@ impl Availability {
         match self.holders.iter_mut().find(|it| it.acquisition == acquisition) {
             Some(it) => it.until_ns = it.until_ns.max(until_ns),
             None => {
-                let promised = self.promised.entry(acquisition).or_insert(until_ns);
+                let promised = self.promised.entry(acquisition);
                 *promised = (*promised).max(until_ns);
             }
         }
@@ -200,8 +203,8 @@ impl Availability {
 
     /// Who has wanted it for longest, where two clients or more do.
     fn first_of_many(&self) -> Option<(u32, u32)> {
-        let (_, first) = self.waiting.first().filter(|_| self.clients.len() > 1)?;
-        self.wanting.get(first).map(|it| (*first, it.client))
+        let (_, first) = self.waiting.first().filter(|_| self.clients > 1)?;
+        self.wanting.get(*first).map(|it| (*first, it.client))
     }
 
     /// Whether there has been a stall up to now.

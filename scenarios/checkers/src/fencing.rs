@@ -42,7 +42,7 @@ struct PendingGrant {
 struct Fencing {
     greatest: Option<Grant>,
     /// Acquisitions under way of which there is anything to say.
-    asking: FxHashMap<u32, PendingGrant>,
+    asking: Recent<PendingGrant>,
     /// Commands under way that may make the key: the acquisition, and the greatest grant when each was sent, if any.
     sent: Recent<(u32, Option<Grant>)>,
     /// Whose each token is: the acquisition, and the client.
@@ -74,16 +74,16 @@ impl Checker for Fencing {
             }
             What::Fence(token) => {
                 self.handed_out(token, event);
-                let asking = self.asking.entry(acquisition).or_default();
+                let asking = self.asking.entry(acquisition);
                 asking.token = Some(token);
                 if let Some(at_ns) = asking.granted_ns {
                     let asking = *asking;
-                    self.asking.remove(&acquisition);
+                    self.asking.remove(acquisition);
                     self.granted(at_ns, event, asking);
                 }
             }
             What::Acquired => {
-                let asking = self.asking.remove(&acquisition).unwrap_or_default();
+                let asking = self.asking.remove(acquisition).unwrap_or_default();
                 if asking.token.is_some() {
                     self.granted(event.at_ns, event, asking);
                 } else {
@@ -92,7 +92,7 @@ impl Checker for Fencing {
                 }
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Release | What::Lost => {
-                self.asking.remove(&acquisition);
+                self.asking.remove(acquisition);
             }
             _ => {}
         }
@@ -123,7 +123,7 @@ impl Fencing {
         };
         let greatest = self.sent.remove(event.op).and_then(|(_, greatest)| greatest);
         if may_have_made {
-            let made = &mut self.asking.entry(command.acquisition).or_default().made;
+            let made = &mut self.asking.entry(command.acquisition).made;
             *made = Some(made.map_or(greatest, |made| min_by_key(made, greatest, token_of)));
         }
     }
@@ -149,27 +149,34 @@ impl Fencing {
     fn granted(&mut self, at_ns: u64, event: &Event, asking: PendingGrant) {
         let Event { client, acquisition, .. } = *event;
         let Some(token) = asking.token else { return };
-        // What has no answer yet may have made the key, too.
-        let unanswered = self.sent.iter().filter(|(_, it)| it.0 == acquisition).map(|(_, it)| it.1);
-        let made = asking.made.into_iter().chain(unanswered).min_by_key(token_of);
-        if let Some(before) = made.unwrap_or(asking.begun).filter(|it| it.token > token) {
-            let since = match self.lost {
-                Some((node, lost_ns)) if lost_ns >= before.at_ns => {
-                    format!(": in between, server {node} lost its memory")
-                }
-                _ => String::new(),
-            };
-            let summary = format!(
-                "client {client} got the lock with token {token} after client {} had got it with \
-                 token {}{since}",
-                before.client, before.token
-            );
-            let of = [(before.acquisition, before.client), (acquisition, client)];
-            story::note(&mut self.first, summary, &of);
+        if self.greatest.is_some_and(|it| it.token > token) {
+            self.fell(token, event, asking);
         }
         let grant = Grant { token, acquisition, client, at_ns };
         self.greatest =
             Some(self.greatest.map_or(grant, |it| max_by_key(grant, it, |it| it.token)));
+    }
+
+    /// It got the lock with a token that is not the greatest so far.
+    fn fell(&mut self, token: u64, event: &Event, asking: PendingGrant) {
+        let Event { client, acquisition, .. } = *event;
+        // What has no answer yet may have made the key, too.
+        let unanswered = self.sent.iter().filter(|(_, it)| it.0 == acquisition).map(|(_, it)| it.1);
+        let made = asking.made.into_iter().chain(unanswered).min_by_key(token_of);
+        let before = made.unwrap_or(asking.begun).filter(|it| it.token > token);
+        let Some(before) = before else { return };
+        let since = match self.lost {
+            Some((node, lost_ns)) if lost_ns >= before.at_ns => {
+                format!(": in between, server {node} lost its memory")
+            }
+            _ => String::new(),
+        };
+        let summary = format!(
+            "client {client} got the lock with token {token} after client {} had got it with token {}{since}",
+            before.client, before.token
+        );
+        let of = [(before.acquisition, before.client), (acquisition, client)];
+        story::note(&mut self.first, summary, &of);
     }
 }
 

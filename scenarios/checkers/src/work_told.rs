@@ -4,13 +4,11 @@
 //! it was done while the lock was valid, and no answer to the release says otherwise: the key expires at the latest with its
 //! TTL, and until then it was this client's. Where a clock may have run off nobody is blamed for the second.
 
-use std::collections::BTreeMap;
-
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::words::{PROTECTED, STOPPED, UNPROTECTED};
-use history::{Event, Head, What};
+use history::{Event, Head, Recent, What};
 
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
 use super::story;
@@ -32,7 +30,7 @@ struct GivenWork {
 #[derive(Default)]
 struct WorkTold {
     /// By acquisition.
-    works: BTreeMap<u32, GivenWork>,
+    works: Recent<GivenWork>,
     drifting: bool,
     judged: bool,
     first: Option<Witness>,
@@ -46,9 +44,9 @@ impl Checker for WorkTold {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, acquisition, what, .. } = *seen.event;
         match what {
-            What::Acquired => _ = self.works.entry(acquisition).or_default(),
+            What::Acquired => _ = self.works.entry(acquisition),
             What::ValidUntil(until_ns) => {
-                let it = self.works.entry(acquisition).or_default();
+                let it = self.works.entry(acquisition);
                 // What became known too late does not bring it back.
                 if it.until_ns.is_none_or(|last_ns| at_ns < last_ns) {
                     it.until_ns = it.until_ns.max(Some(until_ns));
@@ -65,10 +63,10 @@ impl Checker for WorkTold {
                 });
             }
             What::NotAcquired(_) | What::AcquireUnknown(_) => {
-                self.works.remove(&acquisition);
+                self.works.remove(acquisition);
             }
             What::Released(told) => {
-                self.works.remove(&acquisition);
+                self.works.remove(acquisition);
                 self.judged |= seen.texts.get(told) == PROTECTED;
             }
             What::ReleaseUnknown(why) => self.told(acquisition, client, seen.texts.get(why)),
@@ -85,14 +83,14 @@ impl Checker for WorkTold {
 
 impl WorkTold {
     fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut GivenWork)) {
-        if let Some(it) = self.works.get_mut(&acquisition) {
+        if let Some(it) = self.works.get_mut(acquisition) {
             change(it);
         }
     }
 
     /// The client is told this of its work, or only of its release.
     fn told(&mut self, acquisition: u32, client: u32, why: &str) {
-        let Some(it) = self.works.remove(&acquisition) else { return };
+        let Some(it) = self.works.remove(acquisition) else { return };
         let summary = if why == STOPPED {
             self.judged = true;
             if !it.done {

@@ -130,6 +130,6 @@ fn what_has_ended_is_no_longer_kept() {
     ] {
         let mut fencing = Fencing::default();
         tape.show_to(&mut fencing);
-        assert!(fencing.asking.is_empty() && fencing.sent.iter().next().is_none());
+        assert!(fencing.asking.iter().next().is_none() && fencing.sent.iter().next().is_none());
     }
 }
