@@ -11,7 +11,7 @@ use crate::ownership::{KeyLog, Ownership};
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 thread_local! {
-    /// How often searches of this thread have looked at a command.
+    /// How often searches of this thread have looked at a command, or moved its place.
     pub(super) static LOOKS: Cell<u64> = const { Cell::new(0) };
 }
 
