@@ -130,17 +130,18 @@ impl PlanStage {
         matches!(found, Ok(Ok(_)))
     }
 
-    /// Waits until a rival has got the lock since the fault struck and works under it, for `ttls` TTLs at most. Copies
-    /// of a program may need longer: the limit is then `answer_within`.
+    /// Waits until a rival has got the lock since the fault struck and has worked under it for a moment, for `ttls` TTLs at
+    /// most. Copies of a program may need longer, and work as briefly as they like: the limit is then `answer_within`, and a
+    /// rival at work is enough.
     pub(crate) async fn another(&self, ttls: u32) {
-        let meets = |board: &Board| board.is_held_by_another() || board.has_no_rival_left();
         if self.attack.oracle.is_some() {
+            let meets = |board: &Board| board.is_held_by_another() || board.has_no_rival_left();
             self.until(self.attack.answer_within, meets).await;
             return;
         }
         let at_work = async {
             loop {
-                self.until(Duration::MAX, meets).await;
+                self.until(Duration::MAX, Board::is_held_by_another).await;
                 let rivals = self.board.borrow().rivals();
                 sleep(MOMENT).await;
                 let board = self.board.borrow();
