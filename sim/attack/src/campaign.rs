@@ -265,7 +265,8 @@ async fn several(
     Ok(report)
 }
 
-/// Runs a plan until the machine does not disturb it, `tries_most` times at most: a busy machine may soon be less busy.
+/// Runs a plan until the machine does not disturb it and its fault meets something, `tries_most` times at most: a busy machine
+/// may soon be less busy.
 async fn undisturbed(
     arena: &mut Arena,
     known: &Known,
@@ -274,7 +275,7 @@ async fn undisturbed(
 ) -> Result<PlanReport, AttackError> {
     let mut report = once(arena, known, plan).await?;
     for _ in 1..tries_most {
-        if !report.disturbed {
+        if !report.disturbed && report.outcome != PlanOutcome::Vacuous {
             break;
         }
         report = once(arena, known, plan).await?;
