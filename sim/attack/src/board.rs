@@ -11,7 +11,7 @@ use picklock::time::span_ns;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::arena::{Arena, Attack};
+use crate::arena::Attack;
 use crate::clock::now;
 use crate::plan::{AttackPlan, LockStep};
 use crate::protocol::Promises;
@@ -109,11 +109,16 @@ pub(crate) struct PlanStage {
 
 impl PlanStage {
     /// The stage of a plan that is about to begin; without a plan, of a run without faults.
-    pub(crate) fn new(arena: &Arena, plan: Option<&AttackPlan>, promises: Promises) -> Self {
-        let acquired = vec![0; arena.attack.clients as usize];
+    pub(crate) fn new(
+        attack: Arc<Attack>,
+        life: Duration,
+        plan: Option<&AttackPlan>,
+        promises: Promises,
+    ) -> Self {
+        let acquired = vec![0; attack.clients as usize];
         Self {
-            attack: Arc::clone(&arena.attack),
-            life: arena.life,
+            attack,
+            life,
             plan: plan.cloned(),
             board: watch::Sender::new(Board { acquired, ..Board::default() }),
             recorder: Recorder::default(),
@@ -210,17 +215,10 @@ mod tests {
             answer_within: Duration::ZERO,
             oracle: None,
         };
-        let (acquired, struck) = (vec![0; 3], Some(now()));
-        PlanStage {
-            life: attack.ttl,
-            attack: Arc::new(attack),
-            plan: None,
-            board: watch::Sender::new(Board { acquired, struck, ..Board::default() }),
-            recorder: Recorder::default(),
-            register: AtomicI64::new(0),
-            late_ns: AtomicU64::new(0),
-            promises: Promises::default(),
-        }
+        let life = attack.ttl;
+        let stage = PlanStage::new(Arc::new(attack), life, None, Promises::default());
+        stage.board.send_modify(|board| board.struck = Some(now()));
+        stage
     }
 
     #[tokio::test(start_paused = true)]

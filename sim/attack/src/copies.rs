@@ -53,7 +53,8 @@ pub(crate) async fn run(
     arena.links.iter().flatten().for_each(Link::reset_connections);
     arena.proxy.log().take();
     arena.servers[0].log.clear();
-    let stage = Arc::new(PlanStage::new(arena, plan, Promises::default()));
+    let stage =
+        Arc::new(PlanStage::new(Arc::clone(&arena.attack), arena.life, plan, Promises::default()));
     let start = now();
     let gate = Gate::shut();
     arm(&stage, arena.proxy.rules(), &gate, LockStep::Run);

@@ -52,7 +52,7 @@ pub(crate) async fn run(
     plan: Option<&AttackPlan>,
     promises: Promises,
 ) -> PlanRun {
-    let stage = Arc::new(PlanStage::new(arena, plan, promises));
+    let stage = Arc::new(PlanStage::new(Arc::clone(&arena.attack), arena.life, plan, promises));
     let start = now();
     let mut workers: Vec<Worker> = arena.workers.iter_mut().filter_map(Option::take).collect();
     let process = workers[0].process();
