@@ -7,7 +7,7 @@ mod live_support;
 use cli_support::{Room, words};
 use history::fault::Fault;
 use history::verdict::Outcome;
-use live_support::{play_all, struck};
+use live_support::{TRIES, play_all, struck};
 use live_world::endpoint::Choice;
 use live_world::server::find_server;
 use scenarios::result::RunResult;
@@ -68,11 +68,22 @@ fn a_server_without_the_library_is_struck_by_no_power_loss_and_no_clock_step() {
 
 #[test]
 fn sentinels_fail_over_by_themselves_and_lead_every_client_through_the_proxy() {
-    let room = Room::new();
     // The hold is longer than it takes sentinels to find out that the primary is gone.
     let args = "--scenario failover --world redis --clients 2 --ttl 20s --hold 12s --set lock.retries=600 \
                 --set topology.sentinels=3 --set workload.register.rounds=1";
-    let said = room.run(&words(args)).ended(1);
+    let run = || {
+        let room = Room::new();
+        let said = room.run(&words(args));
+        (room, said)
+    };
+    let (mut room, mut said) = run();
+    for _ in 1..TRIES {
+        // On a busy machine it takes them longer, and the run shows nothing.
+        if said.code == Some(3) {
+            (room, said) = run();
+        }
+    }
+    let said = said.ended(1);
     assert!(said.stdout.contains("verdict: violated (belief, effect)"), "{}", said.stdout);
     let result = room.result();
     // Both were led to the new primary: the second client, and the first with its release.
