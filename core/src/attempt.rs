@@ -143,7 +143,7 @@ fn replicated<E: Env>(
         let Replicas { count, within } = replicas;
         target.env.mark(Mark::Phase(Phase::AcquireBetween));
         let wait = Command::new("WAIT").int(u64::from(count)).int(span_ms(within));
-        match target.answer(pin!(conn.call(wait))).await? {
+        match target.answer(pin!(conn.call(wait))).await.map_err(unreplicated)? {
             Reply::Int(known) => {
                 let acknowledged = u32::try_from(known).unwrap_or(0);
                 let enough = acknowledged >= count;
@@ -153,6 +153,14 @@ fn replicated<E: Env>(
             other => Err(CallError::unexpected(&other).into()),
         }
     })
+}
+
+/// That WAIT failed: the lock was granted, whatever became of WAIT.
+fn unreplicated(error: CallError) -> CallError {
+    match error {
+        CallError::Indeterminate(_) => error,
+        other => CallError::Indeterminate(format!("replicas not waited for: {other}").into()),
+    }
 }
 
 /// `error`, or the refusal if the key does not hold a string. `SET NX` answers the same for a list as for

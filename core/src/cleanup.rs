@@ -49,8 +49,26 @@ impl Cleanup {
         token: &OwnerToken,
         sent: Instant,
     ) -> Arc<Self> {
+        Self::on(target, own_conn(target, conn), token, sent)
+    }
+
+    /// Starts it for an acquisition whose own connection has broken.
+    pub(crate) fn unconnected<E: Env>(
+        target: &Arc<LockTarget<E>>,
+        token: &OwnerToken,
+        sent: Instant,
+    ) -> Arc<Self> {
+        Self::on(target, LockConn::unconnected(), token, sent)
+    }
+
+    fn on<E: Env>(
+        target: &Arc<LockTarget<E>>,
+        lock_conn: LockConn<E::Conn>,
+        token: &OwnerToken,
+        sent: Instant,
+    ) -> Arc<Self> {
         let cleanup = Arc::new(Self { progress: WatchCell::new(CleanupProgress::Running) });
-        let work = Arc::clone(&cleanup).work(target, conn, token, sent);
+        let work = Arc::clone(&cleanup).work(target, lock_conn, token, sent);
         target.spawn(WHAT, work);
         cleanup
     }
@@ -71,7 +89,8 @@ impl Cleanup {
             match lock_conn.withdraw() {
                 Some((conn, sent)) if granted => {
                     // Boxed: few were granted, and the tasks of the others need no room for the work.
-                    Box::pin(Arc::clone(&handle).work(&owned, &conn, &token, sent)).await;
+                    let lock_conn = own_conn(&owned, &conn);
+                    Box::pin(Arc::clone(&handle).work(&owned, lock_conn, &token, sent)).await;
                 }
                 _ => handle.reach(CleanupProgress::Settled),
             }
@@ -82,14 +101,10 @@ impl Cleanup {
     fn work<E: Env>(
         self: Arc<Self>,
         target: &Arc<LockTarget<E>>,
-        conn: &E::Conn,
+        lock_conn: LockConn<E::Conn>,
         token: &OwnerToken,
         sent: Instant,
     ) -> impl Future<Output = ()> + Send + use<E> {
-        // On the acquisition's own connection, which keeps the order; unless that has been silent for so long
-        // that a further command would have no answer either.
-        let silent = conn.gave_up(target.silence_limit());
-        let lock_conn = if silent { LockConn::unconnected() } else { LockConn::on(conn.clone()) };
         let (target, token) = (Arc::clone(target), token.clone());
         let span = observe::clean_up(&target);
         let around = span.clone();
@@ -185,4 +200,11 @@ impl Cleanup {
             ((), true)
         });
     }
+}
+
+/// The acquisition's own connection, which keeps the order; unless that has been silent for so long that a further command
+/// would have no answer either.
+fn own_conn<E: Env>(target: &LockTarget<E>, conn: &E::Conn) -> LockConn<E::Conn> {
+    let silent = conn.gave_up(target.silence_limit());
+    if silent { LockConn::unconnected() } else { LockConn::on(conn.clone()) }
 }

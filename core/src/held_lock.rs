@@ -160,6 +160,8 @@ impl<E: Env> HeldLock<E> {
             KeyOwner::Other => Released::TakenByOther,
         };
         match unanswered {
+            // What a renewal has found gone, no try has deleted.
+            _ if matches!(self.hold.lost(), Some(Lost::KeyGone | Lost::TakenByOther)) => gone,
             // An earlier try may have deleted the key. If the key cannot have expired yet, it did.
             Some(error) if error.is_indeterminate() => {
                 if is_valid(self.target.env.now(), self.hold.valid_until()) {

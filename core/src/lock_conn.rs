@@ -2,7 +2,7 @@
 //!
 //! Invariant: every call is made in one [`ConnEpoch`], that of its connection. Epoch 0 is the
 //! connection on which the acquisition itself was sent, so what is answered there was carried out after
-//! the acquisition; an answer of a later epoch may have overtaken it. An acquisition that is not yet sent
+//! the acquisition; an answer of a later epoch may have overtaken it ([`LockConn::may_arrive`]). An acquisition that is not yet sent
 //! when somebody asks whether it was ([`LockConn::was_sent`]) is never sent. Nothing is repeated here:
 //! only the caller of a command can say whether that is safe.
 
@@ -35,6 +35,8 @@ struct LockConnState<C> {
     epoch: ConnEpoch,
     conn: Option<C>,
     acquisition: SendState,
+    /// Whether the acquisition has been answered.
+    answered: bool,
 }
 
 /// Whether the acquisition has been sent.
@@ -52,8 +54,8 @@ enum SendState {
 
 impl<C: Conn> LockConn<C> {
     fn new(epoch: u32, conn: Option<C>, acquisition: SendState) -> Self {
-        let epoch = ConnEpoch(epoch);
-        Self { state: WatchCell::new(LockConnState { epoch, conn, acquisition }) }
+        let (epoch, answered) = (ConnEpoch(epoch), false);
+        Self { state: WatchCell::new(LockConnState { epoch, conn, acquisition, answered }) }
     }
 
     /// For an acquisition that was sent on `conn`, which is epoch 0.
@@ -94,7 +96,7 @@ impl<C: Conn> LockConn<C> {
         }
         let mut call = pin!(conn.call(command));
         let mut is_first_poll = true;
-        poll_fn(|cx| {
+        let answer = poll_fn(|cx| {
             // Commands reach the server in the order of their first polls, so the acquisition counts as
             // sent only after its own: a release that saw it earlier could overtake it.
             let polled = call.as_mut().poll(cx);
@@ -106,7 +108,11 @@ impl<C: Conn> LockConn<C> {
             }
             polled
         })
-        .await
+        .await;
+        if !answer.as_ref().is_err_and(CallError::is_indeterminate) {
+            self.state.with(|state| state.answered = true);
+        }
+        answer
     }
 
     /// Whether the acquisition was sent, so that commands called from now on follow it. If not, it is
@@ -136,6 +142,14 @@ impl<C: Conn> LockConn<C> {
                 (SendState::Sent(Some(sent)), Some(conn)) => Some((conn.clone(), sent)),
                 _ => None,
             }
+        })
+    }
+
+    /// When the acquisition was sent, if it may still be on its way: its connection has broken before it was answered.
+    pub(crate) fn may_arrive(&self) -> Option<Instant> {
+        self.state.with(|state| match state.acquisition {
+            SendState::Sent(sent) if !state.answered && !state.epoch.is_behind_acquire() => sent,
+            _ => None,
         })
     }
 

@@ -81,6 +81,11 @@ impl SharedHold {
         self.state.with(|state| state.valid_until)
     }
 
+    /// Why it was lost, if it was before its release began.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        self.state.with(|state| state.lost)
+    }
+
     pub(crate) fn lose(&self, why: Lost) -> HoldView {
         self.state.change(|state| state.lose(why))
     }

@@ -17,7 +17,8 @@ pub struct Poll {
     pub base: Duration,
     /// The longest addition to it.
     pub jitter: Duration,
-    /// How many attempts to make after the first; `None`: until the deadline.
+    /// How many attempts to make after the first; `None`: until the deadline. With
+    /// [`notify`](crate::options::OptionsBuilder::notify) the one right after subscribing is one of them.
     pub max_retries: Option<u32>,
 }
 

@@ -42,7 +42,8 @@ pub(crate) async fn watch<E: Env>(held: Arc<HeldLock<E>>, renewal: Renewal) {
                 failures += 1;
                 let now = env.now();
                 let left = held.hold.valid_until().since(now);
-                let Some(pause) = renewal.retry_pause(failures, left, env.random()) else { break };
+                // Where no time is left for another try, a renewal by hand may still save the hold.
+                let pause = renewal.retry_pause(failures, left, env.random()).unwrap_or(left);
                 at = now.after(pause);
             }
         }

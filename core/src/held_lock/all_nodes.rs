@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use super::{HeldLock, NodeConn, RELEASE_TRIES};
+use crate::cleanup::Cleanup;
 use crate::env::{CallError, Env, Mark, Phase};
 use crate::fan_out::FanOut;
 use crate::lock::Released;
@@ -82,7 +83,17 @@ impl<E: Env> NodeConn<E> {
         for attempt in 1.. {
             let answer = target.give_up(&lock_conn, &token).await;
             match &answer {
-                Ok(_) => return DeleteResult { answer, unanswered },
+                Ok(owner) => {
+                    // Who has its key has it deleted now; of the others one may still be granted it.
+                    let linger = target.options.linger();
+                    if *owner != KeyOwner::Own
+                        && let Some(sent) = lock_conn.may_arrive()
+                        && target.env.now() < sent.after(linger)
+                    {
+                        Cleanup::unconnected(&target, &token, sent);
+                    }
+                    return DeleteResult { answer, unanswered };
+                }
                 Err(_) if attempt == RELEASE_TRIES => return DeleteResult { answer, unanswered },
                 Err(error) if error.is_indeterminate() => {
                     unanswered.get_or_insert(error.clone());

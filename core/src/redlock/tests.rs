@@ -225,6 +225,34 @@ fn a_grant_that_comes_after_the_release_is_deleted_behind_it() {
 }
 
 #[test]
+fn a_grant_that_comes_after_the_release_from_a_broken_connection_is_cleaned_up() {
+    // It comes after the release has been answered on another connection.
+    let late = 300 * MS;
+    let world = World::new();
+    world.fault("SET", Fault::BreakAndArrive(late));
+    let lock = lock(&world);
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    assert_eq!(world.block_on(guard.release()), Released::Released);
+    world.advance(late);
+    assert_eq!(keys(&world), [0]);
+    world.block_on(lock.drain());
+    assert_eq!((keys(&world), world.tasks()), (vec![], 0));
+    assert!(world.now() < START.after(late).after(100 * MS), "with the next try");
+}
+
+#[test]
+fn where_the_grant_was_answered_nothing_is_waited_for() {
+    let world = World::new();
+    let lock = lock(&world);
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    world.put_on(Node(0), "k", None);
+    world.fault("DELETE", Fault::BreakBefore);
+    assert_eq!(world.block_on(guard.release()), Released::Released);
+    world.block_on(lock.drain());
+    assert_eq!(lock.counters().get(Count::CleanUp), 0);
+}
+
+#[test]
 fn a_node_that_is_late_to_connect_is_asked_for_the_hold_and_no_more_once_it_is_released() {
     for (held, asked) in [(30 * MS, 3), (10 * MS, 2)] {
         let world = World::new();

@@ -183,6 +183,20 @@ fn a_clean_up_that_is_refused_waits_before_it_asks_again() {
 }
 
 #[test]
+fn a_grant_whose_replicas_cannot_be_waited_for_is_not_said_to_be_none() {
+    for fault in [Fault::Refuse("NOPERM no WAIT for you"), Fault::BreakBefore] {
+        let world = World::new();
+        let lock = world.lock(exact().wait_for(1, 5 * MS));
+        world.fault("WAIT", fault);
+        let error = world.block_on(lock.try_acquire()).unwrap_err();
+        assert!(world.value("k").is_some());
+        assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+        world.block_on(lock.drain());
+        assert_eq!(world.value("k"), None);
+    }
+}
+
+#[test]
 fn a_clean_up_never_touches_anothers_lock() {
     let (world, lock) = setting();
     world.put("k", Some("another"));

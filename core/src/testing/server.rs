@@ -115,6 +115,8 @@ impl Server {
                 self.keys.insert(arg(1).into(), (arg(2).into(), ms_from_now(arg(5))));
                 Ok(Reply::Ok)
             }
+            // It has no replicas.
+            "WAIT" => Ok(Reply::Int(0)),
             "GET" => Ok(self.get(arg(1), now_ns).map_or(Reply::Nil, |value| Reply::bulk(&value))),
             script => {
                 if command.name() == b"EVAL" {
@@ -168,6 +170,7 @@ pub(super) fn name_of(command: &Command) -> &'static str {
         b"SET" if command.get(3) == Some(b"IFEQ") => "IFEQ",
         b"SET" => "SET",
         b"GET" => "GET",
+        b"WAIT" => "WAIT",
         b"DELEX" => "DELEX",
         b"DELIFEQ" => "DELIFEQ",
         name => match SCRIPTS.iter().find(|(script, _)| is(script)) {

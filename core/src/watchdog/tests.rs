@@ -128,6 +128,18 @@ fn a_renewal_that_finds_another_says_lost_at_once() {
 }
 
 #[test]
+fn what_a_renewal_has_found_lost_is_not_said_to_be_released() {
+    let (world, guard) = held();
+    world.put("k", Some("another"));
+    assert_eq!(world.block_on(guard.lost()), Lost::TakenByOther);
+    world.put("k", None);
+    world.fault("DELETE", Fault::LoseReply);
+    let valid_until = guard.valid_until();
+    assert_eq!(world.block_on(guard.release()), Released::AlreadyExpired);
+    assert!(world.now() < valid_until, "it cannot have expired by then");
+}
+
+#[test]
 fn a_failed_renewal_is_tried_again_within_validity_and_never_deletes() {
     for fault in [Fault::Hang, Fault::BreakBefore, Fault::LoseReply, Fault::Refuse("LOADING wait")]
     {
@@ -137,6 +149,22 @@ fn a_failed_renewal_is_tried_again_within_validity_and_never_deletes() {
         assert!(guard.valid_until() > Instant::from_ns(0).after(TTL), "renewed at the second try");
         assert_eq!(world.count("DELETE"), 0);
     }
+}
+
+#[test]
+fn a_hold_that_is_saved_by_hand_at_the_last_moment_is_renewed_again() {
+    let refusing = |times| {
+        let (world, guard) = held();
+        world.fault_times(times, "EXTEND", Fault::Refuse("LOADING wait"));
+        world.advance(TTL - MS);
+        (world, guard)
+    };
+    let tries = refusing(100).0.count("EXTEND");
+    let (world, guard) = refusing(tries);
+    assert_eq!(world.count("EXTEND"), tries);
+    assert!(world.block_on(guard.extend()).is_ok());
+    world.advance(5 * TTL);
+    assert!(guard.is_valid());
 }
 
 #[test]
