@@ -352,7 +352,8 @@ impl KeyHistory {
                 let place = self.exchanges.binary_search_by_key(&op, |it| it.op).ok()?;
                 Some(&self.exchanges[place])
             });
-            ended.is_some_and(|ended| ended.latest_ns() <= it.sent_ns)
+            // Of an attack, what is sent and what has come of it have one time.
+            ended.is_some_and(|ended| ended.op != it.op && ended.latest_ns() <= it.sent_ns)
                 && key.knows_end(&self.exchanges, &self.blamed)
         };
         own.peek().is_some() && own.all(is_over) && !self.exchanges.iter().any(|it| may_make(&it))

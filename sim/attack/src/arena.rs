@@ -225,20 +225,22 @@ impl Arena {
     async fn warm_up(&self, worker: &mut Worker) -> Result<(), AttackError> {
         let within = self.attack.answer_within;
         for order in [Order::Acquire, Order::Check, Order::Release] {
-            match worker.ask(order, within).await? {
-                (_, WorkerAnswer::Ok(_)) => {}
-                (_, answer) => {
-                    let said = match answer {
-                        WorkerAnswer::Unknown(why) => format!("unknown {}", cut(&why)),
-                        _ => String::from("no"),
-                    };
-                    return Err(AttackError::NoLock(format!(
-                        "without any fault the worker answered `{}` with `{said}`: the lock was free and its server \
-                         well",
-                        order.word()
-                    )));
+            let (_, answer) = worker.ask(order, within).await?;
+            let word = order.word();
+            let said = match answer {
+                // Believed, it would end every hold before a fault could harm it.
+                WorkerAnswer::Ok(_) if order == Order::Check && worker.lost().is_some() => {
+                    format!("said `lost` while it had the lock and answered `{word}` with `ok`")
                 }
-            }
+                WorkerAnswer::Ok(_) => continue,
+                WorkerAnswer::Unknown(why) => {
+                    format!("answered `{word}` with `unknown {}`", cut(&why))
+                }
+                WorkerAnswer::No => format!("answered `{word}` with `no`"),
+            };
+            return Err(AttackError::NoLock(format!(
+                "without any fault the worker {said}: the lock was free and its server well"
+            )));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::arena::{Arena, WireLog};
 use crate::board::VICTIM;
 use crate::judgement::{Judged, PlanEvidence, judge};
 use crate::known::{Known, LATE_MOST, MARGIN, probe};
-use crate::plan::{AttackPlan, LockStep, Target};
+use crate::plan::{AttackFault, AttackPlan, LockStep, Target};
 use crate::recorder::{Claim, ClaimOf, RecordedEvent};
 use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
 use crate::shared_key;
@@ -60,9 +60,12 @@ pub(crate) async fn assess(
         (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
         (None, _) if disturbed.is_some() => (PlanOutcome::Inconclusive, disturbed.clone()),
         (None, _) if plan.is_some() && !staged.struck => {
-            let why = match plan.is_some_and(|plan| plan.boundary.is_some()) {
-                true => "the command did not come again",
-                false => "client 1 did not have the lock's key",
+            let why = match plan {
+                Some(plan) if plan.fault == AttackFault::LateAgain => {
+                    "the command did not come again, or client 1 did not get the lock again behind it"
+                }
+                Some(plan) if plan.boundary.is_some() => "the command did not come again",
+                _ => "client 1 did not have the lock's key",
             };
             (PlanOutcome::Vacuous, Some(why.to_owned()))
         }
@@ -262,7 +265,7 @@ fn judged(
 mod tests {
     use super::*;
     use crate::clock::now;
-    use crate::plan::{AttackFault, Boundary};
+    use crate::plan::Boundary;
     use crate::recorder::Recorder;
 
     /// What `untried` says of a fault that was over at 100 ms. Client 1 began to acquire the lock at `victim`, and had it

@@ -305,6 +305,10 @@ fn a_worker_that_is_of_no_use_is_told_of_in_one_message() {
             "answered `acquire` with `unknown because`",
         ),
         (
+            script("loses", "echo ready; while read x; do echo ok; echo lost; done"),
+            "said `lost` while it had the lock and answered `check` with `ok`",
+        ),
+        (
             script("keyless", &format!("echo ready; while read x; do {no_key}; echo ok; done")),
             "created no key",
         ),
