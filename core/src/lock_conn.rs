@@ -2,9 +2,9 @@
 //!
 //! Invariant: every call is made in one [`ConnEpoch`], that of its connection. Epoch 0 is the
 //! connection on which the acquisition itself was sent, so what is answered there was carried out after
-//! the acquisition; an answer of a later epoch may have overtaken it ([`LockConn::may_arrive`]). An acquisition that is not yet sent
-//! when somebody asks whether it was ([`LockConn::was_sent`]) is never sent. Nothing is repeated here:
-//! only the caller of a command can say whether that is safe.
+//! the acquisition; an answer of a later epoch may have overtaken it ([`LockConn::may_arrive`]). An
+//! acquisition that is not yet sent when somebody asks whether it was ([`LockConn::was_sent`]) is never
+//! sent. Nothing is repeated here: only the caller of a command can say whether that is safe.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

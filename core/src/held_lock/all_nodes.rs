@@ -84,7 +84,7 @@ impl<E: Env> NodeConn<E> {
             let answer = target.give_up(&lock_conn, &token).await;
             match &answer {
                 Ok(owner) => {
-                    // Who has its key has it deleted now; of the others one may still be granted it.
+                    // If no key was found, the acquisition may still come, and make one.
                     let linger = target.options.linger();
                     if *owner != KeyOwner::Own
                         && let Some(sent) = lock_conn.may_arrive()
