@@ -155,7 +155,7 @@ fn replicated<E: Env>(
     })
 }
 
-/// That WAIT failed: the lock was granted, whatever became of WAIT.
+/// The error of a WAIT that failed. The lock was granted before, so no error means that nothing was done.
 fn unreplicated(error: CallError) -> CallError {
     match error {
         CallError::Indeterminate(_) => error,

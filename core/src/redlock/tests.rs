@@ -253,6 +253,18 @@ fn where_the_grant_was_answered_nothing_is_waited_for() {
 }
 
 #[test]
+fn nor_where_it_was_sent_longer_ago_than_a_clean_up_lingers() {
+    let world = World::new();
+    world.fault("SET", Fault::BreakAndArrive(3 * LONG));
+    let lock = lock(&world);
+    let guard = world.block_on(lock.try_acquire()).unwrap();
+    world.advance(lock.first().options.linger());
+    assert_eq!(world.block_on(guard.release()), Released::AlreadyExpired);
+    world.block_on(lock.drain());
+    assert_eq!(lock.counters().get(Count::CleanUp), 0);
+}
+
+#[test]
 fn a_node_that_is_late_to_connect_is_asked_for_the_hold_and_no_more_once_it_is_released() {
     for (held, asked) in [(30 * MS, 3), (10 * MS, 2)] {
         let world = World::new();
