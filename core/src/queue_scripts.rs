@@ -3,8 +3,9 @@
 //! Invariant: the key is set only where it is missing or its holder releases it, and a client that is handed
 //! the lock has surely been sent a message, though it may not have received it. A client that has left the
 //! queue enters it again by [`JOIN`] alone, so a look that arrives late does nothing. Every command that can
-//! fail comes before the key is set. A grant is sent only where this server has a subscriber: messages go on
-//! to replicas and other nodes of a cluster, and a subscriber there has not been given the lock.
+//! fail comes before the key is set, and one of each kind before a token is queued, so that a refusal leaves no
+//! place that does not expire. A grant is sent only where this server has a subscriber: messages go on to replicas
+//! and other nodes of a cluster, and a subscriber there has not been given the lock.
 //!
 //! `KEYS[1]` is the lock's key; `KEYS[2]` the queue, a sorted set of owner tokens by number; `KEYS[3]` a hash of
 //! each token's deadline for its next look, its TTL, and its channel. Queue and hash expire when no client
@@ -78,21 +79,26 @@ macro_rules! ask {
              end\n\
              end\n\
              local place = redis.call('ZRANK', KEYS[2], token)\n\
-             if not place then\n\
+             local stands = place\n\
+             if not stands then\n\
              if not joins then return {-1, us} end\n\
-             local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or 0\n\
-             redis.call('ZADD', KEYS[2], last + 1, token)\n\
-             place = redis.call('ZRANK', KEYS[2], token)\n\
+             place = redis.call('ZCARD', KEYS[2])\n\
              end\n\
              local left = redis.call('PTTL', KEYS[1])\n\
              if left == -1 then left = tonumber(ttl) end\n\
              local wake = math.max(left, 0) + place * ARGV[2] + 1\n\
              local till = now + wake + ARGV[3]\n\
-             redis.call('HSET', KEYS[3], token, string.format('%.0f %s %s', till, ttl, ARGV[4]))\n\
              local lives = wake + 2 * ARGV[3]\n\
-             for line = 2, 3 do\n\
-             if redis.call('PTTL', KEYS[line]) < lives then redis.call('PEXPIRE', KEYS[line], lives) end\n\
+             local function outlive(name)\n\
+             if redis.call('PTTL', name) < lives then redis.call('PEXPIRE', name, lives) end\n\
              end\n\
+             redis.call('HSET', KEYS[3], token, string.format('%.0f %s %s', till, ttl, ARGV[4]))\n\
+             outlive(KEYS[3])\n\
+             if not stands then\n\
+             local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2] or 0\n\
+             redis.call('ZADD', KEYS[2], last + 1, token)\n\
+             end\n\
+             outlive(KEYS[2])\n\
              return {0, us, wake}\n"
         )
     };

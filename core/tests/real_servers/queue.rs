@@ -205,6 +205,20 @@ async fn the_longest_ttl_of_a_queue_is_one_that_its_scripts_take() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_leaves_no_place_in_the_line() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    call(&env, &["SET", "the key", "another's", "PX", "60000"]).await;
+    call(&env, &["SET", "{the key}:book", "no hash"]).await;
+    let lock = queue(server.env(), LONG);
+    let refused = lock.acquire(PATIENCE).await.unwrap_err();
+    assert!(refused.to_string().contains("WRONGTYPE"), "{refused}");
+    assert_eq!(waiting(&env).await, 0);
+    call(&env, &["DEL", "the key", "{the key}:book"]).await;
+    assert_eq!(lock.try_acquire().await.unwrap().release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_call_timeout_was_asked_for_a_place_in_the_line_expires() {
     let server = RedisServer::start(&[]);
     let env = server.env();

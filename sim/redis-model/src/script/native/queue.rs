@@ -16,8 +16,8 @@ const SPAN_MAX: i64 = 1 << 32;
 pub(super) fn scripts() -> [NativeRow; 4] {
     [
         ("4c2d9789ce475f6eeb7749e59c71c22b57164a27", queue_scripts::TAKE.text(), fits_take, take),
-        ("b82e54e8fc59cef51785b7270b10f061871cc9ed", queue_scripts::JOIN.text(), fits_ask, join),
-        ("545f18e3009874aa7cc0cdca6d5c2ba0cf3ef755", queue_scripts::LOOK.text(), fits_ask, look),
+        ("b98fc0fc1cd7db3b90ed58b64b3e84a8d30e9c98", queue_scripts::JOIN.text(), fits_ask, join),
+        ("71f6d1abef40c62d587af2657a1dc2d76ae065ce", queue_scripts::LOOK.text(), fits_ask, look),
         (
             "bd8619b1c2a6ed99132337e76b46cc88ac20faab",
             queue_scripts::LEAVE.text(),
@@ -149,6 +149,12 @@ impl<'c, 's> LockQueue<'c, 's> {
         }
     }
 
+    fn outlive(&mut self, name: &[u8], lives: i64) {
+        if self.calls.number(&PTTL, &[name]) < lives {
+            self.calls.call(&PEXPIRE, &[name, &arg(lives)]);
+        }
+    }
+
     fn answer(self, code: i64) -> Reply {
         Reply::Array(vec![Reply::Int(code), Reply::Bulk(self.us)])
     }
@@ -191,22 +197,10 @@ fn ask(calls: &mut ScriptCalls<'_>, joins: bool) -> Reply {
             return at.answer(1);
         }
     }
-    let place = match at.calls.call(&ZRANK, &[keys[1], token]) {
-        Reply::Int(place) => place,
-        _ if !joins => return at.answer(-1),
-        _ => {
-            let last = at.calls.call(&ZREVRANGE, &[keys[1], b"0", b"0", b"WITHSCORES"]);
-            let last = match &last {
-                #[expect(clippy::cast_possible_truncation, reason = "it is whole, and exact")]
-                Reply::Array(pair) => match pair[..] {
-                    [_, Reply::Double(score)] => score as i64,
-                    _ => 0,
-                },
-                other => unreachable!("ZREVRANGE answered {other:?}"),
-            };
-            at.calls.call(&ZADD, &[keys[1], &arg(last + 1), token]);
-            at.calls.number(&ZRANK, &[keys[1], token])
-        }
+    let (stands, place) = match at.calls.call(&ZRANK, &[keys[1], token]) {
+        Reply::Int(place) => (true, place),
+        _ if joins => (false, at.calls.number(&ZCARD, &[keys[1]])),
+        _ => return at.answer(-1),
     };
     let number = |text: &[u8]| exact(text).unwrap_or(0);
     let (stagger, grace) = (number(args[1]), number(args[2]));
@@ -216,14 +210,22 @@ fn ask(calls: &mut ScriptCalls<'_>, joins: bool) -> Reply {
     };
     let wake = left.max(0) + place * stagger + 1;
     let till = at.now + wake + grace;
+    let lives = wake + 2 * grace;
     let seat = [&arg(till)[..], b" ", ttl, b" ", args[3]].concat();
     at.calls.call(&HSET, &[keys[2], token, &seat]);
-    let lives = wake + 2 * grace;
-    for line in &keys[1..3] {
-        if at.calls.number(&PTTL, &[line]) < lives {
-            at.calls.call(&PEXPIRE, &[line, &arg(lives)]);
-        }
+    at.outlive(keys[2], lives);
+    if !stands {
+        let last = match &at.calls.call(&ZREVRANGE, &[keys[1], b"0", b"0", b"WITHSCORES"]) {
+            #[expect(clippy::cast_possible_truncation, reason = "it is whole, and exact")]
+            Reply::Array(pair) => match pair[..] {
+                [_, Reply::Double(score)] => score as i64,
+                _ => 0,
+            },
+            other => unreachable!("ZREVRANGE answered {other:?}"),
+        };
+        at.calls.call(&ZADD, &[keys[1], &arg(last + 1), token]);
     }
+    at.outlive(keys[1], lives);
     Reply::Array(vec![Reply::Int(0), Reply::Bulk(at.us), Reply::Int(wake)])
 }
 
