@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle};
+use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle, WorkerError};
 use live_world::limits::{BESIDES, Links, ensure_open_files};
 use live_world::supervisor::Supervisor;
 use reports::directory::RunDirectory;
@@ -242,6 +242,11 @@ fn asked(args: &AttackArgs, only: &[String]) -> Line {
 
 fn failure(args: &AttackArgs, error: AttackError) -> Failure {
     match error {
+        AttackError::Start(_) | AttackError::Worker(WorkerError::Start(_)) => Failure::usage_text(
+            error.to_string(),
+            "behind `--` come a program (on PATH, or a file that may be executed) and its arguments, each a word: \
+             `-- python3 worker.py`",
+        ),
         AttackError::Worker(_) | AttackError::NoLock(_) if args.oracle.is_some() => {
             Failure::usage_text(
                 error.to_string(),

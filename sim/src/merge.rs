@@ -130,7 +130,7 @@ fn merged_sweep(
     whole.interrupted = lacking.is_some();
     sweep::merged(run, seeds, &scenario, (&whole, cpu_ns), lacking, terminal)?;
     let level = |level| whole.level(level);
-    Ok(report::asked_exit(run, &scenario, Exit::of_swept(&whole), true, level))
+    Ok(report::asked_exit(run, &scenario, Exit::of_swept(&whole), true, level, terminal))
 }
 
 /// The names and levels of what a sweep has judged.

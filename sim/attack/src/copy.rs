@@ -47,7 +47,7 @@ impl ProgramCopy {
     /// Starts one for this client, in a room that it shares with the others.
     ///
     /// # Errors
-    /// [`AttackError::NoLock`] if it cannot be started.
+    /// [`AttackError::Start`].
     pub(crate) async fn start(
         supervisor: &Supervisor,
         client: u32,
@@ -56,8 +56,7 @@ impl ProgramCopy {
         room: &ProgramRoom,
     ) -> Result<Self, AttackError> {
         let started = Program::start_in(supervisor, command, variables, true, Some(room)).await;
-        let cannot = |error| AttackError::NoLock(format!("cannot start your program: {error}"));
-        let (program, Pipes { stdout, stderr, .. }) = started.map_err(cannot)?;
+        let (program, Pipes { stdout, stderr, .. }) = started.map_err(AttackError::Start)?;
         let printed = Arc::new(Mutex::new(Printed::default()));
         let mut readers = JoinSet::new();
         for pipe in [stdout, stderr] {

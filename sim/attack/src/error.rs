@@ -2,6 +2,7 @@
 
 use fault_proxy::ProxyError;
 use live_world::endpoint::EndpointError;
+use live_world::program::ProgramError;
 use picklock::env::CallError;
 
 use crate::worker::WorkerError;
@@ -24,6 +25,9 @@ pub enum AttackError {
     /// The worker fails.
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// The user's program cannot be started.
+    #[error("cannot start your program: {0}")]
+    Start(ProgramError),
     /// The user's program cannot be attacked, for this reason.
     #[error("{0}")]
     NoLock(String),

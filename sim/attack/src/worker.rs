@@ -150,10 +150,9 @@ impl Worker {
             self.note(at, said);
         }
         let line = format!("{}\n", order.word());
-        // If a worker does not read, its pipe is full after thousands of orders; before that it counts as silent.
-        if let Err(error) = self.stdin.write_all(line.as_bytes()).await {
-            return Err(WorkerError::Start(error.to_string()));
-        }
+        // If a worker does not read, its pipe is full after thousands of orders. One whose pipe is closed has ended, or is
+        // silent as well.
+        let _ = self.stdin.write_all(line.as_bytes()).await;
         let is_answer = |said: Said| match said {
             Said::Answer(answer) => Ok(answer),
             said => Err(said),

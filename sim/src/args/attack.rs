@@ -99,6 +99,7 @@ pub(crate) struct AttackArgs {
         value_name = "SPAN",
         default_value = "30s",
         env = "PICKLOCK_END_WITHIN",
+        requires = "oracle",
         allow_hyphen_values = true
     )]
     pub(crate) end_within: Span,

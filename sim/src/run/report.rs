@@ -79,7 +79,7 @@ impl<'a> Report<'a> {
         print(&args.format, &result, expected, Some(&path), terminal)?;
         Ok(match exit(&result, cut_short.as_ref()) {
             Exit::Interrupted => Exit::Interrupted,
-            exit => asked_exit(args, &scenario, exit, false, |level| result.level(level)),
+            exit => asked_exit(args, &scenario, exit, false, |level| result.level(level), terminal),
         })
     }
 
@@ -147,16 +147,22 @@ pub(super) fn remark(
     Some(format!("{}: {}", asked.to_string_lossy(), compared.remark))
 }
 
-/// The exit code: of the verdicts, or of the comparison with what is expected if that is asked for.
+/// The exit code: of the verdicts, or of the comparison with what is expected if that is asked for. A short summary does
+/// not compare, so the reason is printed.
 pub(in super::super) fn asked_exit(
     args: &RunArgs,
     scenario: &Scenario,
     exit: Exit,
     is_sweep: bool,
     found: impl Fn(Level) -> Outcome,
+    terminal: &Terminal,
 ) -> Exit {
-    let compared = judged_by(args, scenario, is_sweep, found);
-    compared.map_or(exit, |it| Exit::of_conformance(it.standing))
+    let Some(compared) = judged_by(args, scenario, is_sweep, found) else { return exit };
+    let exit = Exit::of_conformance(compared.standing);
+    if terminal.options.quiet && exit != Exit::Held {
+        print::note(&format!("note: {}", compared.remark));
+    }
+    exit
 }
 
 /// What was expected beside what was found, if the run is judged by that.

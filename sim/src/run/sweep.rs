@@ -62,7 +62,9 @@ pub(super) fn main(
     tell(asked, report, &sweep, &swept, terminal)?;
     Ok(match Exit::of_sweep(&sweep) {
         Exit::Interrupted => Exit::Interrupted,
-        exit => report::asked_exit(args, scenario, exit, true, |level| sweep.level(level)),
+        exit => {
+            report::asked_exit(args, scenario, exit, true, |level| sweep.level(level), terminal)
+        }
     })
 }
 

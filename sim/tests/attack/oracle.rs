@@ -156,12 +156,6 @@ fn programs_and_oracles_that_are_of_no_use_are_told_of_in_one_message() {
     let sends = program(&room, "sends", "ask INCR counter");
     // What has to end has time for it, on a busy machine, too.
     let cases = [
-        (
-            "60s",
-            "/nowhere/program",
-            "true",
-            "cannot start your program: cannot run /nowhere/program",
-        ),
         ("60s", "true", "true", "your program sent nothing to its Redis"),
         ("60s", &room.program("fails", "echo about to fail >&2; exit 3"), "true", "about to fail"),
         ("1s", &room.program("sleeps", "sleep 600"), "true", "client 1 did not end within 1 s"),

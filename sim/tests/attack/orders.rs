@@ -269,6 +269,22 @@ fn too_few_open_files_are_not_the_fault_of_the_worker() {
 }
 
 #[test]
+fn how_to_name_a_command_is_told_where_it_cannot_be_run() {
+    let room = Room::new();
+    let text = room.file("worker.py", "no program");
+    for command in ["/nowhere/worker", "nowhere", "python3 worker.py", &text] {
+        for oracle in [&[][..], &["--oracle", "true"]] {
+            let said =
+                room.run(&[&words("attack --world embedded"), oracle, &["--", command]].concat());
+            let said = said.ended(2).message();
+            assert!(said.contains(&format!("cannot run {command}: ")), "{said}");
+            assert!(said.contains("`-- python3 worker.py`"), "{said}");
+        }
+    }
+    room.is_left_clean();
+}
+
+#[test]
 fn a_worker_that_is_of_no_use_is_told_of_in_one_message() {
     let room = Room::new();
     let script = |name: &str, script: &str| room.program(name, script);
@@ -276,7 +292,6 @@ fn a_worker_that_is_of_no_use_is_told_of_in_one_message() {
     let no_key =
         format!("bash -c '{connects}; printf \"AUTH $REDIS_PASSWORD\\r\\nGET x\\r\\n\" >&3'");
     let cases = [
-        (String::from("/nowhere/worker"), "cannot run /nowhere/worker"),
         (script("ends", "echo about to fail >&2; exit 3"), "the worker ended (exit status: 3)"),
         (script("shows", "echo about to fail >&2; exit 3"), "about to fail"),
         (

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 98] = [
+const WRONG: [(&[&str], &str); 99] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -118,6 +118,7 @@ const WRONG: [(&[&str], &str); 98] = [
     (&["attack", "--key", "", "--", "w"], "--key is empty"),
     (&["attack", "--lock-key", "", "--", "w"], "--lock-key is empty"),
     (&["attack", "--oracle", "", "--", "w"], "--oracle is empty"),
+    (&["attack", "--end-within", "5s", "--", "w"], "--oracle <CMD>"),
     (&["check", "x", "--available-within", "-1s"], "cannot be negative"),
     (&["check", "x", "--fair-within", "-1"], "use a whole number from 0 to 4294967295"),
     (&["check", "x", "--fair-within", "x"], "use a whole number from 0 to 4294967295"),
@@ -419,6 +420,8 @@ fn a_run_ends_by_what_is_expected_where_that_is_asked_for() {
         assert!(said.stdout.contains("verdict: violated"), "{}", said.stdout);
         assert!(said.stdout.contains(" --expected\n"), "what runs it again: {}", said.stdout);
         assert!(run(&wrong, seeds, 1).results().contains("not as expected of single: effect"));
+        let quiet = run(&wrong, &format!("{seeds} --quiet"), 1).message();
+        assert!(quiet.contains("not as expected of single: effect"), "{quiet}");
         // A scenario of the catalogue has its own.
         assert!(run("gc-pause", seeds, 0).results().contains("as expected of single at key"));
     }
