@@ -30,9 +30,15 @@ const LOOKS_IN_LINE: u32 = 4;
 const WAYS: u32 = 8;
 /// A connection, a command and half of the pause before the next, in halves of a call timeout.
 const HALVES_A_TRY: u32 = 5;
-/// What may begin just before a deadline and is waited for: to subscribe, a connection and an attempt; and for who is
-/// refused then, a connection and a look at what the key is, or a place in line.
-const CALLS_AT_THE_END: u32 = 6;
+/// What may begin just before a deadline and is waited for, in round trips: to connect and subscribe, a connection and an
+/// attempt; and for who is refused then, a connection and a look at what the key is, or a place in line.
+const ROUND_TRIPS: u32 = 6;
+/// The same in call timeouts, as the lock library says of each lock: a connection and an attempt.
+const CALLS_OF_SEVERAL: u32 = 2;
+/// With one key also a connection and a look at what it is.
+const CALLS_OF_ONE: u32 = 4;
+/// Who listens subscribes before.
+const CALLS_OF_A_LISTENER: u32 = 5;
 /// The precision of a timer.
 const GRAIN: Duration = Duration::from_millis(1);
 /// For so long a busy machine may keep a live client from running.
@@ -104,7 +110,13 @@ impl Scenario {
     /// takes longer than its round trip. None where callers set no deadline, or the recipe promises nothing.
     pub(crate) fn overrun(&self, exact: bool) -> Option<Duration> {
         self.lock.deadline?;
-        self.fails_within(exact)
+        let about = self.about_lock();
+        let calls = match about.servers {
+            Servers::Several => CALLS_OF_SEVERAL,
+            _ if about.listens() || about.fair.is_some() => CALLS_OF_A_LISTENER,
+            _ => CALLS_OF_ONE,
+        };
+        self.ends_within(calls, exact)
     }
 
     /// How many attempts an acquisition of its recipe makes at most. None where time ends it, or the recipe promises
@@ -120,6 +132,11 @@ impl Scenario {
     /// How long an acquisition of its recipe lasts at the most once nothing is to be waited for any more, as after its
     /// deadline or a refusal that time does not change. None where the recipe promises nothing.
     pub(crate) fn fails_within(&self, exact: bool) -> Option<Duration> {
+        self.ends_within(ROUND_TRIPS, exact)
+    }
+
+    /// How long what is under way lasts at the most, if it is waited for so many call timeouts.
+    fn ends_within(&self, calls: u32, exact: bool) -> Option<Duration> {
         if !self.about_lock().is_sound() {
             return None;
         }
@@ -129,13 +146,13 @@ impl Scenario {
         let is_calm = exact && self.swarm.kinds() == 0 && faults.next().is_none();
         let round = self.slowest().saturating_mul(2).saturating_add(GRAIN);
         let timeout = options.call_timeout();
-        let call = if is_calm { round.min(timeout) } else { timeout };
+        let calls = timeout.saturating_mul(calls);
+        let calls = if is_calm { calls.min(round.saturating_mul(ROUND_TRIPS)) } else { calls };
         // A replica may be behind in the calmest of worlds.
         let follows = self.about_lock().servers == Servers::Followed;
         let replicas = if follows { timeout } else { Duration::ZERO };
-        let calls = call.saturating_mul(CALLS_AT_THE_END).saturating_add(replicas);
         let by_machine = if exact { GRAIN } else { BY_A_BUSY_MACHINE };
-        Some(calls.saturating_add(by_machine))
+        Some(calls.saturating_add(replicas).saturating_add(by_machine))
     }
 
     /// By when a client has done that no fault strikes, from anywhere in its life.

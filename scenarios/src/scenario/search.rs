@@ -57,7 +57,7 @@ impl Scenario {
     pub(super) fn into_searched(mut self, touched: &[&str]) -> Result<Self, KeyError> {
         if let Some(why) = self.unsearchable() {
             let help = match self.unsearched {
-                Some(_) => "omit --searched",
+                Some(_) => "name a scenario that has one, or omit --searched",
                 None => "say which faults may strike: [search.swarm] with the keys of [swarm]",
             };
             return wrong("unsearched", why, help);

@@ -62,7 +62,8 @@ pub(crate) async fn assess(
         (None, _) if plan.is_some() && !staged.struck => {
             let why = match plan {
                 Some(plan) if plan.fault == AttackFault::LateAgain => {
-                    "the command did not come again, or client 1 did not get the lock again behind it"
+                    "client 1 did not get the lock again while its release was held back: a client that waits for the answer \
+                     needs a time-out well below the TTL"
                 }
                 Some(plan) if plan.boundary.is_some() => "the command did not come again",
                 _ => "client 1 did not have the lock's key",

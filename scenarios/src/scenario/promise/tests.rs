@@ -133,9 +133,11 @@ fn a_call_at_the_deadline_takes_a_round_trip_where_nothing_can_hold_it_up() {
         "the order of tasks holds nothing up"
     );
     let lost = [("search.swarm.lose_reply", "0.1")];
-    assert_eq!(overrun("single", true, true, &lost), Some(ms(12_001)), "six call timeouts");
-    assert_eq!(overrun("redlock", false, true, &[]), Some(ms(12_001)), "two servers stand still");
-    assert_eq!(overrun("single", false, false, &[]), Some(ms(13_000)), "and a machine may be busy");
+    assert_eq!(overrun("single", true, true, &lost), Some(ms(8_001)), "four call timeouts");
+    assert_eq!(overrun("notify", true, true, &lost), Some(ms(10_001)), "and one to subscribe");
+    assert_eq!(overrun("queue", true, true, &lost), Some(ms(10_001)));
+    assert_eq!(overrun("redlock", false, true, &[]), Some(ms(4_001)), "two servers stand still");
+    assert_eq!(overrun("single", false, false, &[]), Some(ms(9_000)), "and a machine may be busy");
     assert_eq!(overrun("single-wait", false, true, &[]), Some(ms(2_607)), "and for a replica");
     assert_eq!(overrun("polling", false, true, &[]), None);
     assert_eq!(scenario("lost-reply", "single", false, &[]).overrun(true), None, "no deadline");

@@ -89,7 +89,7 @@ fn a_form_that_is_not_there_is_refused_with_the_reason() {
     assert!(parse(&text, &Overrides::default()).unwrap().unsearchable().is_some());
     let error = parse(&text, &searched(&[])).unwrap_err();
     assert_eq!(error.to_string(), "test has no searched form: it needs no fault");
-    assert_eq!(error.advice(), Some("omit --searched"));
+    assert_eq!(error.advice(), Some("name a scenario that has one, or omit --searched"));
     let at = error.offset().unwrap();
     assert!(text[at..].starts_with("\"it needs"));
 }
