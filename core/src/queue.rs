@@ -268,7 +268,13 @@ impl<E: Env> Queue<E> {
                     let is_reachable = self.subscriber.is_subscribed();
                     sleep = if is_reachable { next } else { next.min(self.retry_pause()) };
                 }
-                Ok(QueueReply::NotQueued) => return Err(pending.not_taken(NotAcquired::Held)),
+                Ok(QueueReply::NotQueued) => {
+                    // Whoever loses its place is sent a message: this one has not come.
+                    if matches!(woken, Either::Right(())) {
+                        self.subscriber.distrust();
+                    }
+                    return Err(pending.not_taken(NotAcquired::Held));
+                }
                 Err(CallError::Refused(error)) => {
                     let error = NotAcquired::Refused(error);
                     if !error.may_pass() {

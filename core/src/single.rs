@@ -161,7 +161,12 @@ impl<E: Env> Single<E> {
             let jitter = poll.pause(env.random()).saturating_sub(poll.base);
             let sleep = env.sleep(ttl_left.saturating_add(jitter + GRAIN).min(left));
             match subscription.take() {
-                Some(confirmed) => *subscription = wait_for_message(confirmed, pin!(sleep)).await,
+                Some(confirmed) => match wait_for_message(confirmed, pin!(sleep)).await {
+                    Listened::Heard(it) => *subscription = Some(it),
+                    // Its connection may have gone without a word. A new subscription shows that: it is confirmed.
+                    Listened::InVain => *subscription = self.subscribe(channel).await,
+                    Listened::Broken => {}
+                },
                 None => *subscription = self.subscribe(channel).await,
             }
             // After subscribing it tries again at once, as a release may have come before. Where it
@@ -190,25 +195,32 @@ impl<E: Env> Single<E> {
     }
 }
 
-/// Waits for a message or the end of `sleep`, and drains further messages; none where the subscription has
-/// broken.
+/// What became of a subscription that was waited on.
+enum Listened<S> {
+    Heard(S),
+    /// No message came.
+    InVain,
+    Broken,
+}
+
+/// Waits for a message or the end of `sleep`, and drains further messages.
 async fn wait_for_message<S: Subscription>(
     mut subscription: S,
     mut sleep: Pin<&mut impl Future<Output = ()>>,
-) -> Option<S> {
-    let woken = race(pin!(subscription.next()), sleep.as_mut()).await;
-    if matches!(woken, Either::Left(Err(_))) {
-        return None;
+) -> Listened<S> {
+    match race(pin!(subscription.next()), sleep.as_mut()).await {
+        Either::Left(Ok(_)) => {}
+        Either::Left(Err(_)) => return Listened::Broken,
+        Either::Right(()) => return Listened::InVain,
     }
     loop {
         let more = race(pin!(subscription.next()), pin!(ready(()))).await;
         match more {
             Either::Left(Ok(_)) => {}
-            Either::Left(Err(_)) => return None,
-            Either::Right(()) => break,
+            Either::Left(Err(_)) => return Listened::Broken,
+            Either::Right(()) => return Listened::Heard(subscription),
         }
     }
-    Some(subscription)
 }
 
 impl<E: Env> fmt::Debug for Single<E> {

@@ -7,6 +7,7 @@
 mod channels;
 mod cluster;
 mod fake;
+mod half_open;
 mod locks;
 #[cfg(unix)]
 mod nodes;

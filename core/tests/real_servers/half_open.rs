@@ -1,0 +1,79 @@
+//! Subscriptions whose connection has gone without a word, as behind a firewall that has forgotten it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use crate::support::{PATIENCE, ServerExt, call, eventually, listeners, subscribers};
+use picklock::options::OptionsBuilder;
+use picklock::{Locks, Options, Released};
+use test_server::RedisServer;
+
+/// Leads to this server. That the server has closed a connection is not told to the client.
+fn forgetful(server: &RedisServer) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let (own, port) = (listener.local_addr().unwrap(), server.port());
+    let copy = |mut from: TcpStream, mut to: TcpStream| {
+        std::thread::spawn(move || {
+            let mut bytes = [0; 8192];
+            while let Ok(len @ 1..) = from.read(&mut bytes) {
+                if to.write_all(&bytes[..len]).is_err() {
+                    break;
+                }
+            }
+            std::mem::forget(to);
+        });
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().map(Result::unwrap) {
+            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            copy(client.try_clone().unwrap(), server.try_clone().unwrap());
+            copy(server, client);
+        }
+    });
+    format!("redis://{own}/")
+}
+
+/// The longest sleep is two of them.
+fn options() -> OptionsBuilder {
+    Options::builder(Duration::from_secs(1)).watchdog()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_loses_its_place_in_a_line_unheard_listens_anew() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let lock = |url: String| Locks::open(url, options().build().unwrap()).unwrap().queue(*b"k");
+    let (far, near) = (lock(forgetful(&server)).unwrap(), lock(server.url()).unwrap());
+    let mut holder = near.acquire(PATIENCE).await.unwrap();
+    let far_waits = || {
+        let far = far.clone();
+        tokio::spawn(async move { far.acquire(PATIENCE).await })
+    };
+    let stands = || async { call(&env, &["ZCARD", "{k}:line"]).await.as_int() == Some(1) };
+    let waiter = far_waits();
+    eventually(&env, stands).await;
+    let _killed = call(&env, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    assert_eq!(subscribers(&env).await, 0);
+    assert_eq!(holder.release().await, Released::Released);
+    holder = waiter.await.unwrap().unwrap();
+    eventually(&env, || async { subscribers(&env).await == 1 }).await;
+    assert_eq!(holder.release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sleeps_in_vain_listens_anew() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let locks = |url| Locks::open(url, options().notify().build().unwrap()).unwrap();
+    let (far, near) = (locks(forgetful(&server)), locks(server.url()));
+    let holder = near.acquire(*b"k", PATIENCE).await.unwrap();
+    let waiter = tokio::spawn(async move { far.acquire(*b"k", PATIENCE).await });
+    let listens = || async { listeners(&env, "picklock:k").await == 1 };
+    eventually(&env, listens).await;
+    let _killed = call(&env, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    assert_eq!(subscribers(&env).await, 0);
+    eventually(&env, listens).await;
+    assert_eq!(holder.release().await, Released::Released);
+    assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
+}
