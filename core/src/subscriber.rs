@@ -16,6 +16,9 @@ use crate::timeout::{Either, race, within};
 use crate::token::{self, OwnerToken};
 use crate::watch_cell::WatchCell;
 
+/// The pause behind two subscriptions that have broken at once, as a fraction of the call timeout.
+const PAUSE_PART: u32 = 4;
+
 /// What a waiter is woken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
@@ -210,8 +213,9 @@ enum SubscriptionEnd {
 impl SubscriberShared {
     /// Subscribes and delivers messages until the last handle is dropped, or another task does so.
     async fn run<E: Env>(&self, id: u64, target: &LockTarget<E>) {
+        let env = &target.env;
+        let mut was_short = false;
         loop {
-            let env = &target.env;
             let subscribing = pin!(env.subscribe(target.node, &self.channel));
             let span = target.options.call_timeout();
             let mut subscription = match within(env, span, subscribing).await {
@@ -224,6 +228,7 @@ impl SubscriberShared {
                 }
             };
             self.set(id, SubscriptionState::Confirmed);
+            let confirmed = env.now();
             match self.deliver_all(id, &mut subscription).await {
                 SubscriptionEnd::Closed => return,
                 SubscriptionEnd::Broken => self.set(id, SubscriptionState::Subscribing),
@@ -231,6 +236,12 @@ impl SubscriberShared {
             // Waiters are woken for what they may have missed only when the next subscription is
             // confirmed: a look before that would leave another gap behind it.
             drop(subscription);
+            let is_short = env.now().since(confirmed) < span;
+            if is_short && was_short {
+                // Whatever confirms and then closes at once would be asked without a pause.
+                env.sleep(span / PAUSE_PART).await;
+            }
+            was_short = is_short;
         }
     }
 

@@ -1,7 +1,7 @@
 //! A Redis Cluster: its nodes, and which of them owns a slot.
 //!
-//! Invariant: the known owners may be out of date, without harm. A node that no longer owns a slot answers so and
-//! carries nothing out, and where an owner cannot be reached, the nodes are asked again: those that the user gave, and
+//! Invariant: the known owners may be out of date, without harm. A node that no longer owns a slot answers so (with
+//! MOVED, or with CLUSTERDOWN if it has left the cluster) and carries nothing out, and where an owner cannot be reached, the nodes are asked again: those that the user gave, and
 //! all known owners. A node that is neither is forgotten, so that addresses do not pile up.
 
 use std::collections::BTreeMap;
@@ -120,7 +120,7 @@ impl ClusterNodes {
         {
             return Ok((addr, conn));
         }
-        let asked = self.ask(slot).await;
+        let asked = self.ask(slot, None).await;
         // Where no node has answered, the known owner may still be reachable.
         let Some(addr) = known() else {
             asked?;
@@ -128,13 +128,27 @@ impl ClusterNodes {
                 format!("no node of the cluster has slot {slot}").into(),
             ));
         };
-        let conn = self.host(&addr)?.conn(self.options).await?;
-        Ok((addr, conn))
+        let conn = self.host(&addr)?.conn(self.options).await;
+        if conn.is_err() {
+            // The node that has named it may be behind: the next question goes to another.
+            self.first.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok((addr, conn?))
     }
 
-    /// Asks the nodes in turn for the owners of slots, until one answers that knows the owner of this slot. A node that
-    /// was taken out of the cluster knows none.
-    async fn ask(&self, slot: u16) -> Result<(), CallError> {
+    /// Another owner of this slot than this node, which says that it serves it no more; none if no other node names one.
+    pub(super) async fn other_owner(&self, slot: u16, former: &Addr) -> Option<Addr> {
+        let other = || self.owners.borrow().of(slot).filter(|owner| *owner != former).cloned();
+        if other().is_none() {
+            // If nobody answers, nothing has become known.
+            let _ = self.ask(slot, Some(former)).await;
+        }
+        other()
+    }
+
+    /// Asks the nodes in turn, but not `former`, for the owners of slots, until one answers that knows the owner of this
+    /// slot. A node that was taken out of the cluster knows none.
+    async fn ask(&self, slot: u16, former: Option<&Addr>) -> Result<(), CallError> {
         let nodes = self.nodes_of(&self.owners.borrow());
         let span = self.options.connect_timeout / SHARE;
         let mut last = CallError::NotSent("no node of the cluster is known".into());
@@ -142,6 +156,9 @@ impl ClusterNodes {
             let place = self.first.load(Ordering::Relaxed) % nodes.len();
             self.first.store(place + 1, Ordering::Relaxed);
             let addr = &nodes[place];
+            if Some(addr) == former {
+                continue;
+            }
             let question = async {
                 let conn = self.host(addr)?.conn(self.options).await?;
                 conn.call(&Command::new("CLUSTER").arg("SLOTS")).await
@@ -211,7 +228,7 @@ mod tests {
         let former = Addr::new("127.0.0.1", 2);
         nodes.host(&former).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(nodes.ask(7)).unwrap();
+        runtime.block_on(nodes.ask(7, None)).unwrap();
         assert_eq!(nodes.owners.borrow().of(7), Some(&Addr::new("127.0.0.1", 1)));
         assert_eq!(lock(&nodes.hosts).keys().collect::<Vec<_>>(), [&nodes.seeds[0]]);
     }

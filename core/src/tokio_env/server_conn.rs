@@ -268,7 +268,13 @@ pub(super) fn server_error(error: &RedisError) -> Option<ServerError> {
 /// The error of an attempt to connect to `peer`, which it names.
 pub(super) fn connect_error(peer: &ConnectionInfo, error: RedisError) -> CallError {
     match (error.kind(), server_error(&error)) {
-        (_, Some(refusal)) => CallError::Refused(refusal),
+        (_, Some(mut refusal)) => {
+            // redis-rs drops the code of an answer to SELECT, and BUSY is the one that passes.
+            if refusal.message.starts_with("Redis is busy") {
+                refusal.code = "BUSY".into();
+            }
+            CallError::Refused(refusal)
+        }
         // redis-rs drops the server's message here; this is the code that Redis uses.
         (ErrorKind::AuthenticationFailed, None) => CallError::Refused(ServerError {
             code: "WRONGPASS".into(),

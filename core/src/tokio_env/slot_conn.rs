@@ -8,7 +8,8 @@
 //! - each node has one server connection for as long as this connection lives, so a node that answers a
 //!   later command has processed the earlier ones;
 //! - a command goes first to the owner of the slot as far as this connection knows, and only that owner's
-//!   own MOVED changes it, *before* the redirected command is sent on. So a clean-up goes where its
+//!   own MOVED changes it, or that it serves the slot no more (CLUSTERDOWN) and another node names another
+//!   owner, *before* the redirected command is sent on. So a clean-up goes where its
 //!   acquisition went. If the slot has left that node since, the answer that says so came after the
 //!   acquisition: if that was carried out, its key has moved with the slot, and the clean-up finds it where
 //!   it is redirected to;
@@ -17,7 +18,7 @@
 //!   connection counts as abandoned until the command is answered, and a clean-up that begins meanwhile
 //!   does not trust *missing*, but asks until its linger time is over.
 //!
-//! TRYAGAIN and CLUSTERDOWN are not retried here: the lock waits for them to pass.
+//! TRYAGAIN, and CLUSTERDOWN where no other owner is known, are not retried here: the lock waits for them to pass.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -131,6 +132,10 @@ impl SlotConn {
                 self.unordered.fetch_sub(1, Ordering::Relaxed);
             }
             let redirect = match &answer {
+                Err(CallError::Refused(error)) if &*error.code == "CLUSTERDOWN" => {
+                    let other = self.nodes.other_owner(self.slot, &at).await;
+                    other.map(|to| Redirect { to, asking: false })
+                }
                 Err(CallError::Refused(error)) => Redirect::read(error, &at),
                 _ => None,
             };

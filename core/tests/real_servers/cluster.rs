@@ -313,6 +313,23 @@ async fn an_owner_that_was_the_only_node_given_is_followed_by_its_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_has_left_the_cluster_and_lives_on_is_left_behind() {
+    let nodes = Nodes::start(false).await;
+    let cluster = Cluster::open(nodes.servers.iter().map(RedisServer::url)).unwrap();
+    let lock = single(TokioEnv::for_key(&cluster, KEY), options());
+    let guard = lock.try_acquire().await.unwrap();
+    nodes.move_slot(0, 1).await;
+    for place in [1, 2] {
+        let forgot = call(&nodes.node(place), &["CLUSTER", "FORGET", &nodes.ids[0]]).await;
+        assert_eq!(forgot, Reply::Ok);
+    }
+    assert_eq!(call(&nodes.node(0), &["CLUSTER", "RESET", "SOFT"]).await, Reply::Ok);
+    assert!(guard.extend().await.is_ok());
+    assert_eq!(guard.release().await, Released::Released);
+    assert_eq!(lock.try_acquire().await.unwrap().release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_told_wherever_they_listen() {
     let nodes = Nodes::start(false).await;
     let notified = || Options::builder(LONG).notify().build().unwrap();
@@ -408,4 +425,24 @@ async fn a_node_that_was_taken_out_of_the_cluster_leaves_the_answer_to_others() 
     let alone = Cluster::open([&*urls[0]]).unwrap();
     let error = single(TokioEnv::for_key(&alone, KEY), options()).try_acquire().await.unwrap_err();
     assert!(matches!(&error, NotAcquired::NotSent(why) if why.contains("no owner")), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_behind_and_names_an_owner_that_is_gone_is_not_asked_for_ever() {
+    let listen = || TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let (behind, ahead) = (listen(), listen());
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let urls = [&behind, &ahead].map(|it| format!("redis://127.0.0.1:{}/", port(it)));
+    let (gone, here) = (port(&listen()), port(&ahead));
+    for (listener, owner) in [(behind, gone), (ahead, here)] {
+        fake::answering(listener, move |_, words| {
+            let slots =
+                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{owner}\r\n");
+            let sets = words.matches("$3\r\nSET\r\n").count();
+            slots.repeat(words.matches("SLOTS").count()) + &"+OK\r\n".repeat(sets)
+        });
+    }
+    let lock = single(TokioEnv::for_key(&Cluster::open(urls).unwrap(), KEY), options());
+    let guard = lock.acquire(PATIENCE, ONCE_MORE).await;
+    assert!(guard.is_ok(), "{guard:?}");
 }

@@ -10,6 +10,14 @@ pub(crate) fn answering(
     listener: TcpListener,
     answer: impl Fn(usize, &str) -> String + Clone + Send + 'static,
 ) {
+    closing_after(listener, move |number, words| (answer(number, words), false));
+}
+
+/// The same; after an answer that is the last, the connection is closed.
+pub(crate) fn closing_after(
+    listener: TcpListener,
+    answer: impl Fn(usize, &str) -> (String, bool) + Clone + Send + 'static,
+) {
     std::thread::spawn(move || {
         for (number, mut peer) in listener.incoming().map(Result::unwrap).enumerate() {
             let answer = answer.clone();
@@ -18,7 +26,8 @@ pub(crate) fn answering(
                 while let Ok(len @ 1..) = peer.read(&mut request) {
                     let words = String::from_utf8_lossy(&request[..len]).into_owned();
                     let greetings = "+OK\r\n".repeat(words.matches("SETINFO").count());
-                    if peer.write_all((greetings + &answer(number, &words)).as_bytes()).is_err() {
+                    let (answer, is_last) = answer(number, &words);
+                    if peer.write_all((greetings + &answer).as_bytes()).is_err() || is_last {
                         break;
                     }
                 }

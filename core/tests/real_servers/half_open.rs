@@ -2,11 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::fake;
 use crate::support::{PATIENCE, ServerExt, call, eventually, listeners, subscribers};
 use picklock::options::OptionsBuilder;
-use picklock::{Locks, Options, Released};
+use picklock::{Locks, NotAcquired, Options, Released};
 use test_server::RedisServer;
 
 /// Leads to this server. That the server has closed a connection is not told to the client.
@@ -76,4 +79,30 @@ async fn who_sleeps_in_vain_listens_anew() {
     eventually(&env, listens).await;
     assert_eq!(holder.release().await, Released::Released);
     assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_confirms_and_closes_at_once_is_not_asked_without_a_pause() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let own = listener.local_addr().unwrap();
+    let subscribed = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&subscribed);
+    fake::closing_after(listener, move |_, words| {
+        let mut answers = "*1\r\n:0\r\n".repeat(words.matches("*8\r\n$7\r\nEVALSHA").count());
+        let waits = "*3\r\n:0\r\n$16\r\n1700000000000000\r\n:10000\r\n";
+        answers += &waits.repeat(words.matches("*11\r\n$7\r\nEVALSHA").count());
+        answers += &":0\r\n".repeat(words.matches("*9\r\n$7\r\nEVALSHA").count());
+        answers += &"$1\r\nx\r\n".repeat(words.matches("$3\r\nGET\r\n").count());
+        let Some(at) = words.find("\r\nSUBSCRIBE\r\n") else { return (answers, false) };
+        counted.fetch_add(1, Ordering::Relaxed);
+        let channel = words[at..].split("\r\n").nth(3).unwrap();
+        let len = channel.len();
+        (answers + &format!("*3\r\n$9\r\nsubscribe\r\n${len}\r\n{channel}\r\n:1\r\n"), true)
+    });
+    let locks = Locks::open(format!("redis://{own}/"), options().build().unwrap()).unwrap();
+    let error = locks.queue(*b"k").unwrap().acquire(Duration::from_secs(1)).await.unwrap_err();
+    assert!(matches!(error, NotAcquired::Deadline { .. }), "{error}");
+    // A call timeout is a third of a second, and the pause a quarter of that.
+    let subscribed = subscribed.load(Ordering::Relaxed);
+    assert!((2..20).contains(&subscribed), "{subscribed}");
 }

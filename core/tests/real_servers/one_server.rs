@@ -37,6 +37,29 @@ async fn value(env: &TokioEnv) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_server_is_waited_for_in_any_database() {
+    let server = RedisServer::start(&["--lua-time-limit", "10"]);
+    let env = server.env();
+    let conn = env.connect(Node(0)).await.unwrap();
+    let endless = Command::new("EVAL").arg("while true do end").arg("0");
+    let script = tokio::spawn(async move { conn.call(endless).await });
+    let other = TokioEnv::open(url(&server, "", "1")).unwrap();
+    let acquiring =
+        tokio::spawn(async move { lock(other, options(LONG)).acquire(PATIENCE, POLL).await });
+    let killer = server.env();
+    eventually(&killer, || async {
+        let conn = killer.connect(Node(0)).await.unwrap();
+        let found = conn.call(Command::new("GET").arg("k")).await;
+        found.is_err_and(|error| error.has_code("BUSY"))
+    })
+    .await;
+    assert!(!acquiring.is_finished());
+    call(&killer, &["SCRIPT", "KILL"]).await;
+    assert!(script.await.unwrap().is_err());
+    assert_eq!(acquiring.await.unwrap().unwrap().release().await, Released::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_clients_take_turns() {
     let server = RedisServer::start(&[]);
     let work = |env: TokioEnv| async move {
