@@ -163,8 +163,9 @@ impl<E: Env> Single<E> {
             match subscription.take() {
                 Some(confirmed) => match wait_for_message(confirmed, pin!(sleep)).await {
                     Listened::Heard(it) => *subscription = Some(it),
-                    // Its connection may have gone without a word. A new subscription shows that: it is confirmed.
-                    Listened::InVain => *subscription = self.subscribe(channel).await,
+                    // Its connection may have gone without a word: another takes its place if the key, which should
+                    // have expired, is still there.
+                    Listened::InVain => return true,
                     Listened::Broken => {}
                 },
                 None => *subscription = self.subscribe(channel).await,

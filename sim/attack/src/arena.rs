@@ -117,7 +117,7 @@ impl Arena {
 
     /// Empties the servers, and checks that each worker can acquire and release the lock.
     pub(crate) async fn prepare(&mut self) -> Result<(), AttackError> {
-        self.clear().await?;
+        self.reset().await?;
         for place in 0..self.workers.len() {
             let worker = match self.workers[place].take() {
                 Some(mut used) => self.warm_up(&mut used).await.is_ok().then_some(used),
@@ -153,8 +153,17 @@ impl Arena {
         }
     }
 
+    /// Sets the servers' clocks right and empties them. Not before a plan has been judged: a key that a clock which jumps
+    /// back lets live on would count as left behind.
+    pub(crate) async fn reset(&mut self) -> Result<(), AttackError> {
+        for server in &mut self.servers {
+            server.set_clock_right().await;
+        }
+        self.clear().await
+    }
+
     /// Empties the servers.
-    pub(crate) async fn clear(&self) -> Result<(), AttackError> {
+    async fn clear(&self) -> Result<(), AttackError> {
         for server in &self.servers {
             server.command(&["FLUSHALL"]).await?;
         }

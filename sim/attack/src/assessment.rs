@@ -238,7 +238,8 @@ fn judged(
         register: Some(0),
         ..Head::default()
     };
-    let mut history = transcript::history(head, recorded, &sent, staged.start);
+    let key = &known.lock_key.name[..];
+    let mut history = transcript::history(head, key, recorded, &sent, staged.start);
     if let Some(last) = history.events.last() {
         let (at_ns, what) = (last.at_ns, What::RegisterLeft(staged.register));
         history.events.push(history::Event { at_ns, client: 0, acquisition: 0, op: 0, what });
@@ -247,6 +248,7 @@ fn judged(
         plan,
         quorum: usize::from(arena.attack.nodes / 2 + 1),
         promises: known.promises,
+        key,
         history: &history,
         sent: &sent,
         phases: &phases,
@@ -255,6 +257,7 @@ fn judged(
         doubts: &doubts,
         failures: &staged.failures,
         start: staged.start,
+        healed: staged.healed,
         end: staged.end,
     };
     let judged = judge(&shown);

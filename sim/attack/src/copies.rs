@@ -100,7 +100,6 @@ pub(crate) async fn run(
     ends.sort_by_key(|end| end.client);
     helpers.shutdown().await;
     arena.proxy.rules().clear();
-    arena.servers[0].set_clock_right().await;
     let (struck, healed) = {
         let board = stage.board.borrow();
         (board.struck, board.healed)

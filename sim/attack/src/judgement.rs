@@ -79,6 +79,8 @@ pub(crate) struct PlanEvidence<'a> {
     /// The number of servers on which a client must have the key to have the lock.
     pub(crate) quorum: usize,
     pub(crate) promises: Promises,
+    /// The lock's key.
+    pub(crate) key: &'a [u8],
     pub(crate) history: &'a History,
     pub(crate) sent: &'a [TracedCommand],
     pub(crate) phases: &'a [Phases],
@@ -87,6 +89,8 @@ pub(crate) struct PlanEvidence<'a> {
     pub(crate) doubts: &'a KeyDoubts,
     pub(crate) failures: &'a [(u32, WorkerError)],
     pub(crate) start: Instant,
+    /// When the fault was over.
+    pub(crate) healed: Option<Instant>,
     pub(crate) end: Instant,
 }
 
@@ -108,8 +112,7 @@ pub(crate) struct Judged {
 pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     let mut findings = Vec::new();
     let (mut levels, mut doubts) = (Vec::new(), Vec::new());
-    let key = shown.history.head.lock_key.as_bytes();
-    let tenures = tenures(shown.sent, shown.phases, key, shown.end);
+    let tenures = tenures(shown.sent, shown.phases, shown.key, shown.end);
     // If a later attempt of a client cleans up after an earlier one, nobody is harmed.
     let is_harmful = |it: &Tenure| it.ended_by.is_some_and(|by| by < it.acquisition);
     let harms_itself = tenures.iter().any(is_harmful);
@@ -192,8 +195,7 @@ fn overlong(
     for tenure in tenures.iter().filter(|it| it.client == client && it.from <= told) {
         got.insert(tenure.node, tenure.from);
     }
-    let key = shown.history.head.lock_key.as_bytes();
-    let is_longer = |it: &KeyChange| it.key == key && matches!(it.touch, Touch::Extend(_));
+    let is_longer = |it: &KeyChange| it.key == shown.key && matches!(it.touch, Touch::Extend(_));
     for command in shown.sent.iter().filter(|it| it.client == client) {
         let Some(seen) = command.seen.as_ref().filter(|it| it.changes.iter().any(is_longer)) else {
             continue;
@@ -276,7 +278,12 @@ fn dishonest(
             ),
         ),
         ClaimOf::Extended if !owned => (
-            if forgets { Severity::Assumption } else { Severity::Bug },
+            // Who asks later is told by the server that there is nothing to extend.
+            if forgets && shown.healed.is_none_or(|healed| claim.asked < healed) {
+                Severity::Assumption
+            } else {
+                Severity::Bug
+            },
             "extended-is-true",
             Level::Belief,
             format!(

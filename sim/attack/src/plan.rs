@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use history::fault::{ErrorAnswer, Fault};
-use redis_model::command_flags::{may_take_memory, may_write};
+use redis_model::command_flags::{may_find_busy, may_find_loading, may_take_memory, may_write};
 use serde::{Deserialize, Serialize};
 
 /// How far clocks jump.
@@ -155,16 +155,14 @@ impl AttackFault {
     fn suits(self, Boundary { step, command, draws, .. }: &Boundary) -> bool {
         let command = command.as_str();
         match self {
-            Self::Oom if *step == LockStep::Run => may_take_memory(command),
-            Self::Readonly if *step == LockStep::Run => may_write(command),
-            // A server without memory refuses commands that take some: a script, when it writes something new.
+            Self::Loading => may_find_loading(command),
+            Self::Busy => may_find_busy(command),
+            Self::Oom | Self::Readonly if command == "SCRIPT" => false,
+            // A server without memory refuses a script when it writes something new.
             Self::Oom => {
-                let frees = [
-                    "DEL", "UNLINK", "GET", "EXISTS", "EXPIRE", "PEXPIRE", "PTTL", "TTL", "SCRIPT",
-                ];
-                *step == LockStep::Acquire && !frees.contains(&command)
+                matches!(step, LockStep::Acquire | LockStep::Run) && may_take_memory(command)
             }
-            Self::Readonly => !matches!(command, "GET" | "TTL" | "PTTL" | "EXISTS" | "SCRIPT"),
+            Self::Readonly => may_write(command),
             Self::NoScript => command == "EVALSHA",
             // If any other request arrives so late, its client rightly has the lock.
             Self::LateAgain => *step == LockStep::Release,

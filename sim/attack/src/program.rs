@@ -70,7 +70,7 @@ pub(crate) async fn learn(
 
 /// Runs all copies without faults, so that caches are filled.
 async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError> {
-    arena.clear().await?;
+    arena.reset().await?;
     let run = copies::run(arena, oracle, None, None).await?;
     arena.rehearsed = true;
     if let Some(end) = run.ends.iter().find(|end| end.overdue) {
@@ -99,7 +99,7 @@ async fn clean(
     arena: &mut Arena,
     oracle: &Oracle,
 ) -> Result<(CopiesRun, ProgramTrace), AttackError> {
-    arena.clear().await?;
+    arena.reset().await?;
     let run = copies::run(arena, oracle, None, None).await?;
     let trace = trace(arena, None, &run, None).await;
     let answer = oracle.ask(arena, &run.room).await?;
@@ -128,13 +128,14 @@ pub(crate) async fn once(
     if !arena.rehearsed {
         rehearse(arena, oracle).await?;
     }
-    arena.clear().await?;
+    arena.reset().await?;
     // A struck server may have lost its scripts.
     arena.rehearsed = plan.fault.target() != Target::Server;
     arena.servers[0].get_ready(plan.fault).await?;
     let key = (!known.lock_key.name.is_empty()).then_some(known.lock_key.name.as_slice());
     let run = copies::run(arena, oracle, Some(plan), key).await?;
     let trace = trace(arena, Some(plan), &run, key).await;
+    arena.servers[0].set_clock_right().await;
     let answer = oracle.ask(arena, &run.room).await?;
     let verdict = judge(Some(plan), &run, &trace, &answer);
     Ok(report(plan, &run, trace, verdict, known.releases, arena.life))

@@ -80,8 +80,8 @@ pub(crate) async fn trace(
         margin_ns: span_ns(MARGIN),
         ..Head::default()
     };
-    let history = transcript::history(head, recorded, &sent, run.start);
     let key = lock_key.as_deref().unwrap_or_default();
+    let history = transcript::history(head, key, recorded, &sent, run.start);
     let tenures = tenures(&sent, &phases, key, run.end);
     let divergence = match wire.is_complete {
         true => divergence(&sent, key, arena.servers[0].endpoint.is_embedded()),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use history::History;
 use history::verdict::Outcome;
+use reports::plain;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -204,7 +205,7 @@ impl AttackReport {
         let Self { clients, ttl_ms, server, .. } = self;
         let who = if self.oracle.is_some() { "programs" } else { "workers" };
         let key = match &self.lock_key {
-            Some(key) => format!("lock key {key}"),
+            Some(key) => format!("lock key {}", plain(key)),
             None => String::from("no key that looks like a lock's: nothing is said of it"),
         };
         format!("{clients} {who}, TTL {ttl_ms} ms, {server}, {key}")

@@ -86,9 +86,6 @@ pub(crate) async fn run(
         }
     }
     arena.proxy.rules().clear();
-    for server in &mut arena.servers {
-        server.set_clock_right().await;
-    }
     let is_changed =
         plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
     // A struck process is not like a new one. After an ambiguous outcome, a worker may still be busy with it.

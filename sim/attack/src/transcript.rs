@@ -351,9 +351,10 @@ pub(crate) fn learn(
     boundaries
 }
 
-/// The history of a plan.
+/// The history of a plan, of the lock with this key.
 pub(crate) fn history(
     mut head: Head,
+    key: &[u8],
     recorded: PlanRecord,
     sent: &[TracedCommand],
     start: Instant,
@@ -372,7 +373,7 @@ pub(crate) fn history(
     let of_locks = sent.iter().filter(|it| !HANDSHAKE.contains(&it.name.as_str()));
     for (op, command) in ops.zip(of_locks) {
         let acquisition = acquisition(&phases, command.client, command.sent);
-        let (at, what, end) = told(command, &head.lock_key, &mut texts);
+        let (at, what, end) = told(command, (key, &head.lock_key), &mut texts);
         for what in [Some(what), end].into_iter().flatten() {
             events.push(RecordedEvent { at, client: command.client, acquisition, op, what });
         }
@@ -402,13 +403,13 @@ pub(crate) fn history(
 /// When a command stands in the history, how it begins, and how it ends.
 fn told(
     command: &TracedCommand,
-    lock_key: &str,
+    (lock_key, lock_text): (&[u8], &str),
     texts: &mut Texts,
 ) -> (Instant, What, Option<What>) {
     let change = command.seen.iter().flat_map(|it| &it.changes);
-    let touch = change.filter(|it| it.key == lock_key.as_bytes()).map(|it| it.touch).next();
+    let touch = change.filter(|it| it.key == lock_key).map(|it| it.touch).next();
     let key = match touch {
-        Some(_) => texts.intern(lock_key),
+        Some(_) => texts.intern(lock_text),
         None => texts.intern(&String::from_utf8_lossy(&command.key)),
     };
     let name = texts.intern(&command.name);
@@ -478,7 +479,7 @@ mod tests {
             ..TracedCommand::carried_out(1, start, name, Vec::new())
         };
         let sent = [refused("CLIENT"), refused("GET"), refused("HELLO")];
-        let history = history(Head::default(), PlanRecord::default(), &sent, start);
+        let history = history(Head::default(), b"", PlanRecord::default(), &sent, start);
         let What::Command { name, .. } = history.events[0].what else { panic!("{history:?}") };
         assert_eq!((history.text(name), history.events.len()), ("GET", 2));
     }

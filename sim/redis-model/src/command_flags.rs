@@ -18,13 +18,27 @@ pub fn may_take_memory(name: &str) -> bool {
     has(name, flag::DENYOOM)
 }
 
+/// Whether a server that loads its data refuses it.
+pub fn may_find_loading(name: &str) -> bool {
+    !is_flagged(name, flag::LOADING).unwrap_or(false)
+}
+
+/// Whether a server that runs a long script refuses it.
+pub fn may_find_busy(name: &str) -> bool {
+    !is_flagged(name, flag::ALLOW_BUSY).unwrap_or(false)
+}
+
 fn has(name: &str, flag: u32) -> bool {
     let is_carrier = CARRIERS.iter().any(|carrier| name.eq_ignore_ascii_case(carrier));
-    is_carrier
-        || match TABLE.find(&[name.as_bytes()]) {
-            Lookup::Command(place) => TABLE.spec(place).has(flag),
-            Lookup::Unknown | Lookup::UnknownSubcommand => true,
-        }
+    is_carrier || is_flagged(name, flag).unwrap_or(true)
+}
+
+/// None of a command that is not known.
+fn is_flagged(name: &str, flag: u32) -> Option<bool> {
+    match TABLE.find(&[name.as_bytes()]) {
+        Lookup::Command(place) => Some(TABLE.spec(place).has(flag)),
+        Lookup::Unknown | Lookup::UnknownSubcommand => None,
+    }
 }
 
 #[cfg(test)]
@@ -44,6 +58,21 @@ mod tests {
             ("GEOADD", true, true),
         ] {
             assert_eq!((may_write(name), may_take_memory(name)), (writes, takes), "{name}");
+        }
+    }
+
+    #[test]
+    fn some_commands_are_answered_whatever_the_server_does() {
+        for (name, loading, busy) in [
+            ("SET", true, true),
+            ("EVALSHA", true, true),
+            ("MULTI", false, false),
+            ("WATCH", false, false),
+            ("EXEC", false, true),
+            ("TIME", false, true),
+            ("NONSENSE", true, true),
+        ] {
+            assert_eq!((may_find_loading(name), may_find_busy(name)), (loading, busy), "{name}");
         }
     }
 }

@@ -141,6 +141,49 @@ acquire() { take && { ask SET "owner:$name" "$me" PX "$ttl"; echo ok; } || echo 
 }
 
 #[test]
+fn a_key_may_be_any_bytes() {
+    let room = Room::new();
+    let lock = "LC_ALL=C\nkey=$'\\xff\\xfelock'\n";
+    let options = "--world embedded --only no-fault,release.eval.late-request";
+    let said = attack(&room, options, lock).ended(0).results();
+    assert!(said.contains("2 plans: 2 held"), "{said}");
+    let deletes = format!("{lock}\ngive() {{ ask DEL \"$key\"; echo ok; }}\n");
+    let options = "--world embedded --only release.del.late-request";
+    let said = attack(&room, options, &deletes).ended(1).results();
+    assert!(said.contains("BUG release.del.late-request"), "{said}");
+}
+
+#[test]
+fn a_worker_that_extends_whatever_the_server_answers_is_found() {
+    let room = Room::new();
+    let lock = r#"
+promises=extends
+longer="if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
+"#;
+    let honest = r#"extend() { ask EVAL "$longer" 1 "$key" "$token" "$ttl"; [[ $reply == :1 ]] && echo ok || echo no; }"#;
+    let rash = r#"extend() { ask EVAL "$longer" 1 "$key" "$token" "$ttl"; echo ok; }"#;
+    for plan in ["hold.stop", "hold.evict"] {
+        let options = format!("--world embedded --only {plan}");
+        let said = attack(&room, &options, &format!("{lock}{honest}\n")).ended(0).results();
+        assert!(!said.contains("BUG"), "{plan}: {said}");
+        let said = attack(&room, &options, &format!("{lock}{rash}\n")).ended(1).results();
+        assert!(said.contains(&format!("BUG {plan}")), "{plan}: {said}");
+        assert!(said.contains("said that it has extended the lock"), "{plan}: {said}");
+    }
+}
+
+#[test]
+fn a_key_that_a_release_leaves_to_expire_soon_is_not_left_behind() {
+    let room = Room::new();
+    let lock = r#"
+soon="if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 60) end return 0"
+give() { ask EVAL "$soon" 1 "$key" "$token"; echo ok; }
+"#;
+    let said = attack(&room, "--world redis --only hold.server-clock", lock).ended(0).results();
+    assert!(said.contains("1 plan: 1"), "{said}");
+}
+
+#[test]
 fn a_lock_that_is_free_by_its_value_is_refused_and_not_blamed() {
     let room = Room::new();
     let lock = r#"

@@ -49,6 +49,7 @@ impl Tape {
             plan: None,
             quorum: 1,
             promises: Promises { checks: true, reports: true, ..Promises::default() },
+            key: b"k",
             history: &history,
             sent: &self.sent,
             phases: &self.phases,
@@ -57,6 +58,7 @@ impl Tape {
             doubts: &KeyDoubts::default(),
             failures: &[],
             start: self.start,
+            healed: Some(self.at(1_000)),
             end: self.at(2_000),
         };
         look(&shown, &tenures(&self.sent, &self.phases, b"k", shown.end))
@@ -67,6 +69,13 @@ impl Tape {
         let (asked, answered) = (self.at(from), self.at(to));
         let claim = Claim { client, acquisition: client, of, asked, answered };
         self.judge(|shown, tenures| dishonest(shown, tenures, &claim, false))
+    }
+
+    /// The same where the server has forgotten the lock.
+    fn claim_forgotten(&self, of: ClaimOf, from: u64, to: u64) -> Option<AttackFinding> {
+        let (asked, answered) = (self.at(from), self.at(to));
+        let claim = Claim { client: 1, acquisition: 1, of, asked, answered };
+        self.judge(|shown, tenures| dishonest(shown, tenures, &claim, true))
     }
 }
 
@@ -98,6 +107,25 @@ fn a_claim_is_true_while_the_key_is_ones_own() {
     let found = tape.claim(2, ClaimOf::Acquired, 500, 600).unwrap();
     assert_eq!((found.severity, found.level), (Severity::Bug, Level::Belief));
     assert_eq!(tape.claim(1, ClaimOf::Released, 700, 701).unwrap().severity, Severity::Api);
+}
+
+#[test]
+fn who_extends_a_lock_that_the_server_has_forgotten_is_told_so() {
+    let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+    let tape = tape.does(1, 100, 101, Touch::Delete);
+    let severity = |of, asked| tape.claim_forgotten(of, asked, asked + 5).map(|it| it.severity);
+    assert_eq!(severity(ClaimOf::Extended, 50), None);
+    assert_eq!(
+        severity(ClaimOf::Extended, 900),
+        Some(Severity::Assumption),
+        "asked before the fault was over"
+    );
+    assert_eq!(severity(ClaimOf::Extended, 1_001), Some(Severity::Bug));
+    assert_eq!(
+        severity(ClaimOf::Held, 1_001),
+        Some(Severity::Assumption),
+        "its client may have looked before"
+    );
 }
 
 #[test]
