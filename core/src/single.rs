@@ -26,6 +26,10 @@ use crate::wait::Poll;
 /// Redis counts the TTL of a key in milliseconds.
 const GRAIN: Duration = Duration::from_millis(1);
 
+/// So often in a row a subscription is listened to for as long as the key lives, and then replaced: its connection may have
+/// gone without a word. If a holder renews the key, it is in vain, too.
+const IN_VAIN_MOST: u32 = 4;
+
 /// A lock on one key of one server. Cloning gives another handle to the same lock.
 #[derive(Clone)]
 pub struct Single<E: Env> {
@@ -134,12 +138,13 @@ impl<E: Env> Single<E> {
         }
     }
 
-    /// Waits for the next attempt; false where the deadline leaves no time for one.
+    /// Waits for the next attempt; false where the deadline leaves no time for one. With the subscription comes how often
+    /// in a row it was listened to in vain.
     async fn wait(
         &self,
         cleanup: Option<Arc<Cleanup>>,
         ttl_left: Option<Duration>,
-        subscription: &mut Option<E::Subscription>,
+        subscription: &mut Option<(E::Subscription, u32)>,
         end: Instant,
         poll: Poll,
     ) -> bool {
@@ -161,14 +166,19 @@ impl<E: Env> Single<E> {
             let jitter = poll.pause(env.random()).saturating_sub(poll.base);
             let sleep = env.sleep(ttl_left.saturating_add(jitter + GRAIN).min(left));
             match subscription.take() {
-                Some(confirmed) => match wait_for_message(confirmed, pin!(sleep)).await {
-                    Listened::Heard(it) => *subscription = Some(it),
-                    // Its connection may have gone without a word: another takes its place if the key, which should
-                    // have expired, is still there.
-                    Listened::InVain => return true,
-                    Listened::Broken => {}
-                },
-                None => *subscription = self.subscribe(channel).await,
+                Some((confirmed, in_vain)) => {
+                    match wait_for_message(confirmed, pin!(sleep)).await {
+                        Listened::Heard(it) => *subscription = Some((it, 0)),
+                        Listened::InVain(it) => {
+                            let in_vain = in_vain + 1;
+                            *subscription = (in_vain < IN_VAIN_MOST).then_some((it, in_vain));
+                            // If it is replaced, then behind this attempt: the key should have expired.
+                            return true;
+                        }
+                        Listened::Broken => {}
+                    }
+                }
+                None => *subscription = self.subscribe(channel).await.map(|it| (it, 0)),
             }
             // After subscribing it tries again at once, as a release may have come before. Where it
             // cannot subscribe, it polls.
@@ -200,7 +210,7 @@ impl<E: Env> Single<E> {
 enum Listened<S> {
     Heard(S),
     /// No message came.
-    InVain,
+    InVain(S),
     Broken,
 }
 
@@ -209,10 +219,11 @@ async fn wait_for_message<S: Subscription>(
     mut subscription: S,
     mut sleep: Pin<&mut impl Future<Output = ()>>,
 ) -> Listened<S> {
-    match race(pin!(subscription.next()), sleep.as_mut()).await {
+    let woken = race(pin!(subscription.next()), sleep.as_mut()).await;
+    match woken {
         Either::Left(Ok(_)) => {}
         Either::Left(Err(_)) => return Listened::Broken,
-        Either::Right(()) => return Listened::InVain,
+        Either::Right(()) => return Listened::InVain(subscription),
     }
     loop {
         let more = race(pin!(subscription.next()), pin!(ready(()))).await;

@@ -109,7 +109,7 @@ release() {
 "#;
     in_both_worlds(|world| {
         let room = Room::new();
-        let only = "no-fault,release.exec.loading,release.del.loading,release.get.stop";
+        let only = "no-fault,release.exec.busy,release.del.loading,release.get.stop";
         let options = format!("--world {world} --only {only}");
         let said = attack(&room, &options, lock).ended(0).results();
         assert!(!said.contains("undecided"), "{world}: {said}");
