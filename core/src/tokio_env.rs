@@ -17,17 +17,17 @@ mod slot_conn;
 mod slot_owners;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError};
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
 
 use crate::command::Command;
 use crate::env::{CallError, Conn, Env, Node};
 use crate::reply::Reply;
 use crate::slot_keys::slot;
+use crate::sync::lock;
 use crate::time::{Instant, WallTime, span_ns};
 use cluster::ClusterNodes;
 use host::Host;
@@ -213,13 +213,13 @@ impl Env for TokioEnv {
                 ConnRoute::Direct(sentinels.primary(options).await?.2)
             }
             NodeSource::Slot { nodes, slot, conn } => {
-                let mut cached = conn.lock().await;
-                match &*cached {
-                    Some(conn) if conn.is_usable().await => ConnRoute::Slot(Arc::clone(conn)),
+                let cached = lock(conn).clone();
+                match cached {
+                    Some(conn) if conn.is_usable().await => ConnRoute::Slot(conn),
                     _ => {
-                        *cached = None;
-                        let begun = SlotConn::begin(nodes, *slot).await?;
-                        ConnRoute::Slot(Arc::clone(cached.insert(Arc::new(begun))))
+                        let begun = Arc::new(SlotConn::begin(nodes, *slot).await?);
+                        *lock(conn) = Some(Arc::clone(&begun));
+                        ConnRoute::Slot(begun)
                     }
                 }
             }

@@ -1,28 +1,30 @@
 //! One server at one address: the connection for commands, and the one for channels.
 //!
 //! Invariant: at most one of each is in use, made when first needed and again after it has broken. Connecting may take
-//! longer than one call may wait: if a caller gives up, the attempt goes on, and the next caller gets its result.
+//! longer than one call may wait: if a caller gives up, the attempt goes on, and the next caller gets its result. Nobody
+//! holds a mutex while waiting, so a caller that is not polled keeps nobody else from the connection.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use redis::{Client, ConnectionAddr};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::watch;
 
 use super::listener::Listener;
 use super::server_conn::{ServerConn, TokioOptions};
 use crate::env::CallError;
+use crate::sync::lock;
 
 /// A server and the connections to it.
 pub(super) struct Host {
     client: Client,
-    conn: Arc<Mutex<Option<ServerConn>>>,
-    listener: Arc<Mutex<Option<Listener>>>,
+    conn: CachedConn<ServerConn>,
+    listener: CachedConn<Listener>,
 }
 
 impl Host {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, conn: Arc::default(), listener: Arc::default() }
+        Self { client, conn: CachedConn::default(), listener: CachedConn::default() }
     }
 
     /// Where it is.
@@ -32,60 +34,120 @@ impl Host {
 
     /// The connection, made again if need be.
     pub(super) async fn conn(&self, options: TokioOptions) -> Result<ServerConn, CallError> {
-        let mut cached = Arc::clone(&self.conn).lock_owned().await;
-        if let Some(conn) = &*cached
-            && conn.is_usable().await
+        if let Some(conn) = self.conn.made() {
             // Connections to one server mostly break together.
-            && (!self.listener_has_ended() || conn.is_open().await)
-        {
-            return Ok(conn.clone());
+            let is_usable =
+                conn.is_usable().await && (!self.listener_has_ended() || conn.is_open().await);
+            if is_usable {
+                return Ok(conn);
+            }
+            self.conn.forget(|it| it.is_same(&conn));
         }
-        *cached = None;
         let client = self.client.clone();
-        connect(cached, async move { ServerConn::open(&client, options).await }).await
+        self.conn.get(async move { ServerConn::open(&client, options).await }).await
     }
 
     /// The connection, if there is one that can be used.
     pub(super) async fn usable_conn(&self) -> Option<ServerConn> {
-        let cached = self.conn.lock().await;
-        let conn = cached.as_ref()?;
-        conn.is_usable().await.then(|| conn.clone())
+        let conn = self.conn.made()?;
+        conn.is_usable().await.then_some(conn)
     }
 
     /// Whether the connection for channels has ended since the last call.
     fn listener_has_ended(&self) -> bool {
-        // Another task holds it to replace it, and has checked it already.
-        let Ok(mut cached) = self.listener.try_lock() else { return false };
-        let ended = cached.as_ref().is_some_and(|listener| !listener.is_usable());
-        if ended {
-            *cached = None;
-        }
-        ended
+        self.listener.forget(|listener| !listener.is_usable())
     }
 
     /// The connection for channels, made again if need be.
     pub(super) async fn listener(&self, options: TokioOptions) -> Result<Listener, CallError> {
-        let mut cached = Arc::clone(&self.listener).lock_owned().await;
-        match &*cached {
-            Some(listener) if listener.is_usable() => Ok(listener.clone()),
-            _ => {
-                // Dropping a silent connection ends its subscriptions, which report that.
-                *cached = None;
-                let span = options.connect_timeout;
-                let client = self.client.clone();
-                connect(cached, async move { Listener::open(&client, span).await }).await
-            }
-        }
+        // Dropping a silent connection ends its subscriptions, which report that.
+        self.listener.forget(|listener| !listener.is_usable());
+        let (client, span) = (self.client.clone(), options.connect_timeout);
+        self.listener.get(async move { Listener::open(&client, span).await }).await
     }
 }
 
-/// Makes a connection in the background, and puts it where the next caller finds it.
-async fn connect<C: Clone + Send + 'static>(
-    mut cached: OwnedMutexGuard<Option<C>>,
-    opening: impl Future<Output = Result<C, CallError>> + Send + 'static,
-) -> Result<C, CallError> {
-    let opened = tokio::spawn(async move { Ok(cached.insert(opening.await?).clone()) }).await;
-    opened.unwrap_or_else(|error| Err(CallError::NotSent(error.to_string().into())))
+/// A connection that all callers share.
+struct CachedConn<C> {
+    state: Arc<Mutex<ConnState<C>>>,
+}
+
+enum ConnState<C> {
+    Missing,
+    /// It is being made; the outcome is told here.
+    Making(watch::Receiver<Option<Result<C, CallError>>>),
+    Made(C),
+}
+
+impl<C> Default for CachedConn<C> {
+    fn default() -> Self {
+        Self { state: Arc::new(Mutex::new(ConnState::Missing)) }
+    }
+}
+
+impl<C: Clone + Send + Sync + 'static> CachedConn<C> {
+    fn made(&self) -> Option<C> {
+        match &*lock(&self.state) {
+            ConnState::Made(conn) => Some(conn.clone()),
+            ConnState::Missing | ConnState::Making(_) => None,
+        }
+    }
+
+    /// Forgets the connection if it is this one; says whether it was.
+    fn forget(&self, is_it: impl FnOnce(&C) -> bool) -> bool {
+        let mut state = lock(&self.state);
+        let forgotten = match &*state {
+            ConnState::Made(conn) if is_it(conn) => {
+                std::mem::replace(&mut *state, ConnState::Missing)
+            }
+            _ => return false,
+        };
+        // Outside the mutex: it may be the last handle.
+        drop(state);
+        drop(forgotten);
+        true
+    }
+
+    /// The connection. Where it is missing, it is made in the background.
+    async fn get(
+        &self,
+        opening: impl Future<Output = Result<C, CallError>> + Send + 'static,
+    ) -> Result<C, CallError> {
+        let mut outcome = {
+            let mut state = lock(&self.state);
+            match &*state {
+                ConnState::Made(conn) => return Ok(conn.clone()),
+                ConnState::Making(outcome) => outcome.clone(),
+                ConnState::Missing => {
+                    let (told, outcome) = watch::channel(None);
+                    *state = ConnState::Making(outcome.clone());
+                    let mut making = MakingTask { state: Arc::clone(&self.state), made: None };
+                    tokio::spawn(async move {
+                        let opened = opening.await;
+                        making.made = opened.as_ref().ok().cloned();
+                        drop(making);
+                        told.send_replace(Some(opened));
+                    });
+                    outcome
+                }
+            }
+        };
+        let told = outcome.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
+        let dropped = "the task that connects was dropped, as by a runtime that ends";
+        told.unwrap_or_else(|| Err(CallError::NotSent(dropped.into())))
+    }
+}
+
+/// The making of a connection. However it ends, also if its task is dropped, the next caller does not wait for it.
+struct MakingTask<C> {
+    state: Arc<Mutex<ConnState<C>>>,
+    made: Option<C>,
+}
+
+impl<C> Drop for MakingTask<C> {
+    fn drop(&mut self) {
+        *lock(&self.state) = self.made.take().map_or(ConnState::Missing, ConnState::Made);
+    }
 }
 
 #[cfg(test)]

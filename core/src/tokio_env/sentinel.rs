@@ -5,11 +5,11 @@
 //! primary breaks its connections or refuses with READONLY, and either makes the next connect ask again.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use redis::{Client, ConnectionInfo};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::addr::Addr;
@@ -18,6 +18,7 @@ use super::server_conn::{ServerConn, TokioOptions};
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
+use crate::sync::lock;
 
 /// A sentinel that does not answer takes at most this fraction of the connect timeout.
 const SHARE: u32 = 4;
@@ -37,6 +38,7 @@ pub(super) struct Sentinels {
 
 /// The server that a sentinel has named last. It is kept from then on, so that a connection which takes longer to make
 /// than a call may wait is made once.
+#[derive(Clone)]
 struct NamedServer {
     addr: Addr,
     host: Arc<Host>,
@@ -63,11 +65,12 @@ impl Sentinels {
         &self,
         options: TokioOptions,
     ) -> Result<(Addr, Arc<Host>, ServerConn), CallError> {
-        let mut named = self.named.lock().await;
-        if let Some(NamedServer { addr, host, leads: true }) = &*named
+        // Not held while anything is awaited: who is not polled meanwhile would keep all others waiting.
+        let named = lock(&self.named).clone();
+        if let Some(NamedServer { addr, host, leads: true }) = named
             && let Some(conn) = host.usable_conn().await
         {
-            return Ok((addr.clone(), Arc::clone(host), conn));
+            return Ok((addr, host, conn));
         }
         let mut last = CallError::NotSent("no sentinel is configured".into());
         let mut for_good = 0;
@@ -82,17 +85,23 @@ impl Sentinels {
                     continue;
                 }
             };
-            let host = match &*named {
-                Some(known) if known.addr == addr => Arc::clone(&known.host),
-                _ => Arc::new(Host::new(addr.client(&self.like)?)),
+            let host = {
+                let mut named = lock(&self.named);
+                let host = match &*named {
+                    Some(known) if known.addr == addr => Arc::clone(&known.host),
+                    _ => Arc::new(Host::new(addr.client(&self.like)?)),
+                };
+                let leads = false;
+                *named = Some(NamedServer { addr: addr.clone(), host: Arc::clone(&host), leads });
+                host
             };
-            let server = |leads| NamedServer { addr: addr.clone(), host: Arc::clone(&host), leads };
-            *named = Some(server(false));
             match lead(&addr, &host, options).await {
                 Ok(conn) => {
                     self.first.store(place, Ordering::Relaxed);
                     self.at.send_if_modified(|at| at.replace(addr.clone()) != Some(addr.clone()));
-                    *named = Some(server(true));
+                    let leader =
+                        NamedServer { addr: addr.clone(), host: Arc::clone(&host), leads: true };
+                    *lock(&self.named) = Some(leader);
                     return Ok((addr, host, conn));
                 }
                 // The primary itself refuses us; another sentinel does not change that.

@@ -109,6 +109,10 @@ impl ServerConn {
         Ok(conn)
     }
 
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.health, &other.health)
+    }
+
     /// Whether it is known to be broken.
     pub(super) fn is_broken(&self) -> bool {
         self.health.broken.load(Ordering::Relaxed)

@@ -2,6 +2,8 @@
 
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -57,6 +59,35 @@ async fn a_busy_server_is_waited_for_in_any_database() {
     call(&killer, &["SCRIPT", "KILL"]).await;
     assert!(script.await.unwrap().is_err());
     assert_eq!(acquiring.await.unwrap().unwrap().release().await, Released::Released);
+}
+
+/// While it connects, two wait for that, and both are not polled when it is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_polled_keeps_nobody_from_the_connection() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let env = TokioEnv::open(format!("redis://{}/", listener.local_addr().unwrap())).unwrap();
+    let (greeted, greets) = tokio::sync::oneshot::channel();
+    let (goes_on, go_on) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(Mutex::new(Some((greeted, go_on))));
+    fake::answering(listener, move |_, words| {
+        if let Some((greeted, go_on)) = gate.lock().unwrap().take() {
+            greeted.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
+        "+OK\r\n".repeat(words.matches("$3\r\nSET\r\n").count())
+    });
+    let (first, second) = (lock(env.clone(), options(LONG)), lock(env.clone(), options(LONG)));
+    let mut both = pin!(async { tokio::join!(first.try_acquire(), second.try_acquire()) });
+    tokio::select! {
+        biased;
+        _ = &mut both => panic!("not connected yet"),
+        greeted = greets => greeted.unwrap(),
+    }
+    goes_on.send(()).unwrap();
+    let third = tokio::spawn(async move { lock(env, options(LONG)).try_acquire().await });
+    assert!(third.await.unwrap().is_ok());
+    let (first, second) = both.await;
+    assert!(first.is_ok() && second.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,8 +2,9 @@
 
 use std::net::TcpListener;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use crate::fake;
@@ -286,4 +287,38 @@ async fn a_primary_that_is_slow_to_greet_is_greeted_once() {
     greeting.wait();
     eventually(&env, || async { lock.try_acquire().await.is_ok() }).await;
     assert_eq!(connections.load(Ordering::Relaxed), 1);
+}
+
+/// It is not polled while a sentinel answers it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_polled_keeps_nobody_from_the_primary() {
+    let primary = RedisServer::start(&[]);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let sentinel = format!("redis://{}/", listener.local_addr().unwrap());
+    let port = primary.port().to_string();
+    let named = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
+    let (asked, is_asked) = tokio::sync::oneshot::channel();
+    let asked = Arc::new(Mutex::new(Some(asked)));
+    fake::answering(listener, move |_, words| {
+        let questions = words.matches("get-master-addr-by-name").count();
+        if questions > 0
+            && let Some(asked) = asked.lock().unwrap().take()
+        {
+            asked.send(()).unwrap();
+        }
+        named.repeat(questions)
+    });
+    let env = TokioEnv::sentinel([sentinel], NAME, "redis://any/").unwrap();
+    let lock = |key: &[u8]| {
+        Single::new(env.clone(), Node(0), key, Options::builder(LONG).build().unwrap()).unwrap()
+    };
+    let (one, other) = (lock(b"one"), lock(b"other"));
+    let mut first = pin!(one.try_acquire());
+    tokio::select! {
+        biased;
+        asked = is_asked => asked.unwrap(),
+        _ = &mut first => panic!("it was to be asked first"),
+    }
+    assert!(other.try_acquire().await.is_ok());
+    assert!(first.await.is_ok());
 }
