@@ -298,13 +298,14 @@ async fn who_is_not_polled_keeps_nobody_from_the_primary() {
     let port = primary.port().to_string();
     let named = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
     let (asked, is_asked) = tokio::sync::oneshot::channel();
-    let asked = Arc::new(Mutex::new(Some(asked)));
+    let (answers, answer) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(Mutex::new(Some((asked, answer))));
     fake::answering(listener, move |_, words| {
         let questions = words.matches("get-master-addr-by-name").count();
-        if questions > 0
-            && let Some(asked) = asked.lock().unwrap().take()
-        {
+        let first = if questions > 0 { gate.lock().unwrap().take() } else { None };
+        if let Some((asked, answer)) = first {
             asked.send(()).unwrap();
+            answer.recv().unwrap();
         }
         named.repeat(questions)
     });
@@ -317,8 +318,9 @@ async fn who_is_not_polled_keeps_nobody_from_the_primary() {
     tokio::select! {
         biased;
         asked = is_asked => asked.unwrap(),
-        _ = &mut first => panic!("it was to be asked first"),
+        _ = &mut first => panic!("not answered yet"),
     }
+    answers.send(()).unwrap();
     assert!(other.try_acquire().await.is_ok());
     assert!(first.await.is_ok());
 }
