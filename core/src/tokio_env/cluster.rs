@@ -1,8 +1,9 @@
 //! A Redis Cluster: its nodes, and which of them owns a slot.
 //!
 //! Invariant: the known owners may be out of date, without harm. A node that no longer owns a slot answers so (with
-//! MOVED, or with CLUSTERDOWN if it has left the cluster) and carries nothing out, and where an owner cannot be reached, the nodes are asked again: those that the user gave, and
-//! all known owners. A node that is neither is forgotten, so that addresses do not pile up.
+//! MOVED, or with CLUSTERDOWN if it has left the cluster) and carries nothing out, and where an owner cannot be reached,
+//! the nodes are asked again: those that the user gave, and all known owners. A node that is neither is forgotten, so
+//! that addresses do not pile up.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -113,25 +113,28 @@ impl<C: Clone + Send + Sync + 'static> CachedConn<C> {
         &self,
         opening: impl Future<Output = Result<C, CallError>> + Send + 'static,
     ) -> Result<C, CallError> {
-        let mut outcome = {
+        let (mut outcome, begins) = {
             let mut state = lock(&self.state);
             match &*state {
                 ConnState::Made(conn) => return Ok(conn.clone()),
-                ConnState::Making(outcome) => outcome.clone(),
+                ConnState::Making(outcome) => (outcome.clone(), None),
                 ConnState::Missing => {
-                    let (told, outcome) = watch::channel(None);
+                    let (tell, outcome) = watch::channel(None);
                     *state = ConnState::Making(outcome.clone());
-                    let mut making = MakingTask { state: Arc::clone(&self.state), made: None };
-                    tokio::spawn(async move {
-                        let opened = opening.await;
-                        making.made = opened.as_ref().ok().cloned();
-                        drop(making);
-                        told.send_replace(Some(opened));
-                    });
-                    outcome
+                    (outcome, Some(tell))
                 }
             }
         };
+        if let Some(tell) = begins {
+            let mut making = MakingTask { state: Arc::clone(&self.state), made: None };
+            // Outside the mutex: a runtime that ends drops the task at once, and its drop locks it again.
+            tokio::spawn(async move {
+                let opened = opening.await;
+                making.made = opened.as_ref().ok().cloned();
+                drop(making);
+                tell.send_replace(Some(opened));
+            });
+        }
         let told = outcome.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
         let dropped = "the task that connects was dropped, as by a runtime that ends";
         told.unwrap_or_else(|| Err(CallError::NotSent(dropped.into())))
@@ -154,10 +157,28 @@ impl<C> Drop for MakingTask<C> {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
     use std::thread;
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_runtime_that_has_ended_connects_to_nothing_and_keeps_nobody_waiting() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::open(format!("redis://{}/", server.local_addr().unwrap())).unwrap();
+        let host = Host::new(client);
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ended = runtime().handle().clone();
+        let _entered = ended.enter();
+        for _ in 0..2 {
+            let mut connecting = pin!(host.conn(TokioOptions::default()));
+            let polled = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(polled, Poll::Ready(Err(CallError::NotSent(_)))));
+        }
+    }
 
     /// A handshake may take longer than the call timeout of a lock with a short TTL.
     #[test]

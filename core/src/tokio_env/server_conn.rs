@@ -37,7 +37,8 @@ pub struct TokioOptions {
     /// How long a connection may take, handshake included. Default: two seconds. A call waits for it no longer than the
     /// call timeout of its lock; the next call finds it made, or under way.
     pub connect_timeout: Duration,
-    /// How long redis-rs waits for a reply. Default: `None`, as the lock has its own call timeout.
+    /// How long redis-rs waits for a reply. Default: `None`, as the lock has its own call timeout. With it, calls of a guard
+    /// panic outside a runtime.
     pub response_timeout: Option<Duration>,
 }
 
