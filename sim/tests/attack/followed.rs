@@ -48,6 +48,9 @@ while read -r order; do
 done
 "#;
 
+/// How often a plan is tried that a busy machine may change.
+const TRIES: usize = 3;
+
 /// With either server, at the same time: most of an attack is waiting.
 fn in_both_worlds(look: impl Fn(&str) + Sync) {
     std::thread::scope(|scope| {
@@ -311,9 +314,14 @@ fn a_lock_that_counts_wrongly_is_convicted_at_its_key() {
     ] {
         let room = Room::new();
         let options = format!("--world embedded --ttl 1s --only {plan}");
-        let said = attack(&room, &options, &format!("{COUNTING}{lock}")).results();
         let plan = words(plan)[0];
-        assert!(said.contains(&format!("BUG {plan}")) && said.contains(says), "{lock}: {said}");
+        // On a busy machine the clients may meet in another order, in which the lock harms nobody at its key.
+        let mut tried = (0..TRIES).map(|_| {
+            let said = attack(&room, &options, &format!("{COUNTING}{lock}")).results();
+            assert!(said.contains(&format!("BUG {plan}")), "{lock}: {said}");
+            said.contains(says)
+        });
+        assert!(tried.any(|is_at_key| is_at_key), "{lock}: never said: {says}");
     }
 }
 
