@@ -4,7 +4,7 @@
 mod cli_support;
 mod live_support;
 
-use cli_support::{Room, words};
+use cli_support::{Room, Said, words};
 use history::fault::Fault;
 use history::verdict::Outcome;
 use live_support::{TRIES, play_all, struck};
@@ -99,7 +99,10 @@ fn a_cluster_is_no_other_story() {
         [("get-del-release", 1, Outcome::Violated), ("single", 0, Outcome::Held)]
     {
         let run = ["--scenario", "expiry-race", "--lock", lock, "--seed", "1"];
-        let said = room.run(&[&run[..], &on_cluster].concat()).ended(code);
+        // On a busy machine the fault may find nobody, and the run shows nothing.
+        let mut tries = (0..TRIES).map(|_| room.run(&[&run[..], &on_cluster].concat()));
+        let shown = |said: &Said| said.code != Some(3);
+        let said = tries.find(shown).expect("one of them shows something").ended(code);
         let result: RunResult = serde_json::from_str(&said.stdout).unwrap();
         assert_eq!(result.verdict, verdict, "{lock}");
         assert!(result.stats.acquisitions.ok > 1, "{lock}");
