@@ -16,7 +16,7 @@ use crate::timeout::{Either, race, within};
 use crate::token::{self, OwnerToken};
 use crate::watch_cell::WatchCell;
 
-/// The pause behind two subscriptions that have broken at once, as a fraction of the call timeout.
+/// The pause after two subscriptions in a row that broke as soon as they were confirmed, as a fraction of the call timeout.
 const PAUSE_PART: u32 = 4;
 
 /// What a waiter is woken for.

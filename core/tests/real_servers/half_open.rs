@@ -37,7 +37,7 @@ fn forgetful(server: &RedisServer) -> String {
     format!("redis://{own}/")
 }
 
-/// The longest sleep is two of them.
+/// The TTL is short: it says how long a client sleeps that hears nothing.
 fn options() -> OptionsBuilder {
     Options::builder(Duration::from_secs(1)).watchdog()
 }
@@ -48,20 +48,18 @@ async fn who_loses_its_place_in_a_line_unheard_listens_anew() {
     let env = server.env();
     let lock = |url: String| Locks::open(url, options().build().unwrap()).unwrap().queue(*b"k");
     let (far, near) = (lock(forgetful(&server)).unwrap(), lock(server.url()).unwrap());
-    let mut holder = near.acquire(PATIENCE).await.unwrap();
-    let far_waits = || {
-        let far = far.clone();
-        tokio::spawn(async move { far.acquire(PATIENCE).await })
-    };
+    let holder = near.acquire(PATIENCE).await.unwrap();
+    // The last handle ends the subscription: `far` is kept.
+    let waits = far.clone();
+    let waiter = tokio::spawn(async move { waits.acquire(PATIENCE).await });
     let stands = || async { call(&env, &["ZCARD", "{k}:line"]).await.as_int() == Some(1) };
-    let waiter = far_waits();
     eventually(&env, stands).await;
     let _killed = call(&env, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
     assert_eq!(subscribers(&env).await, 0);
     assert_eq!(holder.release().await, Released::Released);
-    holder = waiter.await.unwrap().unwrap();
+    let guard = waiter.await.unwrap().unwrap();
     eventually(&env, || async { subscribers(&env).await == 1 }).await;
-    assert_eq!(holder.release().await, Released::Released);
+    assert_eq!(guard.release().await, Released::Released);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

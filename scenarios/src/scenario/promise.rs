@@ -132,6 +132,7 @@ impl Scenario {
     /// How long an acquisition of its recipe lasts at the most once nothing is to be waited for any more, as after its
     /// deadline or a refusal that time does not change. None where the recipe promises nothing.
     pub(crate) fn fails_within(&self, exact: bool) -> Option<Duration> {
+        // A refusal may come at any of them, and no lock says how many calls are left then.
         self.ends_within(ROUND_TRIPS, exact)
     }
 
