@@ -20,7 +20,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let mut model = Model::new(ModelOptions::default());
+        Self::with(ModelOptions::default())
+    }
+
+    fn with(options: ModelOptions) -> Self {
+        let mut model = Model::new(options);
         let client = model.connect(NOW, "127.0.0.1:1");
         Self { model, client }
     }
@@ -42,21 +46,23 @@ fn commands(criterion: &mut Criterion) {
         bencher.iter(|| black_box(bench.run(&[b"DECR", b"pool"])));
     });
 
-    let mut bench = Bench::new();
-    let sha1 = COMPARE_AND_DELETE.sha1().as_bytes();
-    let load = bench.run(&[b"SCRIPT", b"LOAD", COMPARE_AND_DELETE.text().as_bytes()]);
-    assert!(!load.is_error());
     let set: [&[u8]; 6] = [b"SET", b"lock", b"0123456789abcdef", b"NX", b"PX", b"1000"];
+    let sha1 = COMPARE_AND_DELETE.sha1().as_bytes();
     let delete: [&[u8]; 5] = [b"EVALSHA", sha1, b"1", b"lock", b"0123456789abcdef"];
-    assert!(!bench.run(&set).is_error());
-    assert!(matches!(bench.run(&delete), Reply::Int(1)), "the script deletes the key");
     group.throughput(Throughput::Elements(2));
-    group.bench_function("SET NX PX, then EVALSHA compare-and-delete", |bencher| {
-        bencher.iter(|| {
-            black_box(bench.run(&set));
-            black_box(bench.run(&delete))
+    for (lua_only, name) in [(false, "EVALSHA compare-and-delete"), (true, "the same in Lua")] {
+        let mut bench = Bench::with(ModelOptions { lua_only, ..ModelOptions::default() });
+        let load = bench.run(&[b"SCRIPT", b"LOAD", COMPARE_AND_DELETE.text().as_bytes()]);
+        assert!(!load.is_error());
+        assert!(!bench.run(&set).is_error());
+        assert!(matches!(bench.run(&delete), Reply::Int(1)), "the script deletes the key");
+        group.bench_function(format!("SET NX PX, then {name}"), |bencher| {
+            bencher.iter(|| {
+                black_box(bench.run(&set));
+                black_box(bench.run(&delete))
+            });
         });
-    });
+    }
     group.finish();
 }
 

@@ -8,7 +8,6 @@ pub mod expected;
 
 use history::fault::Swarm;
 use history::verdict::{Level, Outcome};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog;
@@ -24,8 +23,7 @@ const SEVERAL_SCHEMA: &str = "picklock/matrices/1";
 pub const INTERRUPTED: &str = "interrupted";
 
 /// What was found of every recipe in every scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(title = "picklock matrix")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matrix {
     /// The format: `picklock/matrix/1`.
     pub schema: String,
@@ -44,8 +42,7 @@ pub struct Matrix {
 
 /// What was found of every recipe in every scenario, on several servers. What one has shown is never taken for
 /// what another has: only how many cells stand how is added up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(title = "picklock matrices")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Several {
     /// The format: `picklock/matrices/1`.
     pub schema: String,
@@ -56,7 +53,7 @@ pub struct Several {
 }
 
 /// One recipe in one scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// The scenario's name.
     pub scenario: String,
@@ -82,7 +79,7 @@ pub struct Pair {
 }
 
 /// One level of a pair.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// Which.
     pub level: Level,
@@ -97,8 +94,7 @@ pub struct Cell {
 }
 
 /// How often each outcome was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Tally")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerdictCounts {
     /// It held.
     pub held: u64,
@@ -114,9 +110,8 @@ pub struct VerdictCounts {
 }
 
 /// What was found, beside what was expected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Standing")]
 pub enum Conformance {
     /// The same.
     AsExpected,
@@ -129,7 +124,7 @@ pub enum Conformance {
 }
 
 /// How many cells stand how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// As expected.
     pub as_expected: u64,

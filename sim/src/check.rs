@@ -15,7 +15,7 @@ use scenarios::result::RunResult;
 use super::args::{CheckArgs, Thresholds, without_threshold};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::line::quoted;
+use super::line::{Line, quoted};
 use super::run::report;
 use super::terminal::Terminal;
 use super::{output, print};
@@ -26,10 +26,11 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
     output::check(&args.format)?;
     let mut source = HistorySource::open(&args.history)?;
     let name = source.name.clone();
-    let word = args.history.display().to_string();
+    let replay = Line::plain().word("check").argument(&args.history.to_string_lossy());
+    let replay = replay.word(&args.thresholds.words());
     let circumstances = Circumstances {
         complete: !args.incomplete,
-        replay: format!("picklock check {}{}", quoted(&word), args.thresholds.words()),
+        replay: if args.incomplete { replay.word("--incomplete") } else { replay }.text(),
         ..Circumstances::default()
     };
     let (result, lines) = judge(&mut source, &args.thresholds, circumstances)

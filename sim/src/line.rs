@@ -45,7 +45,7 @@ impl Line {
     /// The server; a user's own is given by a variable, because its URL may contain a password.
     pub(super) fn server(mut self, server: &ServerArgs, is_private: bool) -> Self {
         if !is_private {
-            self = self.option("--redis", VARIABLE);
+            self = self.user_server();
         }
         for path in &server.server_bin {
             self = self.option("--server-bin", &path.to_string_lossy());
@@ -54,6 +54,11 @@ impl Line {
             self = self.option("--tls-ca", &path.to_string_lossy());
         }
         if server.tls.tls_insecure { self.word("--tls-insecure") } else { self }
+    }
+
+    /// The user's own server, without its URL.
+    pub(super) fn user_server(self) -> Self {
+        self.option("--redis", VARIABLE)
     }
 
     /// The words after the program, as it would receive them.

@@ -57,9 +57,7 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
     let mut failure = None;
     let example = match &staged {
         Some((base, found)) => {
-            let line = Line::plain()
-                .word("shrink")
-                .word(&super::line::quoted(&args.run.to_string_lossy()));
+            let line = Line::plain().word("shrink").argument(&args.run.to_string_lossy());
             let line = format!("{}, of {}", line.text(), stored.manifest.replay);
             let simulated = &mut world::simulated(false);
             // If it cannot be written as a scenario, the schedule of choices is still there.

@@ -48,7 +48,7 @@ const PACKAGES: [(&str, &str, Runtime); 20] = [
     ),
     (
         "benches",
-        "picklock history checkers scenarios reports harness resp redis-model ttl-model virtual-world fault-proxy live-world",
+        "picklock history checkers scenarios reports harness resp redis-model virtual-world fault-proxy live-world",
         Runtime::Free,
     ),
     ("ci", "", Runtime::Never),

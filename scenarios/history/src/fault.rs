@@ -8,7 +8,6 @@ mod staged;
 mod swarm;
 mod whom;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use durations::span::rounded;
@@ -94,9 +93,7 @@ impl FaultKeys {
 macro_rules! faults {
     ($($(#[$doc:meta])+ $kind:ident $name:literal $strikes:ident { $($key:ident: $use:ident),* },)+) => {
         /// What went wrong.
-        #[derive(
-            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-        )]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Fault {
             $($(#[$doc])+ #[serde(rename = $name)] $kind,)+
         }

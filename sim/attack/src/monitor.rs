@@ -161,42 +161,9 @@ fn shown(line: &[u8]) -> Option<MonitorLine> {
         "lua" => None,
         place => Some(place.parse().ok()?),
     };
-    let args = quoted(&text[close + 1..])?;
+    let args = resp::split_args(&text[close + 1..])?;
     let (at, db) = (WallTime::from_unix_ns(at_us * 1_000), db.parse().ok()?);
     Some(MonitorLine { at, db, from, args })
-}
-
-/// Reads `"a" "b\x00"`, as redis-server quotes arguments.
-fn quoted(mut text: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut args = Vec::new();
-    loop {
-        text = text.trim_ascii_start();
-        let Some(rest) = text.strip_prefix(b"\"") else {
-            return text.is_empty().then_some(args);
-        };
-        let mut arg = Vec::new();
-        let mut bytes = rest.iter();
-        loop {
-            match *bytes.next()? {
-                b'"' => break,
-                b'\\' => arg.push(match *bytes.next()? {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'a' => 7,
-                    b'b' => 8,
-                    b'x' => {
-                        let digits = [*bytes.next()?, *bytes.next()?];
-                        u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-                    }
-                    other => other,
-                }),
-                other => arg.push(other),
-            }
-        }
-        args.push(arg);
-        text = bytes.as_slice();
-    }
 }
 
 #[cfg(test)]

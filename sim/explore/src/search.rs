@@ -5,11 +5,11 @@
 //! schedules have the same faults in another order.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use harness::sweep::BatchProgress;
-use harness::threads::on_threads;
+use harness::threads::map_on_threads;
 use harness::world::{RunError, RunRequest, World};
 use history::verdict::{Finding, Vacuous, Verdict};
 use serde::{Deserialize, Serialize};
@@ -364,24 +364,13 @@ fn grow_all<W: World>(
     plan: &SearchPlan,
     progress: &BatchProgress,
 ) -> Result<Vec<Grown>, RunError> {
-    let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<Grown, RunError>>>> =
-        tasks.iter().map(|_| Mutex::new(None)).collect();
-    on_threads(plan.threads.min(tasks.len()), || {
+    let grown = map_on_threads(plan.threads, &tasks, || {
         let mut grower = Grower { world: world(), base, plan, keeps_next, progress };
-        while let Some((task, place, number)) = {
-            let nth = next.fetch_add(1, Ordering::Relaxed);
-            tasks.get(nth).zip(done.get(nth)).map(|(task, it)| (task, it, first + nth as u64))
-        } {
-            let grown = grower.grow(task, number, &which);
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(grown);
-        }
+        let which = &which;
+        move |nth, task| Some(grower.grow(task, first + nth as u64, which))
     })?;
-    let grown = done.into_iter().map(|place| {
-        let grown = place.into_inner().unwrap_or_else(PoisonError::into_inner);
-        grown.unwrap_or_else(|| unreachable!("every task has been taken"))
-    });
-    grown.collect()
+    let all = grown.into_iter().map(|it| it.unwrap_or_else(|| unreachable!("every task was done")));
+    all.collect()
 }
 
 /// One thread's share.

@@ -4,8 +4,8 @@
 //! Expectations are compared elsewhere, in [`scenarios::matrix`].
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use history::verdict::Outcome;
 use scenarios::matrix::{INTERRUPTED, Pair, VerdictCounts};
@@ -13,7 +13,7 @@ use scenarios::scenario::Scenario;
 use scenarios::sweep::Facts;
 
 use crate::sweep::BatchProgress;
-use crate::threads::on_threads;
+use crate::threads::map_on_threads;
 use crate::world::{Run, RunError, RunRequest, World};
 
 /// The default seeds of a scenario whose faults are staged: it shows the same each time.
@@ -49,25 +49,16 @@ pub fn pairs<W: World>(
     threads: usize,
     progress: &BatchProgress,
 ) -> Result<Vec<Pair>, RunError> {
-    let next = AtomicUsize::new(0);
-    let found: Vec<Mutex<Option<Result<Pair, RunError>>>> =
-        scenarios.iter().map(|_| Mutex::new(None)).collect();
-    on_threads(threads, || {
+    let found = map_on_threads(threads, scenarios, || {
         let mut world = world();
-        while let Some((scenario, place)) = {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            scenarios.get(place).zip(found.get(place))
-        } {
+        move |_, scenario| {
             let pair = pair(&mut world, scenario, seeds.cloned(), progress);
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(pair);
             progress.done.fetch_add(1, Ordering::Relaxed);
+            Some(pair)
         }
     })?;
-    let taken = found.into_iter().zip(scenarios).map(|(place, scenario)| {
-        let pair = place.into_inner().unwrap_or_else(PoisonError::into_inner);
-        pair.unwrap_or_else(|| Ok(interrupted(scenario)))
-    });
-    taken.collect()
+    let all = found.into_iter().zip(scenarios);
+    all.map(|(pair, scenario)| pair.unwrap_or_else(|| Ok(interrupted(scenario)))).collect()
 }
 
 /// One pair over its seeds.

@@ -4,8 +4,9 @@
 //! the message about it needs.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, scope};
 
 /// Why there are not so many threads.
@@ -26,6 +27,32 @@ pub struct ThreadsError {
 /// [`ThreadsError`] where there cannot be so many; then no work is done.
 pub fn on_threads(threads: usize, work: impl Fn() + Sync) -> Result<(), ThreadsError> {
     on_threads_of(&Builder::new, threads, work)
+}
+
+/// Works on each item, in their order, on so many threads: each has a worker of its own and takes the next item when it has
+/// done one. A worker that returns nothing ends its thread. The results are in the order of the items, with nothing for
+/// those that no worker has done.
+///
+/// # Errors
+/// [`ThreadsError`] where there cannot be so many; then no work is done.
+pub fn map_on_threads<T: Sync, R: Send, F: FnMut(usize, &T) -> Option<R>>(
+    threads: usize,
+    items: &[T],
+    worker: impl Fn() -> F + Sync,
+) -> Result<Vec<Option<R>>, ThreadsError> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
+    on_threads(threads.min(items.len()), || {
+        let mut work = worker();
+        let mut take = || {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let result = work(place, items.get(place)?)?;
+            results.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(result);
+            Some(())
+        };
+        while take().is_some() {}
+    })?;
+    Ok(results.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn on_threads_of(
@@ -61,7 +88,6 @@ fn on_threads_of(
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -72,6 +98,16 @@ mod tests {
             on_threads(threads, || _ = done.fetch_add(1, Ordering::Relaxed)).unwrap();
             assert_eq!(done.into_inner(), expected);
         }
+    }
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        let items: Vec<usize> = (0..100).collect();
+        let doubled = map_on_threads(3, &items, || |place, it: &usize| Some(place + it)).unwrap();
+        assert!(doubled.into_iter().eq((0..100).map(|it| Some(2 * it))));
+        let until_third = || |_: usize, it: &usize| (*it < 3).then_some(*it);
+        let some = map_on_threads(1, &items[..5], until_third).unwrap();
+        assert_eq!(some, [Some(0), Some(1), Some(2), None, None]);
     }
 
     #[test]

@@ -5,13 +5,11 @@
 
 mod dominance;
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::tuning::{Delay, How, IfTaken, Point, Protection, Share, Skips};
-use harness::threads::{ThreadsError, on_threads};
+use harness::threads::{ThreadsError, map_on_threads};
 use picklock::OptionsError;
 use picklock::time::span_ns;
 use scenarios::span::Span;
@@ -224,22 +222,14 @@ impl Study {
         work: impl Fn(usize, &J) -> D + Sync,
         add: impl Fn(&mut SettingEstimates, D),
     ) -> Result<(), ThreadsError> {
-        let next = AtomicU64::new(0);
-        let done: Mutex<Vec<Option<D>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-        on_threads(self.threads.min(jobs.len()), || {
-            while !progress.stop.load(Ordering::Relaxed) {
-                let place = next.fetch_add(1, Ordering::Relaxed);
-                let place = usize::try_from(place).unwrap_or(usize::MAX);
-                let Some((nth, job)) = jobs.get(place) else { break };
-                let part = work(*nth, job);
+        let is_stopped = || progress.stop.load(Ordering::Relaxed);
+        let done = map_on_threads(self.threads, jobs, || {
+            |_, (nth, job): &(usize, J)| {
+                let part = (!is_stopped()).then(|| work(*nth, job));
                 // It may have been left half done.
-                if progress.stop.load(Ordering::Relaxed) {
-                    break;
-                }
-                done.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(part);
+                part.filter(|_| !is_stopped())
             }
         })?;
-        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         for ((nth, _), part) in jobs.iter().zip(done) {
             match (part, &mut found[*nth]) {
                 (Some(part), Some(found)) => add(found, part),

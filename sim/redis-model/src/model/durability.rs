@@ -45,12 +45,6 @@ impl Model {
         }
         due
     }
-
-    /// The offsets up to which the file is written and synced, in bytes of the stream.
-    pub fn file_offsets(&self) -> (u64, u64) {
-        let server = self.server.borrow();
-        (server.journal.end(), server.file.synced)
-    }
 }
 
 #[cfg(test)]
