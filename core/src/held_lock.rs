@@ -139,7 +139,7 @@ impl<E: Env> HeldLock<E> {
                 Ok(owner) => return self.release_outcome(owner, unanswered),
                 Err(error) => error,
             };
-            if error.is_indeterminate() || unanswered.is_none() {
+            if target.may_have_given_up(&error) || unanswered.is_none() {
                 unanswered = Some(error);
             }
             if attempt < RELEASE_TRIES {
@@ -163,7 +163,7 @@ impl<E: Env> HeldLock<E> {
             // What a renewal has found gone, no try has deleted.
             _ if matches!(self.hold.lost(), Some(Lost::KeyGone | Lost::TakenByOther)) => gone,
             // An earlier try may have deleted the key. If the key cannot have expired yet, it did.
-            Some(error) if error.is_indeterminate() => {
+            Some(error) if self.target.may_have_given_up(&error) => {
                 if is_valid(self.target.env.now(), self.hold.valid_until()) {
                     Released::Released
                 } else {

@@ -157,7 +157,7 @@ impl<E: Env> Queue<E> {
             if !error.may_pass() {
                 return Err(unresolved.or(error));
             }
-            let joins_now = is_first_try && error == NotAcquired::Held;
+            let joins_now = is_first_try && error == NotAcquired::Held && env.now() < end;
             is_first_try = false;
             if !joins_now && !self.pause(cleanup, end).await {
                 let last = Box::new(unresolved.or(error));
@@ -247,12 +247,17 @@ impl<E: Env> Queue<E> {
                 return pending.granted(from, waited, lock_conn, None);
             }
             if env.now() >= end {
-                // The clean-up leaves the queue, and hands on a grant that came meanwhile.
-                return Err(pending.ambiguous(NotAcquired::Held));
+                return Err(self.leave(pending).await);
             }
             if !self.subscriber.is_subscribed() {
                 // Until it is subscribed again, a release cannot reach it and hands the lock to the next.
-                let _ = within(env, left, pin!(self.subscriber.subscribe(&self.target))).await;
+                let subscribing = pin!(self.subscriber.subscribe(&self.target));
+                if let Some(Err(error)) = within(env, left, subscribing).await
+                    && let error = NotAcquired::from(error)
+                    && !error.may_pass()
+                {
+                    return Err(pending.ambiguous(error));
+                }
             }
             let sent = env.now();
             match self.ask(&LOOK, &lock_conn, pending.token).await {
@@ -285,6 +290,20 @@ impl<E: Env> Queue<E> {
                 Err(_) => sleep = self.retry_pause(),
             }
         }
+    }
+
+    /// Leaves the queue: the clean-up hands on a grant that came meanwhile. Until it is answered, the lock may be this
+    /// client's.
+    async fn leave(&self, pending: PendingAcquire<'_, E>) -> FailedAttempt {
+        let mut failed = pending.ambiguous(NotAcquired::Held);
+        let span = self.target.options.call_timeout();
+        if let Some(cleanup) = &failed.cleanup
+            && within(&self.target.env, span, pin!(cleanup.answered())).await.is_none()
+        {
+            let reason = format!("left the queue, with no answer within {span:?}");
+            failed.error = NotAcquired::Unknown(CallError::Indeterminate(reason.into()));
+        }
+        failed
     }
 
     /// The instant from which a grant counts, and how long after our request it came; none where less than

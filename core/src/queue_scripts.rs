@@ -1,11 +1,11 @@
 //! The scripts of a lock that is handed over from one to the next.
 //!
 //! Invariant: the key is set only where it is missing or its holder releases it, and a client that is handed
-//! the lock has surely been sent a message, though it may not have received it. A client that has left the
-//! queue enters it again by [`JOIN`] alone, so a look that arrives late does nothing. Every command that can
-//! fail comes before the key is set, and one of each kind before a token is queued, so that a refusal leaves no
-//! place that does not expire. A grant is sent only where this server has a subscriber: messages go on to replicas
-//! and other nodes of a cluster, and a subscriber there has not been given the lock.
+//! the lock has the key before it is sent a message, which it may not receive. A client that has left the
+//! queue enters it again by [`JOIN`] alone, so a look that arrives late does nothing. Where a client takes the key
+//! itself, every command that can fail comes before that, and one of each kind before a token is queued, so that a
+//! refusal leaves no place that does not expire. A grant is sent only where this server has a subscriber: messages go
+//! on to replicas and other nodes of a cluster, and a subscriber there has not been given the lock.
 //!
 //! `KEYS[1]` is the lock's key; `KEYS[2]` the queue, a sorted set of owner tokens by number; `KEYS[3]` a hash of
 //! each token's deadline for its next look, its TTL, and its channel. Queue and hash expire when no client
@@ -28,9 +28,9 @@ pub fn keys_beside(key: &[u8]) -> Result<[Box<[u8]>; 2], OptionsError> {
     Ok([slot_key(key, "line")?, slot_key(key, "book")?])
 }
 
-/// The common part of the scripts: the server's time, in microseconds as text and in milliseconds, and the first
-/// token of the queue.
-macro_rules! clock {
+/// The common part of the scripts: the server's time, in microseconds as text and in milliseconds; the first token of the
+/// queue; and the first one but `token` that can be told to look, without those before it.
+macro_rules! line {
     () => {
         "local time = redis.call('TIME')\n\
          local us = time[1] .. string.format('%06d', time[2])\n\
@@ -46,6 +46,15 @@ macro_rules! clock {
          if not seat then return token, 0, '1', '' end\n\
          local till, ttl, channel = string.match(seat, '^(%d+) (%d+) (.*)$')\n\
          return token, tonumber(till), ttl, channel\n\
+         end\n\
+         local function reachable(token)\n\
+         local head, till, _, channel = first()\n\
+         while head and head ~= token do\n\
+         if redis.call('PUBLISH', channel, head) > 0 and till >= now then break end\n\
+         drop(head)\n\
+         head, till, _, channel = first()\n\
+         end\n\
+         return head\n\
          end\n"
     };
 }
@@ -55,7 +64,7 @@ macro_rules! clock {
 macro_rules! ask {
     ($joins:literal) => {
         concat!(
-            clock!(),
+            line!(),
             "local token, ttl = ARGV[1], ARGV[5]\n\
              local joins = ",
             $joins,
@@ -66,12 +75,7 @@ macro_rules! ask {
              return {2, us}\n\
              end\n\
              if owner == false then\n\
-             local head, till, _, channel = first()\n\
-             while head and head ~= token do\n\
-             if redis.call('PUBLISH', channel, head) > 0 and till >= now then break end\n\
-             drop(head)\n\
-             head, till, _, channel = first()\n\
-             end\n\
+             local head = reachable(token)\n\
              if head == token or (joins and not head) then\n\
              drop(token)\n\
              redis.call('SET', KEYS[1], token, 'PX', ttl)\n\
@@ -112,13 +116,16 @@ pub static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("true"), M
 /// As [`JOIN`] for a client that is in the queue; -1 where it has neither a place there nor the lock.
 pub static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("false"), Meaning::Creates));
 
-/// Sets `KEYS[1]` to token `ARGV[1]` for `ARGV[2]` milliseconds if it is missing and nobody waits in `KEYS[2]`.
-/// Answers a list: 1 or 0.
+/// Sets `KEYS[1]` to token `ARGV[1]` for `ARGV[2]` milliseconds if it is missing and nobody waits whom a message
+/// reaches; who waits is told to look. Answers a list: 1 or 0.
 pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "if redis.call('ZCARD', KEYS[2]) > 0 then return {0} end\n\
-         if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return {1} end\n\
-         return {0}\n",
+        concat!(
+            line!(),
+            "if redis.call('GET', KEYS[1]) or reachable(nil) then return {0} end\n\
+             redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n\
+             return {1}\n"
+        ),
         Meaning::Creates,
     )
 });
@@ -130,7 +137,7 @@ pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
 pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         concat!(
-            clock!(),
+            line!(),
             "local stood = redis.call('ZREM', KEYS[2], ARGV[1])\n\
              redis.call('HDEL', KEYS[3], ARGV[1])\n\
              local owner = redis.call('GET', KEYS[1])\n\
@@ -138,22 +145,16 @@ pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
              if stood == 1 then return 2 end\n\
              return -1\n\
              end\n\
-             local told = 0\n\
              local head, till, ttl, channel = first()\n\
              while head do\n\
+             local reached = till >= now and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0\n\
+             if reached then redis.call('SET', KEYS[1], head, 'PX', ttl) end\n\
              drop(head)\n\
-             if till >= now and redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then\n\
-             told = redis.call('PUBLISH', channel, head .. us)\n\
-             else\n\
-             redis.call('PUBLISH', channel, head)\n\
-             end\n\
-             if told > 0 then\n\
-             redis.call('SET', KEYS[1], head, 'PX', ttl)\n\
-             break\n\
-             end\n\
+             redis.call('PUBLISH', channel, reached and head .. us or head)\n\
+             if reached then break end\n\
              head, till, ttl, channel = first()\n\
              end\n\
-             if owner == ARGV[1] and told == 0 then redis.call('DEL', KEYS[1]) end\n\
+             if owner == ARGV[1] and not head then redis.call('DEL', KEYS[1]) end\n\
              if owner == ARGV[1] or stood == 1 then return 1 end\n\
              return 0\n"
         ),

@@ -223,12 +223,14 @@ fn failure_of(votes: &[Option<Vote>]) -> NotAcquired {
     }
     let unknown = errors().filter(|error| error.is_indeterminate()).count();
     let pending = votes.len() - answered().count();
-    let error = errors().next();
-    match error.filter(|_| granted + unknown + pending >= needed) {
+    let ambiguous = errors().find(|error| error.is_indeterminate());
+    match ambiguous.filter(|_| granted + unknown + pending >= needed) {
         Some(error) => NotAcquired::Unknown(CallError::Indeterminate(
             format!("granted by {granted} of the {needed} nodes needed; {error}").into(),
         )),
-        None => NotAcquired::NoQuorum { granted, needed, error: error.cloned().map(Box::new) },
+        None => {
+            NotAcquired::NoQuorum { granted, needed, error: errors().next().cloned().map(Box::new) }
+        }
     }
 }
 
@@ -331,8 +333,8 @@ impl<E: Env> Drop for QuorumAttempt<'_, E> {
 /// Sends the acquisition to a node, unless a clean-up of an earlier attempt is running there.
 async fn ask<E: Env>(node_conn: NodeConn<E>, token: OwnerToken, cleaning: bool) -> Vote {
     if cleaning {
-        // It might find the key of an earlier attempt, and that is no failure of the node.
-        return Ok(false);
+        // It might find the key of an earlier attempt.
+        return Err(CallError::NotSent("an earlier attempt is still being cleaned up there".into()));
     }
     let NodeConn { target, lock_conn } = node_conn;
     let conn = target.connect().await?;

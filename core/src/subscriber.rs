@@ -1,7 +1,7 @@
 //! What a process hears of the locks it waits for: one channel, one subscription, many waiters.
 //!
 //! Invariant: a waiter is registered before it asks for the lock, so no message for it is missed between
-//! the two; and when the subscription breaks, every waiter is woken to look for itself. A message wakes
+//! the two; and when the subscription breaks, every waiter is woken once to look for itself. A message wakes
 //! only the waiter whose token it names. The subscribing task ends with the last handle. If the task is dropped before
 //! that (its runtime ends) or makes no progress (its runtime does not run), the subscription counts as failed, and the
 //! next caller makes another. A message may be lost without an error, so waiters also look by themselves.
@@ -43,6 +43,8 @@ struct SubscriberState {
     subscription: SubscriptionState,
     /// The number of the latest task that subscribes; what earlier ones report is ignored.
     task: u64,
+    /// Whether it was confirmed since it last failed: waiters do not know yet that nothing reaches them.
+    was_confirmed: bool,
     /// By token.
     waiters: BTreeMap<Box<[u8]>, Arc<Inbox>>,
     closed: bool,
@@ -250,9 +252,14 @@ impl SubscriberShared {
             if state.task != id {
                 return (Vec::new(), false);
             }
-            let woken: Vec<_> = match subscription {
-                SubscriptionState::Subscribing => Vec::new(),
-                _ => state.waiters.values().map(Arc::clone).collect(),
+            let is_confirmed = matches!(subscription, SubscriptionState::Confirmed);
+            let has_failed = matches!(subscription, SubscriptionState::Failed(_));
+            // Who knows already that it failed pauses before the next try.
+            let wakes = is_confirmed || (has_failed && state.was_confirmed);
+            state.was_confirmed = is_confirmed || (state.was_confirmed && !has_failed);
+            let woken: Vec<_> = match wakes {
+                true => state.waiters.values().map(Arc::clone).collect(),
+                false => Vec::new(),
             };
             state.subscription = subscription;
             (woken, true)
@@ -341,6 +348,27 @@ mod tests {
         assert_eq!(world.poll_and_drop(waiter.next()), Some(Notice::Look));
         assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
         assert_eq!(world.listeners(), 1);
+    }
+
+    #[test]
+    fn waiters_are_woken_once_by_a_subscription_that_fails_again_and_again() {
+        let world = World::new();
+        let env = world.env();
+        let (subscriber, target) = (Subscriber::new(&env), target(env.clone()));
+        assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
+        let waiter = subscriber.wait_for(&OwnerToken::draw(&env));
+        let refused = || CallError::NotSent("refused".into());
+        world.fault_subscribe(refused());
+        world.break_subscriptions();
+        world.advance(MS);
+        assert_eq!(world.poll_and_drop(waiter.next()), Some(Notice::Look));
+        for _ in 0..2 {
+            world.fault_subscribe(refused());
+            assert_eq!(world.block_on(subscriber.subscribe(&target)), Err(refused()));
+            assert_eq!(world.poll_and_drop(waiter.next()), None);
+        }
+        assert_eq!(world.block_on(subscriber.subscribe(&target)), Ok(()));
+        assert_eq!(world.poll_and_drop(waiter.next()), Some(Notice::Look), "something was missed");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::command::Decimal;
 use crate::counters::Counters;
 use crate::env::{CallError, Conn, Env, Node};
 use crate::lock_conn::{ConnEpoch, LockConn};
+use crate::lock::NotAcquired;
 use crate::native::Native;
 use crate::options::{Counter, Options, OptionsError, check_key_len};
 use crate::queue_scripts::LEAVE;
@@ -177,6 +178,13 @@ impl<E: Env> LockTarget<E> {
             }
         };
         answer.and_then(key_owner)
+    }
+
+    /// Whether a release with this error may have given the key up. A script that publishes gives it up before that, and
+    /// publishing may not be permitted.
+    pub(crate) fn may_have_given_up(&self, error: &CallError) -> bool {
+        let publishes = !matches!(self.waiting, WaitMode::Poll);
+        error.is_indeterminate() || (publishes && !NotAcquired::from(error.clone()).may_pass())
     }
 
     /// Sets the key's expiry to a whole TTL from now if it holds `token`.

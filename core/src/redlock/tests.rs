@@ -119,6 +119,17 @@ fn what_a_minority_has_granted_is_deleted_before_the_next_attempt() {
 }
 
 #[test]
+fn a_node_that_is_still_cleaned_up_is_not_told_as_held_by_another() {
+    let world = World::new();
+    world.fault_times(100, "SET", Fault::Hang);
+    world.fault_times(100, "DELETE", Fault::Hang);
+    let lock = lock(&world);
+    assert_eq!(world.block_on(lock.try_acquire()).unwrap_err().outcome(), Outcome::Unknown);
+    let missed = world.block_on(lock.try_acquire()).unwrap_err();
+    assert!(matches!(missed, NotAcquired::NoQuorum { error: Some(_), .. }), "{missed}");
+}
+
+#[test]
 fn a_clean_up_without_an_answer_is_waited_for_no_longer_than_a_call() {
     let world = World::new();
     put_on_quorum(&world, Some("another"));

@@ -14,5 +14,6 @@ mod nodes;
 mod one_server;
 mod permissions;
 mod queue;
+mod queue_refusals;
 mod sentinel;
 mod support;

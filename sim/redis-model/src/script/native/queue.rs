@@ -15,11 +15,11 @@ const SPAN_MAX: i64 = 1 << 32;
 
 pub(super) fn scripts() -> [NativeRow; 4] {
     [
-        ("4c2d9789ce475f6eeb7749e59c71c22b57164a27", queue_scripts::TAKE.text(), fits_take, take),
-        ("b98fc0fc1cd7db3b90ed58b64b3e84a8d30e9c98", queue_scripts::JOIN.text(), fits_ask, join),
-        ("71f6d1abef40c62d587af2657a1dc2d76ae065ce", queue_scripts::LOOK.text(), fits_ask, look),
+        ("75f905aae437a0159d122a57c6cb9385befeb00f", queue_scripts::TAKE.text(), fits_take, take),
+        ("719d075f0dcfddd4dfe1921a603c44edd10e6d8c", queue_scripts::JOIN.text(), fits_ask, join),
+        ("e9c867006993f9ca3ed106ac53acee98b4576873", queue_scripts::LOOK.text(), fits_ask, look),
         (
-            "bd8619b1c2a6ed99132337e76b46cc88ac20faab",
+            "47b941d5964263d999adb5658861dd323f90d6db",
             queue_scripts::LEAVE.text(),
             fits_leave,
             leave,
@@ -72,16 +72,17 @@ fn is_in_order(calls: &ScriptCalls<'_>) -> bool {
 }
 
 fn fits_take(calls: &ScriptCalls<'_>) -> bool {
-    let line = calls.keys.get(1).map(|line| calls.look(line));
-    let line = line.is_some_and(|found| matches!(found, None | Some((StoredValue::Scored(_), _))));
-    line && matches!(calls.args, [_, ttl, ..] if span(ttl).is_some())
+    matches!(calls.args, [_, ttl, ..] if span(ttl).is_some()) && is_in_order(calls)
 }
 
 fn take(calls: &mut ScriptCalls<'_>) -> Reply {
     let (keys, args) = (calls.keys, calls.args);
-    let free = calls.number(&ZCARD, &[keys[1]]) == 0;
-    let set = free && calls.call(&SET, &[keys[0], args[0], b"NX", b"PX", args[1]]) == Reply::Ok;
-    Reply::Array(vec![Reply::Int(i64::from(set))])
+    let mut at = LockQueue::begin(calls);
+    let free = at.calls.text(&GET, &[keys[0]]).is_none() && at.reachable(None).is_none();
+    if free {
+        at.calls.call(&SET, &[keys[0], args[0], b"PX", args[1]]);
+    }
+    Reply::Array(vec![Reply::Int(i64::from(free))])
 }
 
 fn fits_ask(calls: &ScriptCalls<'_>) -> bool {
@@ -138,6 +139,21 @@ impl<'c, 's> LockQueue<'c, 's> {
         })
     }
 
+    /// The first but `token` that can be told to look, without those before it.
+    fn reachable(&mut self, token: Option<&[u8]>) -> Option<Blob> {
+        loop {
+            let NextWaiter { token: head, till, channel, .. } = self.first()?;
+            if token.is_some_and(|token| head[..] == *token) {
+                return Some(head);
+            }
+            let told = self.calls.number(&PUBLISH, &[&channel, &head]);
+            if told > 0 && till >= self.now {
+                return Some(head);
+            }
+            self.drop(&head);
+        }
+    }
+
     /// How many listen to this channel.
     fn listeners(&mut self, channel: &[u8]) -> i64 {
         match self.calls.call(&NUMSUB, &[channel]) {
@@ -178,19 +194,7 @@ fn ask(calls: &mut ScriptCalls<'_>, joins: bool) -> Reply {
         return at.answer(2);
     }
     if owner.is_none() {
-        let mut head = at.first();
-        while let Some(first) = &head
-            && first.token[..] != *token
-        {
-            let told = at.calls.number(&PUBLISH, &[&first.channel, &first.token]);
-            if told > 0 && first.till >= at.now {
-                break;
-            }
-            let gone = first.token.clone();
-            at.drop(&gone);
-            head = at.first();
-        }
-        let mine = head.as_ref().map_or(joins, |first| first.token[..] == *token);
+        let mine = at.reachable(Some(token)).map_or(joins, |head| head[..] == *token);
         if mine {
             at.drop(token);
             at.calls.call(&SET, &[keys[0], token, b"PX", ttl]);
@@ -243,21 +247,18 @@ fn leave(calls: &mut ScriptCalls<'_>) -> Reply {
     if owner.is_some() && !mine {
         return Reply::Int(if stood { 2 } else { -1 });
     }
-    let mut told = 0;
-    while let Some(NextWaiter { token: head, till, ttl, channel }) = at.first() {
-        at.drop(&head);
-        if till >= at.now && at.listeners(&channel) > 0 {
-            let message = [&head[..], &at.us[..]].concat();
-            told = at.calls.number(&PUBLISH, &[&channel, &message]);
-        } else {
-            at.calls.call(&PUBLISH, &[&channel, &head]);
-        }
-        if told > 0 {
+    let mut reached = false;
+    while !reached && let Some(NextWaiter { token: head, till, ttl, channel }) = at.first() {
+        reached = till >= at.now && at.listeners(&channel) > 0;
+        if reached {
             at.calls.call(&SET, &[keys[0], &head, b"PX", &ttl]);
-            break;
         }
+        at.drop(&head);
+        let time = if reached { &at.us[..] } else { b"" };
+        let message = [&head[..], time].concat();
+        at.calls.call(&PUBLISH, &[&channel, &message]);
     }
-    if mine && told == 0 {
+    if mine && !reached {
         at.calls.call(&DEL, &[keys[0]]);
     }
     Reply::Int(i64::from(mine || stood))
