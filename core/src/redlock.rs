@@ -334,7 +334,9 @@ impl<E: Env> Drop for QuorumAttempt<'_, E> {
 async fn ask<E: Env>(node_conn: NodeConn<E>, token: OwnerToken, cleaning: bool) -> Vote {
     if cleaning {
         // It might find the key of an earlier attempt.
-        return Err(CallError::NotSent("an earlier attempt is still being cleaned up there".into()));
+        return Err(CallError::NotSent(
+            "an earlier attempt is still being cleaned up there".into(),
+        ));
     }
     let NodeConn { target, lock_conn } = node_conn;
     let conn = target.connect().await?;

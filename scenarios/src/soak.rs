@@ -15,10 +15,8 @@ use crate::sweep::Sweep;
 
 /// So many seeds a pair has in a turn.
 const SEEDS: u64 = 10;
-/// The same with many clients: one schedule is as long as a hundred others.
+/// The same with many clients.
 const SEEDS_CROWDED: u64 = 1;
-/// From so many clients on.
-const CROWD: u32 = 50;
 
 /// What was found so far, and where to go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,8 +107,9 @@ impl Soak {
         Self { base, pairs: pairs.into_iter().map(pair).collect(), ..Self::default() }
     }
 
-    /// The next turn, for whoever asks: one that was left, or else a new one. `clients` says how many clients a pair has.
-    pub fn take(&mut self, clients: impl Fn(usize) -> u32) -> Turn {
+    /// The next turn, for whoever asks: one that was left, or else a new one. `is_crowded` says of a
+    /// pair whether it has many clients.
+    pub fn take(&mut self, is_crowded: impl Fn(usize) -> bool) -> Turn {
         let left = self.open.difference(&self.running).next().copied();
         let number = left.unwrap_or_else(|| {
             self.next += 1;
@@ -121,7 +120,7 @@ impl Soak {
         let (pairs, round) = (self.pairs.len() as u64, number / self.pairs.len() as u64);
         // Below the number of pairs, which are in memory.
         let place = usize::try_from(number % pairs).unwrap_or(0);
-        let seeds = if clients(place) >= CROWD { SEEDS_CROWDED } else { SEEDS };
+        let seeds = if is_crowded(place) { SEEDS_CROWDED } else { SEEDS };
         let first = drawn(self.base, round);
         Turn { number, place, seeds: first..first + seeds }
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use explore::{Counterexample, Reproduction, compare};
+use explore::{Counterexample, Reproduction, SEED, compare};
 use harness::world::{Run, RunError, RunRequest, World as _};
 use history::verdict::{Finding, Level, Verdict};
 use live_world::LiveWorld;
@@ -23,8 +23,6 @@ use super::{load, print, run, signal};
 
 /// How often a scenario is run: on a busy machine a fault may miss its moment.
 const RUNS_MOST: u32 = 3;
-/// The seed of every run, as in the virtual world.
-const SEED: u64 = 1;
 
 /// Runs the scenario in virtual time and on a server, and says whether they show the same.
 pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Failure> {

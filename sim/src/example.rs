@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use explore::{Base, Counterexample, DRAWN, Reproduction};
+use explore::{Base, Counterexample, DRAWN, Reproduction, SEED};
 use reports::directory::RunDirectory;
 use reports::write::write_incident;
 use serde::Serialize;
@@ -13,9 +13,6 @@ use super::args::RegressionArgs;
 use super::failure::Failure;
 use super::line::Line;
 use super::{regressions, run, world};
-
-/// The seed of every schedule.
-const SEED: u64 = 1;
 
 /// A counterexample, for people and for machines.
 #[derive(Debug, Serialize)]

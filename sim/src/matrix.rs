@@ -45,8 +45,6 @@ use super::{output, print, signal, world};
 const AT_ONCE: usize = 4;
 /// How many pairs run at a time at most.
 const PLACES_MOST: u32 = 1 << 10;
-/// From how many clients on a pair runs alone on the machine.
-const CROWD: u32 = 50;
 /// How often a pair is run while its runs are vacuous. On a machine so busy that three in a row are vacuous, a fourth
 /// would show no more.
 const RUNS_MOST: usize = 3;
@@ -342,7 +340,7 @@ async fn on_server(
             // A pair with many clients has the machine to itself, so that they need not wait for a core. If a pair
             // has several servers, each takes the place of a run.
             let servers = scenario.topology().servers().min(places);
-            let takes = if scenario.clients >= CROWD { places } else { servers };
+            let takes = if scenario.is_crowded() { places } else { servers };
             running.spawn(async move {
                 // Closed once a pair has failed: the rest need not begin.
                 let _permit = at_once.acquire_many(takes).await.ok()?;

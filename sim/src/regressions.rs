@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use explore::Counterexample;
+use explore::{Counterexample, SEED};
 use harness::matrix::shown;
 use history::verdict::{Level, Outcome};
 use reports::file;
@@ -22,8 +22,6 @@ use super::load::source;
 use super::terminal::Terminal;
 use super::{print, world};
 
-/// The seed of every run, as when it was found.
-const SEED: u64 = 1;
 /// How many files of one name are kept beside each other.
 const NAMES: u32 = 99;
 

@@ -65,8 +65,8 @@ async fn a_lock_that_tells_was_held_to_its_release_though_another_has_it_now() {
     let server = RedisServer::start(&[]);
     let env = server.env();
     let options = || Options::builder(LONG).notify().build().unwrap();
-    let [ours, theirs] = [env.clone(), server.env()]
-        .map(|env| Single::new(env, Node(0), *b"k", options()).unwrap());
+    let [ours, theirs] =
+        [env.clone(), server.env()].map(|env| Single::new(env, Node(0), *b"k", options()).unwrap());
     let holder = ours.try_acquire().await.unwrap();
     rule(&env, "-publish").await;
     let release = tokio::spawn(holder.release());

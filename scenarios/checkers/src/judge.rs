@@ -36,7 +36,7 @@ const MAY_COME_YET: [&str; 4] =
 /// Every checker, in the order in which findings are listed, and the kinds of events it looks at. Most events
 /// are commands and phases: not to show these to everybody is what makes many checkers cheap. A checker with a condition is
 /// shown nothing of a whole history that does not meet it.
-static ALL: [(MakeChecker, Kinds); 25] = [
+static ALL: &[(MakeChecker, Kinds)] = &[
     (ownership::checker, KEY_ENDED | OTHERS),
     (mutual_exclusion::checker, OTHERS),
     (lease_validity::checker, ANY & !PHASES | at(HoldBeforeWrite) | at(RenewBeforeSend)),
@@ -91,7 +91,7 @@ impl<'a> Checkers<'a> {
 
     fn under(head: &'a Head, met: Kinds) -> Self {
         let (mut checkers, mut lookers) = (Vec::with_capacity(ALL.len()), [0; KINDS]);
-        for (make, kinds) in ALL {
+        for &(make, kinds) in ALL {
             let Some(checker) = make(head) else { continue };
             let kinds = if may_speak(kinds, met) { kinds } else { 0 };
             let looking = lookers.iter_mut().enumerate().filter(|(kind, _)| kinds >> kind & 1 == 1);

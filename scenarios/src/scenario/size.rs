@@ -12,6 +12,8 @@ use super::{RegisterPart, Scenario, WorkloadPart};
 
 /// Clients, and the tasks of all clients together.
 pub const TASKS_MOST: u32 = 100_000;
+/// From so many clients on a scenario is crowded.
+pub(crate) const CROWD: u32 = 50;
 /// Rounds of a task, and steps of its work.
 const TURNS_MOST: u32 = 100_000;
 /// Updates of all tasks together: a history of so many takes about a gigabyte.
@@ -26,6 +28,11 @@ impl Scenario {
     pub fn tasks(&self) -> u64 {
         u64::from(self.clients)
             * (u64::from(self.workload.tasks()) + u64::from(self.workload.beside()))
+    }
+
+    /// Whether it has many clients: one schedule is as long as a hundred others, and a live run needs the whole machine.
+    pub fn is_crowded(&self) -> bool {
+        self.clients >= CROWD
     }
 
     /// Whether it is of a size that can be run.

@@ -38,7 +38,7 @@ fn found(violated: Option<(u64, Level)>) -> Sweep {
 fn every_pair_has_a_turn_in_each_round_with_the_seeds_of_the_round() {
     let scenarios = [searched("single"), searched("redlock")];
     let mut soak = Soak::new(7, &scenarios);
-    let turns: Vec<Turn> = (0..6).map(|_| soak.take(|_| 5)).collect();
+    let turns: Vec<Turn> = (0..6).map(|_| soak.take(|_| false)).collect();
     let places: Vec<usize> = turns.iter().map(|it| it.place).collect();
     assert_eq!(places, [0, 1, 0, 1, 0, 1]);
     let first: BTreeSet<u64> = turns.iter().map(|it| it.seeds.start).collect();
@@ -46,29 +46,29 @@ fn every_pair_has_a_turn_in_each_round_with_the_seeds_of_the_round() {
     assert!(turns.iter().all(|it| it.seeds.clone().count() == 10 && it.seeds.end < 1 << 53));
     let again: Vec<Turn> = {
         let mut soak = Soak::new(7, &scenarios);
-        (0..6).map(|_| soak.take(|_| 5)).collect()
+        (0..6).map(|_| soak.take(|_| false)).collect()
     };
     assert_eq!(turns, again, "the base seed decides");
-    assert_ne!(Soak::new(8, &scenarios).take(|_| 5).seeds, turns[0].seeds);
-    assert_eq!(Soak::new(7, &scenarios).take(|_| CROWD).seeds.count(), 1);
-    assert_eq!(Soak::new(7, &scenarios).take(|_| CROWD - 1).seeds.count(), 10);
+    assert_ne!(Soak::new(8, &scenarios).take(|_| false).seeds, turns[0].seeds);
+    assert_eq!(Soak::new(7, &scenarios).take(|_| true).seeds.count(), 1);
+    assert_eq!(Soak::new(7, &scenarios).take(|_| false).seeds.count(), 10);
 }
 
 #[test]
 fn a_turn_that_was_left_is_run_again_and_counted_once() {
     let scenarios = [searched("single"), searched("redlock")];
     let mut soak = Soak::new(7, &scenarios);
-    let [one, two, three] = std::array::from_fn(|_| soak.take(|_| 5));
+    let [one, two, three] = std::array::from_fn(|_| soak.take(|_| false));
     soak.done(&two, &scenarios[1], found(None));
     // As it was saved while the first and the third were under way.
     let text = serde_json::to_string(&soak).unwrap();
     let mut resumed: Soak = serde_json::from_str(&text).unwrap();
-    assert_eq!(resumed.take(|_| 5), one);
-    assert_eq!(resumed.take(|_| 5), three);
-    assert_eq!(resumed.take(|_| 5).number, 3);
+    assert_eq!(resumed.take(|_| false), one);
+    assert_eq!(resumed.take(|_| false), three);
+    assert_eq!(resumed.take(|_| false).number, 3);
     resumed.done(&one, &scenarios[0], found(None));
     resumed.leave(&three);
-    assert_eq!(resumed.take(|_| 5), three, "it was given back");
+    assert_eq!(resumed.take(|_| false), three, "it was given back");
     let counts = |place: usize| {
         let SoakedPair { schedules, met_hold, vacuous, .. } = resumed.pairs[place];
         (schedules, met_hold, vacuous)
@@ -104,7 +104,7 @@ fn how_long_it_takes_where_faults_come_in_a_row_is_no_claim() {
     assert_eq!(convicted(&scenario, &found(Some((1, Level::Key)))), Some((1, Level::Key)));
     let mut soak = Soak::new(7, [&scenario]);
     for (level, expected) in [(Level::Progress, 1), (Level::Key, 1)] {
-        let turn = soak.take(|_| 5);
+        let turn = soak.take(|_| false);
         soak.done(&turn, &scenario, found(Some((1, level))));
         assert_eq!(soak.pairs[0].expected, expected, "{level:?}");
     }
@@ -114,12 +114,12 @@ fn how_long_it_takes_where_faults_come_in_a_row_is_no_claim() {
 fn the_first_conviction_stands_and_no_seed_is_kept_beside_it() {
     let scenarios = [searched("del-release")];
     let mut soak = Soak::new(7, &scenarios);
-    let turn = soak.take(|_| 5);
+    let turn = soak.take(|_| false);
     assert_eq!(soak.verdict(), Outcome::Inconclusive, "nothing has been run");
     let mut violated = found(Some((17, Level::Key)));
     violated.failing.insert(17, vec!["key-invariant".to_owned()]);
     soak.done(&turn, &scenarios[0], violated);
-    let turn = soak.take(|_| 5);
+    let turn = soak.take(|_| false);
     soak.done(&turn, &scenarios[0], found(Some((3, Level::Effect))));
     let conviction = soak.conviction.as_ref().unwrap();
     assert_eq!((conviction.seed, conviction.level), (17, Level::Key));

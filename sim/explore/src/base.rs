@@ -22,7 +22,7 @@ use super::candidate::Candidate;
 use super::limits::{available_within, woken_within};
 
 /// The seed of every schedule: of all that is drawn only the tokens are left.
-pub(crate) const SEED: u64 = 1;
+pub const SEED: u64 = 1;
 /// The small world of a recipe.
 const SMALL: &str = include_str!("base.toml");
 /// How much longer a message of each client takes than one of the client before it, so that their order is certain.

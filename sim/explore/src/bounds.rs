@@ -17,7 +17,7 @@ pub struct Size {
 }
 
 /// How far the search goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bounds {
     /// How many clients at most; two at least contend.
     pub clients: u32,

@@ -16,7 +16,7 @@ mod staging;
 mod text;
 mod violation;
 
-pub use base::{Base, BaseError};
+pub use base::{Base, BaseError, SEED};
 pub use bounds::{Bounds, Size};
 pub use candidate::Candidate;
 pub use choices::{DrawnSchedule, fewer_choices};

@@ -62,6 +62,7 @@ pub enum SearchEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchStage {
     /// How large the world is.
+    #[serde(flatten)]
     pub size: Size,
     /// How many faults strike.
     pub faults: usize,
@@ -74,6 +75,7 @@ pub struct SearchStage {
     /// How many others show nothing: nobody got the lock, nobody contended, or a fault met nobody.
     pub vacuous: u64,
     /// Whether all of them were run.
+    #[serde(rename = "whole")]
     pub is_whole: bool,
 }
 

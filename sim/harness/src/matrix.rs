@@ -18,10 +18,8 @@ use crate::world::{Run, RunError, RunRequest, World};
 
 /// The default seeds of a scenario whose faults are staged: it shows the same each time.
 const STAGED: Range<u64> = 0..10;
-/// The same with many clients: one schedule is as long as a hundred others, and draws as much.
+/// The same with many clients.
 const CROWDED: Range<u64> = 0..2;
-/// From so many clients on.
-const CROWD: u32 = 50;
 /// The default seeds of a searched form.
 const SEARCHED: Range<u64> = 0..100;
 /// The default seeds where the scenario claims nothing about its recipe: one schedule is enough for an example.
@@ -29,10 +27,10 @@ const UNCLAIMED: Range<u64> = 0..1;
 
 /// The default seeds of a scenario with its recipe.
 fn default_seeds(scenario: &Scenario) -> Range<u64> {
-    match scenario.clients {
+    match scenario {
         _ if Pair::is_unclaimed(scenario) => UNCLAIMED,
         _ if scenario.swarm.searched => SEARCHED,
-        CROWD.. => CROWDED,
+        _ if scenario.is_crowded() => CROWDED,
         _ => STAGED,
     }
 }

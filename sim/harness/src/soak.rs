@@ -67,7 +67,7 @@ fn work(
     progress: &BatchProgress,
 ) -> Result<(), RunError> {
     while !progress.stop.load(Ordering::Relaxed) {
-        let turn = soak.locked().take(|place| scenarios[place].clients);
+        let turn = soak.locked().take(|place| scenarios[place].is_crowded());
         let scenario = &scenarios[turn.place];
         match swept(&mut world, scenario, &turn, progress)? {
             None => soak.locked().leave(&turn),

@@ -12,42 +12,32 @@ use super::super::terminal::Terminal;
 use super::SearchSpent;
 
 const SCHEMA: &str = "picklock/explore/1";
-const STOPPED: &str = "stopped";
-const INTERRUPTED: &str = "interrupted";
 
 /// What was found.
 #[derive(Debug, Serialize)]
 pub(super) struct ExploreReport {
     schema: &'static str,
     lock: String,
-    bounds: BoundsReport,
-    ended: &'static str,
+    bounds: Bounds,
+    ended: Ended,
     /// What missing shards have not tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     lacking: Option<String>,
     schedules: u64,
     seconds: f64,
-    stages: Vec<StageReport>,
+    stages: Vec<SearchStage>,
     counterexamples: Vec<ExampleReport>,
 }
 
-#[derive(Debug, Serialize)]
-struct BoundsReport {
-    clients: u32,
-    rounds: u32,
-    faults: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct StageReport {
-    clients: u32,
-    rounds: u32,
-    faults: usize,
-    schedules: u64,
-    violating: u64,
-    undecided: u64,
-    vacuous: u64,
-    whole: bool,
+/// How the search ended.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Ended {
+    Exhausted,
+    Violated,
+    Interrupted,
+    /// The budget ran out.
+    Stopped,
 }
 
 impl ExploreReport {
@@ -59,21 +49,20 @@ impl ExploreReport {
         spent: SearchSpent,
     ) -> Self {
         let SearchSpent { took, interrupted, lacking } = spent;
-        let Bounds { clients, rounds, faults } = bounds;
         Self {
             schema: SCHEMA,
             lock: base.lock().to_owned(),
-            bounds: BoundsReport { clients, rounds: rounds.min(base.rounds_most()), faults },
+            bounds: Bounds { rounds: bounds.rounds.min(base.rounds_most()), ..bounds },
             ended: match explored.ended {
-                SearchEnd::Exhausted => "exhausted",
-                SearchEnd::Violated => "violated",
-                SearchEnd::Stopped if interrupted => INTERRUPTED,
-                SearchEnd::Stopped => STOPPED,
+                SearchEnd::Exhausted => Ended::Exhausted,
+                SearchEnd::Violated => Ended::Violated,
+                SearchEnd::Stopped if interrupted => Ended::Interrupted,
+                SearchEnd::Stopped => Ended::Stopped,
             },
             lacking,
             schedules: explored.schedules(),
             seconds: (took.as_secs_f64() * 10.0).round() / 10.0,
-            stages: explored.stages.iter().map(stage_report).collect(),
+            stages: explored.stages.clone(),
             counterexamples,
         }
     }
@@ -83,7 +72,7 @@ impl ExploreReport {
         let tried = format!("{} in {:.1} s", schedules(self.schedules), self.seconds);
         let undecided: u64 = self.stages.iter().map(|it| it.undecided).sum();
         let undecided = few(undecided, "undecided");
-        let BoundsReport { clients, rounds, faults } = self.bounds;
+        let Bounds { clients, rounds, faults } = self.bounds;
         let clients = if clients == 2 { "2".to_owned() } else { format!("2 to {clients}") };
         let within = format!(
             "{clients} clients, {}, {}",
@@ -101,12 +90,12 @@ impl ExploreReport {
             (_, None, Some(lacking)) => format!(
                 "verdict: inconclusive: {tried}, none violates anything, and {lacking}\nbounds: {within}\n"
             ),
-            ("exhausted", None, None) => {
+            (Ended::Exhausted, None, None) => {
                 format!(
                     "verdict: exhausted: {tried}, none violates anything{undecided}\nbounds: {within}\n{NOT_TRIED}"
                 )
             }
-            (INTERRUPTED, None, None) => {
+            (Ended::Interrupted, None, None) => {
                 format!(
                     "verdict: inconclusive: interrupted after {tried}, none violates anything\n"
                 )
@@ -170,19 +159,4 @@ fn plural(number: u64, what: &str) -> String {
 
 fn up_to(most: u64, what: &str) -> String {
     if most <= 1 { plural(most, what) } else { format!("up to {}", plural(most, what)) }
-}
-
-fn stage_report(stage: &SearchStage) -> StageReport {
-    let SearchStage { size, faults, schedules, violating, undecided, vacuous, is_whole } = *stage;
-    let (clients, rounds) = (size.clients, size.rounds);
-    StageReport {
-        clients,
-        rounds,
-        faults,
-        schedules,
-        violating,
-        undecided,
-        vacuous,
-        whole: is_whole,
-    }
 }

@@ -13,8 +13,8 @@ use virtual_world::VirtualWorld;
 
 /// Every pair sees so many.
 const LEAST: u64 = 10;
-/// A crowd is a hundred others in one schedule.
-const CROWD: (u32, u64) = (50, 3);
+/// The same with many clients.
+const CROWDED: u64 = 3;
 /// What is claimed must be found by then; `matrix --searched` runs more.
 const MOST: u64 = 400;
 
@@ -30,7 +30,7 @@ fn pairs() -> Vec<Scenario> {
 fn surprises(scenario: &Scenario) -> Vec<String> {
     let about = scenario.about_lock();
     let expected = Level::ALL.map(|level| scenario.expected(about.name, level));
-    let least = if scenario.clients >= CROWD.0 { CROWD.1 } else { LEAST };
+    let least = if scenario.is_crowded() { CROWDED } else { LEAST };
     let (mut world, shared) = (VirtualWorld::default(), Arc::new(scenario.clone()));
     let mut missing: Vec<usize> =
         (0..Level::ALL.len()).filter(|at| expected[*at] == Outcome::Violated).collect();

@@ -34,8 +34,8 @@ use scenarios::scenario::Scenario;
 use virtual_world::{Choices, Runner, WitnessedCommand};
 
 const SEEDS: u64 = 5;
-/// A crowd is a hundred others in one schedule.
-const CROWD: (u32, u64) = (50, 1);
+/// The same with many clients.
+const CROWDED: u64 = 1;
 const NS_PER_MS: u64 = 1_000_000;
 
 /// What is read and what is seen, how often at least. Nothing else may come together.
@@ -251,7 +251,7 @@ fn compare(scenario: &Scenario, found: &mut Found) {
     }
     let dialect = Dialect::of(about);
     let mut runner = Runner::new(scenario).unwrap();
-    let seeds = if scenario.clients >= CROWD.0 { CROWD.1 } else { SEEDS };
+    let seeds = if scenario.is_crowded() { CROWDED } else { SEEDS };
     for seed in 0..seeds {
         let (_, commands) = runner.run_witnessed(seed, Choices::seeded(seed));
         let (lock_key, moves_keys) = runner.journal().look(|history| {
