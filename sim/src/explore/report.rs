@@ -19,7 +19,7 @@ pub(super) struct ExploreReport {
     schema: &'static str,
     lock: String,
     bounds: Bounds,
-    ended: Ended,
+    ended: SearchOutcome,
     /// What missing shards have not tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     lacking: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct ExploreReport {
 /// How the search ended.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Ended {
+enum SearchOutcome {
     Exhausted,
     Violated,
     Interrupted,
@@ -54,10 +54,10 @@ impl ExploreReport {
             lock: base.lock().to_owned(),
             bounds: Bounds { rounds: bounds.rounds.min(base.rounds_most()), ..bounds },
             ended: match explored.ended {
-                SearchEnd::Exhausted => Ended::Exhausted,
-                SearchEnd::Violated => Ended::Violated,
-                SearchEnd::Stopped if interrupted => Ended::Interrupted,
-                SearchEnd::Stopped => Ended::Stopped,
+                SearchEnd::Exhausted => SearchOutcome::Exhausted,
+                SearchEnd::Violated => SearchOutcome::Violated,
+                SearchEnd::Stopped if interrupted => SearchOutcome::Interrupted,
+                SearchEnd::Stopped => SearchOutcome::Stopped,
             },
             lacking,
             schedules: explored.schedules(),
@@ -90,12 +90,12 @@ impl ExploreReport {
             (_, None, Some(lacking)) => format!(
                 "verdict: inconclusive: {tried}, none violates anything, and {lacking}\nbounds: {within}\n"
             ),
-            (Ended::Exhausted, None, None) => {
+            (SearchOutcome::Exhausted, None, None) => {
                 format!(
                     "verdict: exhausted: {tried}, none violates anything{undecided}\nbounds: {within}\n{NOT_TRIED}"
                 )
             }
-            (Ended::Interrupted, None, None) => {
+            (SearchOutcome::Interrupted, None, None) => {
                 format!(
                     "verdict: inconclusive: interrupted after {tried}, none violates anything\n"
                 )
