@@ -161,6 +161,34 @@ fn messages_reach_subscribers_in_both_protocols() {
 }
 
 #[test]
+fn an_expired_key_is_announced_though_nobody_sends_anything() {
+    let server = server();
+    let mut listener = raw(&server);
+    listener.write_all(b"SUBSCRIBE __keyevent@0__:expired\r\n").expect("it reads");
+    until(&mut listener, b":1\r\n");
+    assert_eq!(redis_cli(&server, &["CONFIG", "SET", "notify-keyspace-events", "Ex"]), "OK\n");
+    assert_eq!(redis_cli(&server, &["SET", "k", "v", "PX", "300"]), "OK\n");
+    until(&mut listener, b"expired\r\n$1\r\nk\r\n");
+}
+
+#[test]
+fn requests_may_all_be_sent_before_the_first_reply_is_read() {
+    const REQUESTS: usize = 512;
+    let server = server();
+    let mut stream = raw(&server);
+    stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    let bulk = [&b"$65536\r\n"[..], &[b'x'; 65536], b"\r\n"].concat();
+    let request = [b"*2\r\n$4\r\nECHO\r\n", &bulk[..]].concat();
+    // More than the sockets of both ends hold.
+    for _ in 0..REQUESTS {
+        stream.write_all(&request).expect("it reads");
+    }
+    let mut replies = vec![0; REQUESTS * bulk.len()];
+    stream.read_exact(&mut replies).expect("it answers");
+    assert!(replies.chunks(bulk.len()).all(|reply| *reply == *bulk));
+}
+
+#[test]
 fn a_killed_client_is_closed_and_hears_nothing_more() {
     let server = server();
     let id = |stream: &mut TcpStream| ask(stream, b"CLIENT ID\r\n", 4)[1..2].to_owned();

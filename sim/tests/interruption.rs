@@ -58,6 +58,28 @@ fn a_polite_end_leaves_a_partial_report_and_impatience_changes_nothing() {
 }
 
 #[test]
+fn an_interrupted_run_wakes_the_server_that_it_has_stalled() {
+    let room = Room::new();
+    let stalls = "--scenario server-stalls --lock single --world redis --set fault.0.for=10m";
+    let playing = room.start(&words(stalls));
+    let (server, _) = room.server();
+    let status = || fs::read_to_string(format!("/proc/{server}/status")).unwrap();
+    eventually("the server is stalled", || status().contains("State:\tT").then_some(()));
+    playing.signal(Signal::SIGINT);
+    playing.said().ended(130);
+    // The first holder was at work: only clients that were stopped have deleted keys, and they were answered.
+    let history = fs::read_to_string(room.only_run().join("history.jsonl")).unwrap();
+    let event = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let events: Vec<_> = history.lines().map(event).collect();
+    let deletion = |it: &&serde_json::Value| it["stage"] == "invoke" && it["touch"] == "delete";
+    let mut deletions = events.iter().filter(deletion).map(|it| &it["op"]);
+    let answered =
+        |op: &serde_json::Value| events.iter().any(|it| it["stage"] == "ok" && it["op"] == *op);
+    assert!(deletions.any(answered), "{history}");
+    room.is_left_clean();
+}
+
+#[test]
 fn the_embedded_world_is_interrupted_alike() {
     let room = Room::new();
     let embedded = ["--world", "embedded", "--progress", "lines"];

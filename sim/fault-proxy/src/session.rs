@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use resp::frame::tree::Element;
 use resp::frame::{CommandName, FrameKind, RequestFrame, head};
 
 use super::rewrite::AddressQuery;
@@ -26,6 +27,8 @@ enum ExpectedReply {
     Reply,
     /// The reply to RESET, after which nothing is subscribed.
     Reset,
+    /// The reply to EXEC of a transaction with subscriptions, whose confirmations are elements of it.
+    Subscribed,
     /// This many confirmations of this verb.
     Confirmations(CommandName, usize),
     /// The request was lost: nothing from here on reaches the client.
@@ -62,6 +65,8 @@ pub(super) struct ProxySession {
     reply_mode: ReplyMode,
     in_multi: bool,
     queued: Vec<AddressQuery>,
+    /// A subscription has been queued.
+    queued_subscription: bool,
     /// RESP2 subscriptions: of channels and patterns, and of shard channels.
     subscribed: [i64; 2],
 }
@@ -93,10 +98,14 @@ impl ProxySession {
             return Err("the connection is now a stream (MONITOR, SYNC or PSYNC)");
         }
         if is_subscription(bytes) {
-            // Confirmations come even under CLIENT REPLY OFF. Without arguments (UNSUBSCRIBE from
+            // Confirmations come even under CLIENT REPLY OFF and SKIP. Without arguments (UNSUBSCRIBE from
             // everything) their number is the server's to know: the first one counts, and the
             // others are known by their verb.
             let count = request.args().skip(1).count().max(1);
+            self.queued_subscription |= self.in_multi;
+            if self.reply_mode == ReplyMode::Skip {
+                self.reply_mode = ReplyMode::On;
+            }
             let (what, asked) =
                 (ExpectedReply::Confirmations(name, count), self.asked(name, request));
             self.outstanding.push_back(Expected { frame, what, asked, fate });
@@ -124,12 +133,15 @@ impl ProxySession {
                 false
             }
         };
-        let what = if bytes == b"RESET" {
-            (self.reply_mode, self.in_multi) = (ReplyMode::On, false);
-            ExpectedReply::Reset
-        } else {
-            ExpectedReply::Reply
+        let what = match bytes {
+            b"RESET" => {
+                (self.reply_mode, self.in_multi) = (ReplyMode::On, false);
+                ExpectedReply::Reset
+            }
+            b"EXEC" if self.queued_subscription => ExpectedReply::Subscribed,
+            _ => ExpectedReply::Reply,
         };
+        self.queued_subscription &= self.in_multi;
         if answered {
             self.outstanding.push_back(Expected { frame, what, asked, fate });
         } else if matches!(fate, Some(Action::Drop(_))) {
@@ -203,7 +215,9 @@ impl ProxySession {
     /// Which request the next frame from the server answers, if it is plainly a reply.
     pub(super) fn answered(&self, kind: FrameKind) -> Option<u64> {
         let first = self.outstanding.front().filter(|_| kind != FrameKind::Push)?;
-        matches!(first.what, ExpectedReply::Reply | ExpectedReply::Reset).then_some(first.frame)
+        let is_reply =
+            !matches!(first.what, ExpectedReply::Confirmations(..) | ExpectedReply::Never);
+        is_reply.then_some(first.frame)
     }
 
     /// What happens to this frame from the server, and the query it answers.
@@ -234,8 +248,10 @@ impl ProxySession {
         let Some(mut expected) = self.outstanding.pop_front() else {
             return unasked(Passage::Deliver);
         };
-        if expected.what == ExpectedReply::Reset && kind != FrameKind::Error {
-            self.subscribed = [0; 2];
+        match expected.what {
+            ExpectedReply::Reset if kind != FrameKind::Error => self.subscribed = [0; 2],
+            ExpectedReply::Subscribed => self.confirmed_within(bytes),
+            _ => {}
         }
         let asked = std::mem::take(&mut expected.asked);
         (apply(expected), asked)
@@ -243,8 +259,7 @@ impl ProxySession {
 
     fn confirmed(&mut self, kind: FrameKind, verb: CommandName, count: i64) -> Passage {
         if kind != FrameKind::Push {
-            let shard = matches!(verb.as_bytes(), b"SSUBSCRIBE" | b"SUNSUBSCRIBE");
-            self.subscribed[usize::from(shard)] = count;
+            self.count_subscriptions(verb, count);
         }
         match self.outstanding.front_mut() {
             Some(Expected { what: ExpectedReply::Confirmations(wanted, left), .. })
@@ -258,6 +273,25 @@ impl ProxySession {
             _ => return Passage::Deliver,
         }
         self.outstanding.pop_front().map_or(Passage::Deliver, apply)
+    }
+
+    /// Counts what the elements of a reply to EXEC confirm. A subscription of several channels has its further
+    /// confirmations behind the reply, and they are known by their verb.
+    fn confirmed_within(&mut self, exec: &[u8]) {
+        // In RESP3 they are pushes.
+        let parts = Element::parse(exec).map(|it| it.parts).unwrap_or_default();
+        for part in parts.into_iter().filter(|it| it.kind == b'*') {
+            if let Some((word, Some(count))) = head(&exec[part.span])
+                && is_subscription(&upper(word))
+            {
+                self.count_subscriptions(CommandName::new(word), count);
+            }
+        }
+    }
+
+    fn count_subscriptions(&mut self, verb: CommandName, count: i64) {
+        let shard = matches!(verb.as_bytes(), b"SSUBSCRIBE" | b"SUNSUBSCRIBE");
+        self.subscribed[usize::from(shard)] = count;
     }
 }
 

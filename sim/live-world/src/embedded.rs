@@ -33,8 +33,6 @@ const EXPIRY_LIMIT: usize = 10_000;
 const CHUNK_BYTES: usize = 16 * 1024;
 /// How much more a blocked client may send before it is no longer read from.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// Replies are written once they have grown to this, even if more requests wait.
-const FLUSH_BYTES: usize = 1024 * 1024;
 
 /// A free port of loopback.
 pub(crate) const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -178,6 +176,7 @@ async fn serve(
             _ = expiry.tick() => {
                 hub.model.borrow_mut().expire_due(wall_clock(), EXPIRY_LIMIT);
                 hub.model.borrow_mut().fsync_due(wall_clock());
+                hub.deliver();
             }
             () = hub.next_deadline() => {
                 hub.model.borrow_mut().unblock_due(wall_clock());
@@ -266,37 +265,38 @@ impl ClientConnection {
         let mut parser = RequestParser::new();
         let mut input = Vec::with_capacity(CHUNK_BYTES);
         let mut output = Vec::with_capacity(CHUNK_BYTES);
-        loop {
+        let mut written = 0;
+        let mut open = true;
+        let (mut reader, mut writer) = stream.split();
+        while open {
             // While the client is blocked, it is read from, which also shows its end, but nothing is carried out.
+            // A client may send all its requests before it reads, so reading does not wait for writing.
             tokio::select! {
                 biased;
-                () = self.outbox.arrived.notified() => {}
-                read = stream.read_buf(&mut input), if self.may_read(input.len()) => {
-                    if read? == 0 {
-                        return Ok(());
+                wrote = writer.write(&output[written..]), if written < output.len() => {
+                    written += wrote?;
+                    if written == output.len() {
+                        output.clear();
+                        written = 0;
                     }
+                }
+                () = self.outbox.arrived.notified() => {}
+                read = reader.read_buf(&mut input), if self.may_read(input.len()) => {
+                    open = read? > 0;
                 }
             }
             let mut done = 0;
-            let mut open = true;
             while open {
                 match self.step(&mut parser, &input[done..], &mut output) {
                     Handled::Used(used) => done += used,
                     Handled::Wait => break,
                     Handled::Close => open = false,
                 }
-                if output.len() >= FLUSH_BYTES {
-                    stream.write_all(&output).await?;
-                    output.clear();
-                }
             }
             input.drain(..done);
-            stream.write_all(&output).await?;
-            output.clear();
-            if !open {
-                return stream.shutdown().await;
-            }
         }
+        writer.write_all(&output[written..]).await?;
+        writer.shutdown().await
     }
 
     fn may_read(&self, unread: usize) -> bool {

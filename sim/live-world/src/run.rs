@@ -122,13 +122,18 @@ pub(super) async fn run(
         stuck: None,
         late_ns: None,
     };
+    let work = async {
+        let ended = run.phases().await;
+        deployment.note_unawaited_election().await;
+        run.clean_up(ended.is_ok()).await;
+        ended
+    };
+    // Also while it cleans up: after an interruption the heal wakes stalled servers, which the keys are deleted from.
     let ended = tokio::select! {
         biased;
-        ended = run.phases() => ended,
+        ended = work => ended,
         never = clients.nemesis.carry_out_all(deployment, &mut requests) => match never {},
     };
-    deployment.note_unawaited_election().await;
-    run.clean_up(ended.is_ok()).await;
     // Dropping it blocks on a thread, which a task must not.
     let _ = tokio::task::spawn_blocking(move || drop(resource)).await;
     match ended {

@@ -14,25 +14,15 @@ pub use view::{CommandName, RequestFrame, head};
 pub struct Limits {
     /// Aggregates inside one another.
     pub depth: usize,
-    /// Elements in one frame, at all depths together.
-    pub elements: u64,
-    /// Bytes of one bulk string. Redis itself takes 512 MiB (`proto-max-bulk-len`).
+    /// Bytes of one argument of a request. Redis itself takes 512 MiB (`proto-max-bulk-len`).
     pub bulk: usize,
     /// Bytes of one line: an inline command, a simple string, an error.
     pub line: usize,
-    /// Bytes of one frame.
-    pub frame: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            depth: 128,
-            elements: 1 << 24,
-            bulk: 512 << 20,
-            line: 64 << 10,
-            frame: (512 << 20) + (1 << 20),
-        }
+        Self { depth: 128, bulk: 512 << 20, line: 64 << 10 }
     }
 }
 
@@ -57,11 +47,8 @@ pub enum FrameError {
     /// Aggregates nested deeper than [`Limits::depth`].
     #[error("aggregates are nested deeper than {0}")]
     TooDeep(usize),
-    /// More elements than [`Limits::elements`].
-    #[error("more than {0} elements in one frame")]
-    TooMany(u64),
-    /// A line, bulk string or frame beyond its limit.
-    #[error("a line, bulk string or frame is longer than {0} bytes")]
+    /// A line, or an argument of a request, beyond its limit.
+    #[error("a line or argument is longer than {0} bytes")]
     TooLong(usize),
 }
 
@@ -102,12 +89,13 @@ pub struct Scanner {
     line_start: Option<usize>,
     /// Elements still missing, one entry for each open aggregate.
     open: Vec<u64>,
-    elements: u64,
     kind: Option<FrameKind>,
 }
 
 /// The longest length or count: a sign, nineteen digits, and room for leading zeros.
 const NUMBER_LINE: usize = 32;
+/// redis-server takes no request with more arguments.
+const ARGUMENTS_MOST: u64 = i32::MAX as u64;
 
 impl Scanner {
     /// A scanner for what clients send.
@@ -122,7 +110,7 @@ impl Scanner {
 
     fn new(requests: bool, limits: Limits) -> Self {
         let open = Vec::new();
-        Self { requests, limits, pos: 0, line_start: None, open, elements: 0, kind: None }
+        Self { requests, limits, pos: 0, line_start: None, open, kind: None }
     }
 
     /// Looks on in `buf`, which begins with the frame's first byte and holds at least what it held
@@ -138,15 +126,11 @@ impl Scanner {
             if !self.element(buf)? {
                 return Ok(None);
             }
-            if self.pos > self.limits.frame {
-                return Err(FrameError::TooLong(self.limits.frame));
-            }
         }
         let end = self.pos;
         self.check_bulk_end(buf, end)?;
         let frame = Frame { len: end, kind: self.kind.unwrap_or(FrameKind::Value) };
         self.pos = 0;
-        self.elements = 0;
         self.kind = None;
         Ok(Some(frame))
     }
@@ -193,7 +177,14 @@ impl Scanner {
             return Ok(true);
         }
         let Some(text) = line.strip_suffix(b"\r\n") else { return Err(FrameError::MissingCrLf) };
-        let number = if numbered { Some(length(&text[1..])?) } else { None };
+        let number = match &text[1..] {
+            // redis-server ignores an empty request, whatever negative number says so.
+            [b'-', digits @ ..] if self.requests && type_byte == b'*' => {
+                length(digits).map(|_| Some(None))
+            }
+            number if numbered => length(number).map(Some),
+            _ => Ok(None),
+        }?;
         self.take(type_byte, number)?;
         Ok(true)
     }
@@ -244,12 +235,14 @@ impl Scanner {
         match type_byte {
             b'$' | b'!' | b'=' if number != Some(None) => {
                 let len = usize::try_from(count).map_err(|_| FrameError::BadNumber)?;
-                if len > self.limits.bulk {
+                if self.requests && len > self.limits.bulk {
                     return Err(FrameError::TooLong(self.limits.bulk));
                 }
-                self.pos = self.pos.checked_add(len + 2).ok_or(FrameError::BadNumber)?;
+                let end = self.pos.checked_add(len).and_then(|end| end.checked_add(2));
+                self.pos = end.ok_or(FrameError::BadNumber)?;
             }
             b'$' if self.requests => return Err(FrameError::BadNumber),
+            b'*' if self.requests && count > ARGUMENTS_MOST => return Err(FrameError::BadNumber),
             b'*' | b'~' | b'>' => self.descend(count)?,
             b'%' | b'|' => self.descend(count.checked_mul(2).ok_or(FrameError::BadNumber)?)?,
             _ => {}
@@ -261,10 +254,6 @@ impl Scanner {
     }
 
     fn descend(&mut self, count: u64) -> Result<(), FrameError> {
-        self.elements = self.elements.checked_add(count).ok_or(FrameError::BadNumber)?;
-        if self.elements > self.limits.elements {
-            return Err(FrameError::TooMany(self.limits.elements));
-        }
         if count > 0 {
             if self.open.len() >= self.limits.depth {
                 return Err(FrameError::TooDeep(self.limits.depth));

@@ -108,6 +108,33 @@ fn client_reply_is_followed() {
 }
 
 #[test]
+fn a_subscription_is_confirmed_even_if_its_reply_is_skipped() {
+    let mut session = ProxySession::default();
+    send(&mut session, &["CLIENT REPLY SKIP", "SUBSCRIBE c", "GET a", "GET b!"]);
+    let on = confirm("subscribe", 1).replacen('*', ">", 1);
+    assert_eq!(receive(&mut session, &[&on, "+1\r\n", "+2\r\n"]), "ddl");
+}
+
+#[test]
+fn exec_confirms_the_subscriptions_of_its_transaction() {
+    let [one, two] = [1, 2].map(|left| confirm("subscribe", left));
+    let exec = format!("*2\r\n$1\r\nx\r\n{one}");
+    let transaction = ["MULTI", "GET a", "SUBSCRIBE c d", "EXEC", "PING!"];
+    let queued = ["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n"];
+    let mut session = ProxySession::default();
+    send(&mut session, &transaction);
+    let frames = [&queued[..], &[&exec, &two, MESSAGE, "*2\r\n"]].concat();
+    assert_eq!(receive(&mut session, &frames), "ddddddl");
+    // In RESP3 subscribers get other replies, which may look like messages; so does a client whose transaction is aborted.
+    for exec in [exec.replace("*3", ">3"), "*-1\r\n".into(), "-EXECABORT\r\n".into()] {
+        let mut session = ProxySession::default();
+        send(&mut session, &transaction);
+        let frames = [&queued[..], &[&exec, MESSAGE]].concat();
+        assert_eq!(receive(&mut session, &frames), "ddddl", "{exec}");
+    }
+}
+
+#[test]
 fn reset_ends_what_client_reply_and_subscribe_began() {
     let mut session = ProxySession::default();
     send(&mut session, &["SUBSCRIBE c", "RESET", "LRANGE l 0 -1!"]);

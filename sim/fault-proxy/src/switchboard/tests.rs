@@ -72,7 +72,17 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (json!({"type": "latency", "attributes": {"latency": 0.5}}), "non-negative integer"),
         (json!({"type": "latency", "attributes": {"latency": 1e300}}), "non-negative integer"),
         (json!({"type": "half_open", "attributes": {"x": 7}}), "its attributes: none"),
+        (json!({"type": "latency", "typo": 1}), "no field `typo`; its fields: name, type"),
         (json!({"type": "redis", "attributes": {}}), "drop-request, drop-reply"),
+        (json!({"type": "redis", "attributes": {"action": "delay"}}), "must be given"),
+        (
+            json!({"type": "redis", "attributes": {"action": "hold", "delay": 5}}),
+            "only the action delay",
+        ),
+        (
+            json!({"type": "redis", "attributes": {"action": "drop-reply", "side": "request"}}),
+            "the action names it",
+        ),
         (json!({"type": "redis", "attributes": {"action": "reset", "nth": 0}}), "1 or higher"),
         (
             json!({"type": "redis", "attributes": {"action": "reset", "nth": 1, "from": 1}}),
@@ -105,6 +115,11 @@ fn a_toxic_has_a_name_and_its_text_a_toxicity() {
         toxic(text).updated(&json!({"toxicity": 1, "attributes": {"text": "reset"}})).unwrap();
     assert_eq!((updated.toxicity, &updated.attributes["text"]), (1.0, &json!("reset")));
     assert_eq!(updated.fault().unwrap().toxicity(), Toxicity::ALL);
+    for change in [json!({"toxicty": 1}), json!({"type": "latency"}), json!({"stream": "upstream"})]
+    {
+        assert!(updated.updated(&change).is_err(), "{change}");
+    }
+    assert_eq!(updated.updated(&json!(updated)).unwrap(), updated);
     for text in ["latency=file:Cargo.toml", "cut proxy=a", "nonsense"] {
         assert!(updated.updated(&json!({"attributes": {"text": text}})).is_err(), "{text}");
     }

@@ -15,6 +15,9 @@ use crate::{
     Toxicity,
 };
 
+/// What a toxic consists of.
+const FIELDS: [&str; 5] = ["name", "type", "stream", "toxicity", "attributes"];
+
 /// A fault with a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Toxic {
@@ -88,9 +91,9 @@ impl Toxic {
     /// type and stream.
     ///
     /// # Errors
-    /// [`ToxicError`] if a field has the wrong type.
+    /// [`ToxicError`] if a field has the wrong type, or there is no such field.
     pub fn from_json(value: &Value) -> Result<Self, ToxicError> {
-        let fields = BodyFields::of(value)?;
+        let fields = BodyFields::of_toxic(value)?;
         let kind = fields.text("type")?.ok_or_else(|| ToxicError::Missing("type".to_owned()))?;
         let stream = fields.text("stream")?.filter(|it| !it.is_empty()).unwrap_or("downstream");
         let name = fields.text("name")?.filter(|it| !it.is_empty());
@@ -111,12 +114,17 @@ impl Toxic {
         Ok(Self { toxicity, ..toxic })
     }
 
-    /// A copy with changed attributes, each by itself, and toxicity.
+    /// A copy with changed attributes, each by itself, and toxicity. The other fields may be repeated.
     ///
     /// # Errors
-    /// As [`from_json`](Self::from_json).
+    /// As [`from_json`](Self::from_json), and if another field is to change.
     pub fn updated(&self, value: &Value) -> Result<Self, ToxicError> {
-        let fields = BodyFields::of(value)?;
+        let fields = BodyFields::of_toxic(value)?;
+        for (field, old) in [("name", &self.name), ("type", &self.kind), ("stream", &self.stream)] {
+            if fields.text(field)?.is_some_and(|new| !new.is_empty() && new != old) {
+                return Err(ToxicError::Shape(format!("{field} cannot be changed")));
+            }
+        }
         let mut anew = self.clone();
         for (name, value) in fields.attributes()?.into_iter().flatten() {
             anew.attributes.insert(name.clone(), value.clone());
@@ -203,7 +211,17 @@ impl Toxic {
             Some("reply") => Side::Reply,
             Some(_) => return Err(wrong("side", "must be request or reply")),
         };
+        let has = |name| self.attributes.contains_key(name);
         let mut rule = Rule::new(match self.word("action")? {
+            Some("drop-request" | "drop-reply") if has("side") => {
+                return Err(wrong("side", "the action names it already"));
+            }
+            Some("delay") if !has("delay") => {
+                return Err(wrong("delay", "must be given, in milliseconds"));
+            }
+            Some(action) if has("delay") && action != "delay" => {
+                return Err(wrong("delay", "only the action delay has it"));
+            }
             Some("drop-request") => Action::Drop(Side::Request),
             Some("drop-reply") => Action::Drop(Side::Reply),
             Some("delay") => Action::Delay(side, self.millis("delay")?),
@@ -311,6 +329,19 @@ impl<'a> BodyFields<'a> {
     pub(super) fn of(value: &'a Value) -> Result<Self, ToxicError> {
         let wrong = || ToxicError::Shape("it must be an object".to_owned());
         value.as_object().map(Self).ok_or_else(wrong)
+    }
+
+    fn of_toxic(value: &'a Value) -> Result<Self, ToxicError> {
+        let fields = Self::of(value)?;
+        match fields.0.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+            None => Ok(fields),
+            Some(name) => {
+                let known = FIELDS.join(", ");
+                Err(ToxicError::Shape(format!(
+                    "a toxic has no field `{name}`; its fields: {known}"
+                )))
+            }
+        }
     }
 
     pub(super) fn text(self, name: &str) -> Result<Option<&'a str>, ToxicError> {

@@ -1,9 +1,10 @@
 //! COMMAND: COUNT, INFO, DOCS, LIST.
 //!
 //! Invariant: what is answered is the command table, so a client that asks before it calls learns exactly
-//! what the model can do. Not modelled: key specifications, tips, argument grammars, GETKEYS.
+//! what the model can do. Not modelled: key specifications, tips, argument grammars, GETKEYS, and LIST
+//! by category or pattern.
 
-use resp::{ErrorReply, Reply};
+use resp::{ErrorReply, Reply, is_word};
 
 use crate::server::{CommandResult, CommandSpec, Request, Server, TableRow, flag, group};
 
@@ -99,8 +100,12 @@ fn docs(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    if request.args.len() > 2 {
-        return Err(ErrorReply::SYNTAX);
+    match request.args[2..] {
+        [] => Ok(Reply::Array(top_level(server).map(|line| Reply::bulk(line.spec.name)).collect())),
+        // There are no modules.
+        [by, kind, _] if is_word(by, "FILTERBY") && is_word(kind, "MODULE") => {
+            Ok(Reply::Array(Vec::new()))
+        }
+        _ => Err(ErrorReply::SYNTAX),
     }
-    Ok(Reply::Array(top_level(server).map(|line| Reply::bulk(line.spec.name)).collect()))
 }

@@ -88,8 +88,8 @@ fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
     if !server.is_permitted(request.session) {
         return Err(ErrorReply::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
-             select the RESP protocol version at the same time",
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and select the \
+             RESP protocol version at the same time",
         ));
     }
     let replica = server.following.is_some();

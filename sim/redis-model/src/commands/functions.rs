@@ -7,6 +7,7 @@
 use resp::{Blob, ErrorReply, Reply, glob, is_word};
 
 use super::arguments::are_flush_mode;
+use super::keys::unknown_form;
 use super::scripting::{EVAL, EVAL_RO, kill};
 use crate::libraries::{Function, Library, function_count};
 use crate::server::{CommandResult, CommandSpec, Execution, Request, Server, flag, group};
@@ -52,6 +53,9 @@ fn delete(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn flush(server: &mut Server, request: &Request<'_>) -> CommandResult {
+    if request.args.len() > 3 {
+        return Err(unknown_form(request));
+    }
     if !are_flush_mode(&request.args[2..]) {
         return Err(ErrorReply::new("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }

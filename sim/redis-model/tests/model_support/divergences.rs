@@ -494,5 +494,6 @@ pub(crate) const SESSIONS: &[&[&str]] = &[
     &["CLIENT REPLY SKIP", "RESET", "PING", "CLIENT REPLY OFF", "RESET", "PING"],
     &["SET  v", "KEYS *", "KEYS **", "KEYS ", "KEYS *?", "SCAN 0 MATCH *", "SCAN 0 MATCH **"],
     &["HSET h  v", "HSCAN h 0 MATCH *", "HSCAN h 0 MATCH **", "HSCAN h 0 MATCH "],
+    &["CONFIG SET requirepass x", "RESET", "HELLO", "HELLO 3", "AUTH x", "CONFIG SET requirepass "],
     &["CONFIG SET notify-keyspace-events nKEA", "CONFIG GET notify-keyspace-events"],
 ];
