@@ -254,10 +254,12 @@ fn failure(args: &AttackArgs, error: AttackError) -> Failure {
                  docs/attack.md#without-a-worker",
             )
         }
-        AttackError::Worker(_) | AttackError::NoLock(_) => Failure::usage_text(
-            error.to_string(),
-            "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
-        ),
+        AttackError::Worker(_) | AttackError::Misspelt { .. } | AttackError::NoLock(_) => {
+            Failure::usage_text(
+                error.to_string(),
+                "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
+            )
+        }
         _ => Failure::unavailable(error),
     }
 }
