@@ -11,7 +11,7 @@ use std::time::Duration;
 use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle, WorkerError};
 use live_world::limits::{BESIDES, Links, ensure_open_files};
 use live_world::supervisor::Supervisor;
-use reports::directory::RunDirectory;
+use reports::directory::{RunDirectory, WriteError};
 use scenarios::scenario::check_span_of_ttl;
 use tokio::sync::watch;
 
@@ -186,20 +186,16 @@ fn write(
     let replay = |plan: &str| again(args, plan);
     let json = serde_json::to_string_pretty(report).map_err(Failure::internal)? + "\n";
     let page = attack::page(report, replay);
-    for (name, text) in [("attack.json", &json), ("report.html", &page)] {
-        let written = directory.write(name, |file| file.write_all(text.as_bytes()));
-        written.map_err(Failure::unavailable)?;
-    }
-    for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
-        let name = format!("{}.jsonl", plan.plan);
-        let written = directory.write(&name, |file| history::write(&plan.history, file));
-        written.map_err(Failure::unavailable)?;
-    }
+    let written = write_all(directory, report, &json, &page);
+    // If the directory cannot be written, the findings are still printed.
     output::write(&args.format, |format| {
         Ok(match format {
             OutputFormat::Human => {
                 let report_at = directory.path().join("report.html");
-                let report_at = format!("report: {}\n", report_at.display());
+                let report_at = match &written {
+                    Ok(()) => format!("report: {}\n", report_at.display()),
+                    Err(_) => String::new(),
+                };
                 if terminal.options.quiet {
                     report.sentence() + "\n"
                 } else {
@@ -211,7 +207,25 @@ fn write(
             OutputFormat::Html => return Err(output::no_page()),
             OutputFormat::Junit => attack::junit(report, replay).map_err(Failure::internal)?,
         })
-    })
+    })?;
+    written.map_err(Failure::unavailable)
+}
+
+/// The files of an attack: its report as JSON and as a page, and the histories of plans with findings.
+fn write_all(
+    directory: &RunDirectory,
+    report: &AttackReport,
+    json: &str,
+    page: &str,
+) -> Result<(), WriteError> {
+    for (name, text) in [("attack.json", json), ("report.html", page)] {
+        directory.write(name, |file| file.write_all(text.as_bytes()))?;
+    }
+    for plan in report.plans.iter().filter(|plan| !plan.findings.is_empty()) {
+        let name = format!("{}.jsonl", plan.plan);
+        directory.write(&name, |file| history::write(&plan.history, file))?;
+    }
+    Ok(())
 }
 
 /// The command that runs one plan again.
@@ -254,10 +268,12 @@ fn failure(args: &AttackArgs, error: AttackError) -> Failure {
                  docs/attack.md#without-a-worker",
             )
         }
-        AttackError::Worker(_) | AttackError::NoLock(_) => Failure::usage_text(
-            error.to_string(),
-            "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
-        ),
+        AttackError::Worker(_) | AttackError::Misspelt { .. } | AttackError::NoLock(_) => {
+            Failure::usage_text(
+                error.to_string(),
+                "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
+            )
+        }
         _ => Failure::unavailable(error),
     }
 }

@@ -76,6 +76,7 @@ a { color: var(--link); }
 .inconclusive { color: var(--inconclusive); background: var(--inconclusive-on); }
 .na { color: var(--na); background: var(--na-on); }
 .scroll { overflow-x: auto; }
+:is(.scroll, .story) + :is(p, pre) { margin-top: .8rem; }
 .scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem .7rem .38rem 0; text-align: left; vertical-align: top; }

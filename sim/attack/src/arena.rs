@@ -13,8 +13,11 @@ use live_world::endpoint::Choice;
 use live_world::server::Password;
 use live_world::supervisor::Supervisor;
 use picklock::env::Node;
+use picklock::time::span_ns;
+use scenarios::span::rounded;
 
 use crate::error::AttackError;
+use crate::known::LIFE_MOST;
 use crate::lock_key::LockKey;
 use crate::protocol::{Order, PROTOCOL, WorkerAnswer, cut};
 use crate::seen::CommandSeen;
@@ -167,6 +170,23 @@ impl Arena {
         for server in &self.servers {
             server.command(&["FLUSHALL"]).await?;
         }
+        Ok(())
+    }
+
+    /// Notes how long the lock's key was seen to live. `how` says how to lock with the TTL that was asked for.
+    ///
+    /// # Errors
+    /// [`AttackError::NoLock`]: far longer than that.
+    pub(crate) fn set_life(&mut self, life: Duration, how: &str) -> Result<(), AttackError> {
+        let ttl = self.attack.ttl;
+        if life > ttl * LIFE_MOST {
+            return Err(AttackError::NoLock(format!(
+                "the lock's key lives {}, where {} were asked for: {how}",
+                rounded(span_ns(life)),
+                rounded(span_ns(ttl)),
+            )));
+        }
+        self.life = life.max(ttl);
         Ok(())
     }
 

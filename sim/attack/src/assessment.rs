@@ -59,11 +59,11 @@ pub(crate) async fn assess(
     let (outcome, why) = match (staged.not_stageable, gravest) {
         (Some(why), _) => (PlanOutcome::NotStageable, Some(why)),
         (None, _) if disturbed.is_some() => (PlanOutcome::Inconclusive, disturbed.clone()),
-        (None, _) if plan.is_some() && !staged.struck => {
+        (None, _) if plan.is_some() && staged.struck.is_none() => {
             let why = match plan {
                 Some(plan) if plan.fault == AttackFault::LateAgain => {
-                    "client 1 did not get the lock again while its release was held back: a client that waits for the answer \
-                     needs a time-out well below the TTL"
+                    "client 1 did not get the lock again while its release was held back: it waits for the answer longer \
+                     than a TTL, or sends all on one connection, on which further commands wait behind the release"
                 }
                 Some(plan) if plan.boundary.is_some() => "the command did not come again",
                 _ => "client 1 did not have the lock's key",
@@ -257,6 +257,7 @@ fn judged(
         doubts: &doubts,
         failures: &staged.failures,
         start: staged.start,
+        struck: staged.struck,
         healed: staged.healed,
         end: staged.end,
     };
@@ -288,7 +289,7 @@ mod tests {
             recorder: Recorder::default(),
             register: 0,
             late: Duration::ZERO,
-            struck: true,
+            struck: Some(start),
             healed: Some(at(100)),
             not_stageable: None,
             failures: Vec::new(),

@@ -169,6 +169,11 @@ impl PlanStage {
         self.life
     }
 
+    /// How long a plan waits for the victim: it gives up after six TTLs, and may then be busy with a last answer.
+    pub(crate) fn patience(&self) -> Duration {
+        self.ttl() * 6 + self.attack.answer_within
+    }
+
     /// How long a client works under the lock, well within the TTL. Rivals work longer, so that a victim that comes
     /// back meets one at work.
     pub(crate) fn work(&self, client: u32) -> Duration {

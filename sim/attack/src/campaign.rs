@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use live_world::supervisor::Supervisor;
-use picklock::time::span_ns;
-use scenarios::span::rounded;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -17,13 +15,14 @@ use crate::assessment::assess;
 use crate::clock::pause;
 use crate::error::AttackError;
 use crate::key_search;
-use crate::known::{Known, LIFE_MOST};
+use crate::known::Known;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
 use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport};
-use crate::stage::{self};
-use crate::transcript::{self};
+use crate::stage;
+use crate::transcript;
+use crate::worker::WorkerError;
 
 /// How often a plan is tried while a busy machine disturbs it.
 const TRIES_MOST: u32 = 4;
@@ -76,7 +75,7 @@ impl Learnt {
     /// Runs the plans.
     ///
     /// # Errors
-    /// [`AttackError`]: the worker fails even without faults.
+    /// [`AttackError`]: the worker fails even without faults, or its answer cannot be read in one of the plans.
     pub async fn attack(
         self,
         supervisor: &Supervisor,
@@ -86,7 +85,7 @@ impl Learnt {
         if campaign.runs_each > 1 && faultless.outcome > PlanOutcome::Held {
             faultless = several(&mut arena, &known, None, campaign.runs_each).await?;
         }
-        let mut report = run(&attack, supervisor, campaign, known, arena).await;
+        let mut report = run(&attack, supervisor, campaign, known, arena).await?;
         if campaign.faultless || faultless.outcome >= PlanOutcome::Api {
             report.plans.insert(0, faultless);
         }
@@ -132,15 +131,8 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     let lock_key = key_search::find(attack, &sent, &recorded)?;
     let boundaries = transcript::learn(&sent, &recorded, &lock_key.name);
     if let Some(life) = transcript::life(&sent, &recorded, &lock_key.name) {
-        if life > attack.ttl * LIFE_MOST {
-            return Err(AttackError::NoLock(format!(
-                "the lock's key lives {}, where {} were asked for: lock with PICKLOCK_TTL_MS, or name the lock's own \
-                 TTL with --ttl",
-                rounded(span_ns(life)),
-                rounded(span_ns(attack.ttl)),
-            )));
-        }
-        arena.life = life.max(attack.ttl);
+        let how = "lock with PICKLOCK_TTL_MS, or name the lock's own TTL with --ttl";
+        arena.set_life(life, how)?;
     }
     let known = Known { lock_key, promises, releases: true };
     let mut faultless = assess(&arena, &known, None, staged).await;
@@ -165,7 +157,7 @@ async fn run(
     campaign: &Campaign,
     known: Known,
     arena: Arena,
-) -> AttackReport {
+) -> Result<AttackReport, AttackError> {
     let known = Arc::new(known);
     let total = campaign.plans.len();
     let queue: VecDeque<(usize, AttackPlan)> = campaign.plans.iter().cloned().enumerate().collect();
@@ -187,7 +179,7 @@ async fn run(
                 // The first arena is open, and runs the plans that this one would have run.
                 None => match Arena::open(&attack, &supervisor, &format!("attack-{job}")).await {
                     Ok(arena) => arena,
-                    Err(_) => return Vec::new(),
+                    Err(_) => return Ok(Vec::new()),
                 },
             };
             (arena.life, arena.lock_key) = (life, known.lock_key.clone());
@@ -200,26 +192,36 @@ async fn run(
                     _ = stopped.wait_for(|stopped| *stopped) => break,
                     report = several(&mut arena, &known, Some(&plan), runs_each) => report,
                 };
-                // One plan that fails must not cost the others.
-                let report = report.unwrap_or_else(|error| {
-                    arena.workers.iter_mut().for_each(|worker| *worker = None);
-                    PlanReport::undecided(Some(&plan), error.to_string())
-                });
+                let report = match report {
+                    Err(error) if error.is_of_every_plan() => return Err(error),
+                    // One plan that fails must not cost the others.
+                    Err(error) => {
+                        arena.workers.iter_mut().for_each(|worker| *worker = None);
+                        PlanReport::undecided(Some(&plan), error.to_string())
+                    }
+                    Ok(report) => report,
+                };
                 reports.push((place, report));
                 done.fetch_add(1, Ordering::Relaxed);
             }
             arena.close().await;
-            reports
+            Ok(reports)
         });
     }
     let mut reports = Vec::new();
     while let Some(joined) = tasks.join_next().await {
         let theirs = joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-        reports.extend(theirs);
+        match theirs {
+            Ok(theirs) => reports.extend(theirs),
+            Err(error) => {
+                tasks.shutdown().await;
+                return Err(error);
+            }
+        }
     }
     reports.sort_by_key(|(place, _)| *place);
     let plans: Vec<PlanReport> = reports.into_iter().map(|(_, report)| report).collect();
-    AttackReport {
+    Ok(AttackReport {
         schema: ATTACK_SCHEMA.to_owned(),
         command: attack.command.iter().map(|it| it.to_string_lossy().into_owned()).collect(),
         world: world.to_owned(),
@@ -233,7 +235,7 @@ async fn run(
         promises: known.promises,
         complete: plans.len() == total,
         plans,
-    }
+    })
 }
 
 /// Runs a plan, `times` times if the first run shows something; reports the gravest outcome.
@@ -307,6 +309,11 @@ async fn once(
             server.get_ready(plan.fault).await?;
         }
     }
-    let staged = stage::run(arena, plan, known.promises).await;
+    let mut staged = stage::run(arena, plan, known.promises).await;
+    let is_misspelt = |(_, error): &mut (u32, WorkerError)| error.is_misspelt();
+    if let Some((_, error)) = staged.failures.extract_if(.., is_misspelt).next() {
+        let plan = plan.map_or_else(|| NO_FAULT.to_owned(), AttackPlan::to_string);
+        return Err(AttackError::Misspelt { plan, error });
+    }
     Ok(assess(arena, known, plan, staged).await)
 }

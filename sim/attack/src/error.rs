@@ -25,12 +25,32 @@ pub enum AttackError {
     /// The worker fails.
     #[error(transparent)]
     Worker(#[from] WorkerError),
+    /// What the worker has said in a plan cannot be read.
+    #[error("in the plan {plan} {error}")]
+    Misspelt {
+        /// Its name.
+        plan: String,
+        /// What it has said.
+        error: WorkerError,
+    },
     /// The user's program cannot be started.
     #[error("cannot start your program: {0}")]
     Start(ProgramError),
     /// The user's program cannot be attacked, for this reason.
     #[error("{0}")]
     NoLock(String),
+}
+
+impl AttackError {
+    /// Whether it would spoil every plan: an answer that cannot be read is an error of the worker, and says nothing of
+    /// its lock.
+    pub(crate) fn is_of_every_plan(&self) -> bool {
+        match self {
+            Self::Misspelt { .. } => true,
+            Self::Worker(error) => error.is_misspelt(),
+            _ => false,
+        }
+    }
 }
 
 impl From<EndpointError> for AttackError {

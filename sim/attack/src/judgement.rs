@@ -15,13 +15,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::board::VICTIM;
+use crate::fault_story::StagedFault;
 use crate::key_search::SOON;
 use crate::plan::{AttackFault, AttackPlan, Target};
 use crate::protocol::Promises;
 use crate::recorder::{Claim, ClaimOf, ValidityClaim};
 use crate::shared_key::KeyDoubts;
 use crate::tenure::{Tenure, are_enough, tenures};
-use crate::transcript::{Phases, TracedCommand, named};
+use crate::transcript::{Phases, TracedCommand};
 use crate::worker::WorkerError;
 
 /// How far a validity may exceed the key's life, as a part of it: workers count in ms, and are read a little later.
@@ -89,6 +90,8 @@ pub(crate) struct PlanEvidence<'a> {
     pub(crate) doubts: &'a KeyDoubts,
     pub(crate) failures: &'a [(u32, WorkerError)],
     pub(crate) start: Instant,
+    /// When the fault struck.
+    pub(crate) struck: Option<Instant>,
     /// When the fault was over.
     pub(crate) healed: Option<Instant>,
     pub(crate) end: Instant,
@@ -145,7 +148,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
                     invariant: found.name.to_owned(),
                     level: found.level,
                     summary: witness.summary.clone(),
-                    story: witness.short_story().iter().map(|it| named(shown.plan, it)).collect(),
+                    story: witness.short_story().to_vec(),
                 });
             }
             Verdict::Inconclusive(why) => doubts.push(format!("{}: {why}", found.name)),
@@ -170,7 +173,11 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         levels.push((Level::Key, Outcome::Inconclusive));
         doubts.extend(shown.doubts.reasons.iter().take(DOUBTS_MOST).cloned());
     }
-    Judged { levels, findings: gravest(findings), doubts }
+    let mut findings = gravest(findings);
+    if let Some(fault) = StagedFault::new(shown.plan, shown.struck, shown.healed, shown.start) {
+        findings.iter_mut().for_each(|it| fault.tell(&mut it.story, shown.history));
+    }
+    Judged { levels, findings, doubts }
 }
 
 /// One finding of each invariant, the gravest first. Beside a bug, lesser findings follow from it and are dropped.
@@ -231,8 +238,10 @@ fn overlong(
 fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackFinding {
     let (severity, invariant) = match error {
         WorkerError::Silent { .. } => (Severity::Bug, "answers"),
-        WorkerError::Misspelt { .. } => (Severity::Api, "is-understood"),
-        WorkerError::Ended { .. } | WorkerError::Start(_) => (Severity::Api, "survives"),
+        // What cannot be read ends the attack, and is judged by nobody.
+        WorkerError::Ended { .. } | WorkerError::Start(_) | WorkerError::Misspelt { .. } => {
+            (Severity::Api, "survives")
+        }
     };
     let at_ns = ns(shown.end, shown.start);
     let text = error.to_string();
@@ -255,29 +264,51 @@ fn dishonest(
     claim: &Claim,
     forgets: bool,
 ) -> Option<AttackFinding> {
-    let theirs = || tenures.iter().filter(|it| it.acquisition == claim.acquisition);
+    let ClaimFlaw { severity, invariant, level, summary } =
+        claim_flaw(shown, tenures, claim, forgets)?;
+    let story = claim_story(shown, tenures, claim);
+    Some(AttackFinding { severity, invariant: invariant.to_owned(), level, summary, story })
+}
+
+/// What is wrong with a claim.
+struct ClaimFlaw {
+    severity: Severity,
+    invariant: &'static str,
+    level: Level,
+    summary: String,
+}
+
+fn claim_flaw(
+    shown: &PlanEvidence<'_>,
+    tenures: &[Tenure],
+    claim: &Claim,
+    forgets: bool,
+) -> Option<ClaimFlaw> {
     // A key that an earlier attempt of the same client left counts, too: one holder may take a lock twice.
     let of_client: Vec<Tenure> =
         tenures.iter().filter(|it| it.client == claim.client).copied().collect();
     let owned = are_enough(&of_client, shown.quorum, (claim.asked, claim.answered));
+    let left = || left(theirs(tenures, claim), shown.quorum, claim.answered);
     let client = claim.client;
-    let most = if shown.quorum > 1 { " on most servers" } else { "" };
-    let (severity, invariant, level, summary) = match claim.of {
-        ClaimOf::Acquired if !owned => (
-            Severity::Bug,
-            "acquired-is-true",
-            Level::Belief,
-            format!("client {client} said that it has the lock, and never had its key{most}"),
-        ),
-        ClaimOf::Held if !owned => (
+    let untrue = |severity, invariant, what: &str| {
+        let most = if shown.quorum > 1 { " on most servers" } else { "" };
+        let summary = format!("client {client} said that it {what}{most}");
+        ClaimFlaw { severity, invariant, level: Level::Belief, summary }
+    };
+    let unclean = |severity, invariant, summary| {
+        let level = Level::Progress;
+        ClaimFlaw { severity, invariant, level, summary }
+    };
+    Some(match claim.of {
+        ClaimOf::Acquired if !owned => {
+            untrue(Severity::Bug, "acquired-is-true", "has the lock, and never had its key")
+        }
+        ClaimOf::Held if !owned => untrue(
             if shown.promises.checks && !forgets { Severity::Bug } else { Severity::Assumption },
             "held-is-true",
-            Level::Belief,
-            format!(
-                "client {client} said that it still has the lock, whose key was not its own any more{most}"
-            ),
+            "still has the lock, whose key was not its own any more",
         ),
-        ClaimOf::Extended if !owned => (
+        ClaimOf::Extended if !owned => untrue(
             // Who asks later is told by the server that there is nothing to extend.
             if forgets && shown.healed.is_none_or(|healed| claim.asked < healed) {
                 Severity::Assumption
@@ -285,29 +316,21 @@ fn dishonest(
                 Severity::Bug
             },
             "extended-is-true",
-            Level::Belief,
-            format!(
-                "client {client} said that it has extended the lock, whose key was not its own any more{most}"
-            ),
+            "has extended the lock, whose key was not its own any more",
         ),
-        ClaimOf::Released if !owned && shown.promises.reports => (
+        ClaimOf::Released if !owned && shown.promises.reports => untrue(
             Severity::Api,
             "released-is-true",
-            Level::Belief,
-            format!(
-                "client {client} said that it has released the lock, which was not its own any more{most}"
-            ),
+            "has released the lock, which was not its own any more",
         ),
         // If nothing has struck this client, the machine is the cause, or the run without faults shows it.
         ClaimOf::NotAcquired(why) if shown.may_be_struck(client) => {
-            let span = rounded(span_ns(left(theirs(), shown.quorum, claim.answered)?));
-            (
+            let (span, said) = (rounded(span_ns(left()?)), not_acquired(shown, why));
+            unclean(
                 Severity::Api,
                 "not-acquired-is-clean",
-                Level::Progress,
                 format!(
-                    "client {client} left the lock's key behind for {span}, and answered {}",
-                    not_acquired(shown, why)
+                    "client {client} left the lock's key behind for {span}, and answered {said}"
                 ),
             )
         }
@@ -315,28 +338,34 @@ fn dishonest(
         ClaimOf::Released
             if shown.plan.is_none() || shown.promises.reports && shown.may_be_struck(client) =>
         {
-            let span = left(theirs(), shown.quorum, claim.answered)?;
             let ttl = Duration::from_nanos(shown.history.head.ttl_ns);
-            if span < ttl / SOON {
-                return None;
-            }
-            let span = rounded(span_ns(span));
-            (
+            let span = rounded(span_ns(left().filter(|span| *span >= ttl / SOON)?));
+            unclean(
                 if shown.plan.is_none() { Severity::Bug } else { Severity::Api },
                 "released-is-clean",
-                Level::Progress,
                 format!(
                     "client {client} said that it has released the lock, and left its key behind for {span}"
                 ),
             )
         }
         _ => return None,
-    };
+    })
+}
+
+/// The tenures of the acquisition that a claim is about.
+fn theirs<'a>(tenures: &'a [Tenure], claim: &Claim) -> impl Iterator<Item = &'a Tenure> {
+    let acquisition = claim.acquisition;
+    tenures.iter().filter(move |it| it.acquisition == acquisition)
+}
+
+/// What became of the key of a claim's acquisition, the order and the answer.
+fn claim_story(shown: &PlanEvidence<'_>, tenures: &[Tenure], claim: &Claim) -> Vec<WitnessStep> {
+    let client = claim.client;
     let mut story = Vec::new();
     let mut tell = |at: Instant, text: &str| {
         story.push(WitnessStep { at_ns: ns(at, shown.start), client, text: text.to_owned() });
     };
-    for tenure in theirs() {
+    for tenure in theirs(tenures, claim) {
         tell(tenure.from, "gets the lock's key");
         match tenure.until {
             Some(until) if tenure.expired => tell(until, "its key expires"),
@@ -344,21 +373,20 @@ fn dishonest(
             None => {}
         }
     }
-    let told;
-    let (asks, says) = match claim.of {
-        ClaimOf::Acquired => ("is told to acquire", "answers ok"),
-        ClaimOf::Held => ("is asked whether it has the lock", "answers ok"),
-        ClaimOf::Extended => ("is told to extend", "answers ok"),
-        ClaimOf::Released => ("is told to release", "answers ok"),
-        ClaimOf::NotAcquired(why) => {
-            told = format!("answers {}", not_acquired(shown, why));
-            ("is told to acquire", told.as_str())
-        }
+    let asks = match claim.of {
+        ClaimOf::Acquired | ClaimOf::NotAcquired(_) => "is told to acquire",
+        ClaimOf::Held => "is asked whether it has the lock",
+        ClaimOf::Extended => "is told to extend",
+        ClaimOf::Released => "is told to release",
+    };
+    let says = match claim.of {
+        ClaimOf::NotAcquired(why) => not_acquired(shown, why),
+        _ => String::from("ok"),
     };
     tell(claim.asked, asks);
-    tell(claim.answered, says);
+    tell(claim.answered, &format!("answers {says}"));
     story.sort_by_key(|step| step.at_ns);
-    Some(AttackFinding { severity, invariant: invariant.to_owned(), level, summary, story })
+    story
 }
 
 /// For how long after this answer the keys of an acquisition kept others from the lock, until they expired.

@@ -105,7 +105,7 @@ fn candidates(attack: &Attack, sent: &[TracedCommand], phases: &[Phases]) -> Vec
 /// Whether a client takes its own part out of a key. Parts of others may remain in it.
 fn gives_back(inside: &InsideChange) -> bool {
     match inside {
-        InsideChange::None => false,
+        InsideChange::None | InsideChange::Rewritten => false,
         InsideChange::Counted { by, .. } => *by < 0,
         InsideChange::Entries { added, removed } => added.is_empty() && !removed.is_empty(),
     }

@@ -9,6 +9,7 @@ mod clock;
 mod copies;
 mod copy;
 mod error;
+mod fault_story;
 mod follower;
 mod judgement;
 mod junit;

@@ -12,7 +12,7 @@ use crate::copies::{self, CopiesRun};
 use crate::error::AttackError;
 use crate::key_search;
 use crate::key_watch::MIDDLE;
-use crate::known::{Known, LIFE_MOST};
+use crate::known::Known;
 use crate::oracle::OracleAnswer;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program_judgement::{held, judge, report};
@@ -43,16 +43,8 @@ pub(crate) async fn learn(
     };
     let ProgramTrace { sent, lock_key, tenures, history, .. } = trace;
     if let Some(life) = lock_key.as_ref().and_then(|key| life(&sent, key)) {
-        let ttl = arena.attack.ttl;
-        if life > ttl * LIFE_MOST {
-            return Err(AttackError::NoLock(format!(
-                "the lock's key lives {}, where {} were asked for: have your program lock with PICKLOCK_TTL_MS, or name \
-                 its own TTL with --ttl",
-                rounded(span_ns(life)),
-                rounded(span_ns(ttl)),
-            )));
-        }
-        arena.life = life.max(ttl);
+        let how = "have your program lock with PICKLOCK_TTL_MS, or name its own TTL with --ttl";
+        arena.set_life(life, how)?;
     }
     let middle = arena.life.mul_f64(MIDDLE * HOLD_LEAST);
     let is_long = tenures

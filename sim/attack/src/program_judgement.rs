@@ -13,6 +13,7 @@ use scenarios::span::rounded;
 use crate::board::VICTIM;
 use crate::copies::CopiesRun;
 use crate::copy::{CopyEnd, SUCCESS};
+use crate::fault_story::StagedFault;
 use crate::judgement::{AttackFinding, Severity, gravest};
 use crate::known::LATE_MOST;
 use crate::oracle::OracleAnswer;
@@ -23,9 +24,6 @@ use crate::tenure::Tenure;
 
 /// How many holds of the lock's key are told in the story of an oracle's finding.
 const TOLD_MOST: usize = 4;
-
-/// The step of a story at which a process is stopped.
-const STANDS_STILL: &str = "stands still";
 
 /// The outcome at the key level, and the findings.
 pub(crate) struct ProgramVerdict {
@@ -52,7 +50,7 @@ pub(crate) fn judge(
             verdict.key = Outcome::Inconclusive;
             verdict.doubts.push(why.clone());
         }
-        (Some(_), None) => verdict.look_at_key(plan, run, trace),
+        (Some(_), None) => verdict.look_at_key(trace),
     }
     let overdue = run.ends.iter().filter(|end| end.overdue);
     verdict.findings.extend(overdue.map(|end| endless(run, end)));
@@ -66,11 +64,14 @@ pub(crate) fn judge(
         }
     }
     verdict.findings = gravest(verdict.findings);
+    if let Some(fault) = StagedFault::new(plan, run.struck, run.healed, run.start) {
+        verdict.findings.iter_mut().for_each(|it| fault.tell(&mut it.story, &trace.history));
+    }
     verdict
 }
 
 impl ProgramVerdict {
-    fn look_at_key(&mut self, plan: Option<&AttackPlan>, run: &CopiesRun, trace: &ProgramTrace) {
+    fn look_at_key(&mut self, trace: &ProgramTrace) {
         let mut outcomes = Vec::new();
         let found = checkers::check(&trace.history, true);
         for found in found.into_iter().filter(|it| matches!(it.level, Level::Key | Level::Progress))
@@ -88,17 +89,12 @@ impl ProgramVerdict {
                     // A client that touches a key of its own harms nobody.
                     let is_own = found.level == Level::Key
                         && witness.clients.windows(2).all(|it| it[0] == it[1]);
-                    let mut story = witness.short_story().to_vec();
-                    if !story.iter().any(|it| it.text.starts_with(STANDS_STILL)) {
-                        story.extend(standstill(plan, run));
-                    }
-                    story.sort_by_key(|step| step.at_ns);
                     self.findings.push(AttackFinding {
                         severity: if is_own { Severity::Api } else { Severity::Bug },
                         invariant: found.name.to_owned(),
                         level: found.level,
                         summary: witness.summary.clone(),
-                        story,
+                        story: witness.short_story().to_vec(),
                     });
                 }
                 Verdict::Inconclusive(why) => self.doubts.push(format!("{}: {why}", found.name)),
@@ -122,15 +118,6 @@ fn step(run: &CopiesRun, at: Instant, client: u32, text: impl Into<String>) -> W
         client,
         text: text.into(),
     }
-}
-
-/// When client 1 was stopped and when it went on, in a plan that stops it.
-fn standstill(plan: Option<&AttackPlan>, run: &CopiesRun) -> Vec<WitnessStep> {
-    let (Some(struck), Some(healed)) = (run.struck, run.healed) else { return Vec::new() };
-    if !plan.is_some_and(|plan| plan.fault.stands_still()) {
-        return Vec::new();
-    }
-    vec![step(run, struck, VICTIM, STANDS_STILL), step(run, healed, VICTIM, "goes on")]
 }
 
 /// A copy that had to be killed.
@@ -161,10 +148,6 @@ fn wrong(
     let said = end.printed.last().map(|line| format!(": {line}")).unwrap_or_default();
     let summary = format!("the oracle is not content ({}){said}", end.status);
     let mut story = Vec::new();
-    if let (Some(plan), Some(at)) = (plan, run.struck) {
-        story.push(step(run, at, VICTIM, format!("is struck: {}", plan.fault.does())));
-    }
-    story.extend(standstill(plan, run).into_iter().skip(1));
     let from = run.struck.unwrap_or(run.start);
     let later = trace.tenures.iter().filter(|it| it.until.is_none_or(|until| until >= from));
     for tenure in later.take(TOLD_MOST) {

@@ -130,6 +130,10 @@ const TEXT_MOST: usize = 160;
 /// What `ok` may carry.
 const GRANT: [&str; 2] = ["fence", "valid_ms"];
 
+/// What the numbers of `ok` may be.
+const NUMBERS: &str =
+    "a NUMBER is whole, and 0 or more. If no time is left, give the lock back and answer `no`";
+
 /// A line as JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -154,7 +158,11 @@ type ReadLine = Option<(&'static str, Result<Said, String>)>;
 
 fn json(line: &str) -> ReadLine {
     let object: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).ok()?;
-    let word = protocol_word(object.keys().next()?).filter(|_| object.len() == 1)?;
+    let key = object.keys().next().filter(|_| object.len() == 1)?;
+    let word = protocol_word(key)?;
+    if key != word {
+        return Some((word, Err(in_small_letters(word))));
+    }
     let said = match serde_json::from_str(line) {
         Ok(Json::Ready(names)) => {
             let promised = names.iter().filter(|(_, promised)| **promised);
@@ -166,9 +174,25 @@ fn json(line: &str) -> ReadLine {
         Ok(Json::No {}) => Ok(Said::Answer(WorkerAnswer::No)),
         Ok(Json::Unknown(why)) => Ok(Said::Answer(WorkerAnswer::Unknown(why))),
         Ok(Json::Lost {}) => Ok(Said::Lost),
-        Err(error) => Err(error.to_string()),
+        Err(_) => Err(json_form(word)),
     };
     Some((word, said))
+}
+
+/// How a line as JSON with this word is written.
+fn json_form(word: &str) -> String {
+    let form = match word {
+        "ready" => r#"`{"ready": {"checks": true}}` names promises, each true or false"#,
+        "ok" => {
+            return format!(
+                r#"write `{{"ok": {{"fence": NUMBER, "valid_ms": NUMBER}}}}`, with both, one or none: {NUMBERS}"#
+            );
+        }
+        "unknown" => r#"write `{"unknown": "timed out"}`, with the reason"#,
+        "no" => r#"write `{"no": {}}`"#,
+        _ => r#"write `{"lost": {}}`"#,
+    };
+    form.to_owned()
 }
 
 fn words(line: &str) -> ReadLine {
@@ -185,9 +209,9 @@ fn words(line: &str) -> ReadLine {
         }
         "ok" if resembles(&GRANT) => match grant(rest) {
             Some(grant) => Ok(Said::Answer(WorkerAnswer::Ok(grant))),
-            None => {
-                Err(String::from("behind `ok` come `fence=NUMBER`, `valid_ms=NUMBER`, or nothing"))
-            }
+            None => Err(format!(
+                "behind `ok` come `fence=NUMBER`, `valid_ms=NUMBER`, or nothing: {NUMBERS}"
+            )),
         },
         "no" if rest.is_empty() => Ok(Said::Answer(WorkerAnswer::No)),
         "unknown" => Ok(Said::Answer(WorkerAnswer::Unknown(rest.to_owned()))),
@@ -198,8 +222,12 @@ fn words(line: &str) -> ReadLine {
         true => Some((word, said)),
         // redis-cli prints a line `OK`, and many error messages begin with `Unknown`.
         false if line == "OK" || word == "unknown" => None,
-        false => Some((word, Err(format!("write `{word}` in small letters")))),
+        false => Some((word, Err(in_small_letters(word)))),
     }
+}
+
+fn in_small_letters(word: &str) -> String {
+    format!("write `{word}` in small letters")
 }
 
 fn protocol_word(word: &str) -> Option<&'static str> {
@@ -327,16 +355,25 @@ mod tests {
             ("ready checks,reports", "unknown promise `checks,reports`"),
             ("ready checks fast", "unknown promise `fast` (promises: renews"),
             (r#"{"ready": {"check": false}}"#, "did you mean `checks`?"),
-            (r#"{"ready": true}"#, "invalid type"),
+            (r#"{"ready": true}"#, r#"`{"ready": {"checks": true}}` names promises"#),
             ("Ready checks", "write `ready` in small letters"),
             ("Ok", "write `ok` in small letters"),
             ("NO", "write `no` in small letters"),
             ("ok fence=abc", "`fence=NUMBER`"),
             ("ok fance=7", "`fence=NUMBER`"),
             ("ok valid_ms 30", "`valid_ms=NUMBER`"),
-            (r#"{"ok": {"fence": "x"}}"#, "expected u64"),
-            (r#"{"ok": {"token": 1}}"#, "unknown field `token`"),
-            (r#"{"OK": {}}"#, "unknown variant `OK`"),
+            (
+                "ok valid_ms=-50",
+                "0 or more. If no time is left, give the lock back and answer `no`",
+            ),
+            (r#"{"ok": {"valid_ms": -48}}"#, "0 or more. If no time is left"),
+            (r#"{"ok": {"valid_ms": 4.5}}"#, "a NUMBER is whole"),
+            (r#"{"ok": {"fence": "x"}}"#, r#"write `{"ok": {"fence": NUMBER"#),
+            (r#"{"ok": {"token": 1}}"#, r#"write `{"ok": {"fence": NUMBER"#),
+            (r#"{"OK": {}}"#, "write `ok` in small letters"),
+            (r#"{"no": 1}"#, r#"write `{"no": {}}`"#),
+            (r#"{"unknown": {}}"#, r#"write `{"unknown": "timed out"}`"#),
+            (r#"{"lost": 1}"#, r#"write `{"lost": {}}`"#),
         ] {
             let Said::Misspelt(Misspelt { word, line: said, why }) = parse(line) else {
                 panic!("{line}: {:?}", parse(line));

@@ -117,6 +117,7 @@ impl PlanReport {
     pub(crate) fn place(&self) -> String {
         let place = match &self.command {
             Some(command) => format!("{} {command}", self.step.name()),
+            None if self.plan == NO_FAULT => String::from("whole run"),
             None => String::from("while held"),
         };
         if self.servers > 1 { place + ", most" } else { place }
@@ -139,7 +140,7 @@ pub enum PlanOutcome {
     Inconclusive,
     /// What no lock without a fence survives.
     Assumption,
-    /// A misleading answer.
+    /// A misleading answer, or another flaw that harms no other client at once.
     Api,
     /// A bug.
     Bug,
@@ -183,9 +184,14 @@ impl AttackReport {
 
     /// How many plans came to what, in a sentence.
     pub fn sentence(&self) -> String {
+        if self.plans.is_empty() {
+            return String::from(
+                "interrupted before the first plan had ended: nothing is known of the lock",
+            );
+        }
         let all = [
             (PlanOutcome::Bug, "with a bug"),
-            (PlanOutcome::Api, "with a misleading answer"),
+            (PlanOutcome::Api, "with a lesser flaw (api)"),
             (PlanOutcome::Assumption, "that no lock with a TTL survives"),
             (PlanOutcome::Held, "held"),
             (PlanOutcome::Inconclusive, "undecided"),
@@ -225,5 +231,21 @@ impl AttackReport {
     /// How many of its plans have this outcome.
     pub fn count(&self, outcome: PlanOutcome) -> usize {
         self.plans.iter().filter(|plan| plan.outcome == outcome).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attack_that_was_interrupted_says_what_is_missing() {
+        let nothing = AttackReport::default();
+        let says = "interrupted before the first plan had ended: nothing is known of the lock";
+        assert_eq!(nothing.sentence(), says);
+        let plans = vec![PlanReport::undecided(None, String::new())];
+        let first = AttackReport { plans, ..nothing };
+        assert_eq!(first.sentence(), "1 plan: 1 undecided; others were not run");
+        assert_eq!(first.plans[0].place(), "whole run");
     }
 }

@@ -4,6 +4,7 @@
 //! belongs to the client that raised it from 0. Only the lock itself knows which entry of a collection has the lock. At
 //! first the key belongs to the client that created it. Once that client has no entry left, the key belongs to the next
 //! client that has an entry and says that it has the lock. If these rules do not decide, that is a doubt, and no harm.
+//! A key without parts belongs to the client that wrote it last, whatever its value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -93,6 +94,7 @@ impl SharedKey {
         }
         let counts_as = match &change.inside {
             InsideChange::None => self.whole(by, touch),
+            InsideChange::Rewritten => self.rewritten(by, touch),
             InsideChange::Counted { by: step, now } => self.counted(by, touch, *step, *now),
             InsideChange::Entries { added, removed } => {
                 self.entries(by, touch, (added, removed), phases)
@@ -110,6 +112,7 @@ impl SharedKey {
     }
 
     fn lives(&mut self, at: Instant, ns: Option<u64>) {
+        let ns = ns.filter(|ns| *ns != u64::MAX);
         self.until = ns.and_then(|ns| at.checked_add(Duration::from_nanos(ns)));
     }
 
@@ -120,7 +123,12 @@ impl SharedKey {
     }
 
     fn made_at(&self, at: Instant) -> Touch {
-        Touch::Create(self.until.map(|until| span_ns(until.saturating_duration_since(at))))
+        Touch::Create(self.left_ns(at))
+    }
+
+    /// How long the key still lives at this time; none if it does not expire.
+    fn left_ns(&self, at: Instant) -> Option<u64> {
+        self.until.map(|until| span_ns(until.saturating_duration_since(at)))
     }
 
     fn has_entry(&self, client: u32) -> bool {
@@ -138,6 +146,17 @@ impl SharedKey {
             (Touch::Delete | Touch::Extend(_), Owner::Nobody) => Touch::None,
             (Touch::Extend(_), Owner::Client(owner)) => self.extended(by, touch, owner),
             _ => touch,
+        }
+    }
+
+    /// The value that the key held was written again. By its owner that is a renewal, by anybody else an overwrite: the
+    /// value does not say whose the key is.
+    fn rewritten(&mut self, by: Writer, touch: Touch) -> Touch {
+        match self.owner {
+            Owner::Client(owner) if owner != by.client => {
+                self.whole(by, Touch::Overwrite(self.left_ns(by.at)))
+            }
+            _ => self.whole(by, touch),
         }
     }
 

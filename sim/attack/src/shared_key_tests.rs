@@ -64,6 +64,32 @@ fn counted(done: &[Done], holds: Holds<'_>) -> Vec<Touch> {
 }
 
 #[test]
+fn who_writes_the_same_value_renews_its_own_key_and_overwrites_that_of_another() {
+    let ms = |ms: u64| ms * 1_000_000;
+    let rewritten = |client, at, touch| (client, at, touch, InsideChange::Rewritten);
+    let done = [
+        whole(1, 0, Touch::Create(Some(ms(100)))),
+        rewritten(1, 20, Touch::Extend(ms(100))),
+        // Its TTL is as it was: both writes fell in the same millisecond.
+        rewritten(2, 20, Touch::None),
+        rewritten(2, 30, Touch::Extend(ms(100))),
+        rewritten(1, 40, Touch::Extend(ms(100))),
+        rewritten(2, 50, Touch::Extend(u64::MAX)),
+        whole(1, 60, Touch::Extend(ms(100))),
+    ];
+    let expected = [
+        Touch::Create(Some(ms(100))),
+        Touch::Extend(ms(100)),
+        Touch::Overwrite(Some(ms(100))),
+        Touch::Extend(ms(100)),
+        Touch::Overwrite(Some(ms(100))),
+        Touch::Overwrite(None),
+        Touch::Extend(ms(100)),
+    ];
+    assert_eq!(counted(&done, &[]), expected);
+}
+
+#[test]
 fn who_counts_in_vain_does_nothing_to_the_holder() {
     let done =
         [counts(1, 0, 1, 1), counts(2, 1, 1, 2), counts(2, 2, -1, 1), whole(1, 3, Touch::Delete)];

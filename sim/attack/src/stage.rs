@@ -36,8 +36,8 @@ pub(crate) struct PlanRun {
     pub(crate) register: i64,
     /// The longest delay of this process itself.
     pub(crate) late: Duration,
-    /// Whether the fault struck what it was meant for.
-    pub(crate) struck: bool,
+    /// When the fault struck what it was meant for.
+    pub(crate) struck: Option<Instant>,
     /// When the fault was over.
     pub(crate) healed: Option<Instant>,
     /// Why the fault cannot be staged here.
@@ -96,7 +96,7 @@ pub(crate) async fn run(
     let stage = Arc::into_inner(stage).expect("every task has ended");
     let (struck, healed) = {
         let board = stage.board.borrow();
-        (board.struck.is_some(), board.healed)
+        (board.struck, board.healed)
     };
     let register = stage.register.into_inner();
     let late = Duration::from_nanos(stage.late_ns.into_inner());
@@ -153,42 +153,60 @@ pub(crate) fn arm(stage: &Arc<PlanStage>, rules: &fault_proxy::Rules, gate: &Gat
 
 /// Carries out the parts of a fault that no proxy rule can do, and ends it; returns why it cannot be staged, if so.
 pub(crate) async fn direct(
-    stage: &Arc<PlanStage>,
+    stage: &PlanStage,
     arena: &mut Arena,
-    process: &Arc<Program>,
+    process: &Program,
     gate: &Gate,
 ) -> Option<String> {
-    let ttl = stage.ttl();
-    let long = ttl * 6 + stage.attack.answer_within;
-    let fault = stage.plan.as_ref().map(|plan| plan.fault);
     let mut problem = None;
-    let is_over = |board: &Board| board.victim == VictimState::Done;
-    match fault.map(AttackFault::target) {
-        Some(Target::Message | Target::Process) => {
-            stage.until(long, |board| board.struck.is_some() || is_over(board)).await;
-        }
-        Some(Target::Holder | Target::Server) => {
-            let holds = |board: &Board| board.victim == VictimState::Holding || is_over(board);
-            stage.until(long, holds).await;
-        }
-        None => {}
+    if let Some(fault) = stage.plan.as_ref().map(|plan| plan.fault) {
+        wait_for_place(stage, fault).await;
+        problem = match fault.target() {
+            Target::Message => {
+                await_effect(stage, arena, fault).await;
+                None
+            }
+            Target::Process | Target::Holder => strike_process(stage, process, gate, fault).await,
+            Target::Server if is_done(&stage.board.borrow()) => None,
+            Target::Server => strike_servers(stage, arena, fault).await,
+        };
     }
-    let goes_on = stage.board.borrow().victim != VictimState::Done;
+    heal(stage, gate).await;
+    problem
+}
+
+/// Whether the victim has come to its end.
+fn is_done(board: &Board) -> bool {
+    board.victim == VictimState::Done
+}
+
+/// Waits until the victim has come to where the fault strikes, or to its end.
+async fn wait_for_place(stage: &PlanStage, fault: AttackFault) {
+    let is_there = |board: &Board| match fault.target() {
+        Target::Message | Target::Process => board.struck.is_some(),
+        Target::Holder | Target::Server => board.victim == VictimState::Holding,
+    };
+    stage.until(stage.patience(), |board| is_there(board) || is_done(board)).await;
+}
+
+/// A rule of the proxy has struck a message: waits until others have met the effect.
+async fn await_effect(stage: &PlanStage, arena: &Arena, fault: AttackFault) {
+    let ttl = stage.ttl();
     match fault {
-        Some(AttackFault::LateRequest | AttackFault::LateReply) => {
+        AttackFault::LateRequest | AttackFault::LateReply => {
             stage.until(ttl.mul_f64(1.1), |board| board.outlived).await;
             stage.another(2).await;
         }
-        Some(AttackFault::LateAgain) => {
+        AttackFault::LateAgain => {
             // If the victim waits for the reply, this wait ends early enough for it to answer.
             let has_again = |board: &Board| board.acquired[0] > 1;
-            stage.until(ttl * 4, |board| has_again(board) || is_over(board)).await;
+            stage.until(ttl * 4, |board| has_again(board) || is_done(board)).await;
             stage.board.send_modify(|board| {
                 board.rivals_at_strike = board.rivals();
                 board.struck = board.struck.filter(|_| has_again(board));
             });
         }
-        Some(AttackFault::ResetAfter) if stage.strikes_at(LockStep::Release) => {
+        AttackFault::ResetAfter if stage.strikes_at(LockStep::Release) => {
             // The lock is free: a victim that retries its release should meet the next holder.
             stage.until(ttl / 4, Board::is_held_by_another).await;
             let servers = stage.plan.as_ref().map_or(1, |plan| plan.servers);
@@ -196,63 +214,77 @@ pub(crate) async fn direct(
                 links[0].reset_connections();
             }
         }
-        Some(AttackFault::Stop | AttackFault::OldToken) if goes_on => {
+        _ => {}
+    }
+}
+
+/// Strikes the victim's process; returns why it cannot, if so.
+async fn strike_process(
+    stage: &PlanStage,
+    process: &Program,
+    gate: &Gate,
+    fault: AttackFault,
+) -> Option<String> {
+    let goes_on = !is_done(&stage.board.borrow());
+    match fault {
+        AttackFault::Stop | AttackFault::OldToken if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             // The reply is there when the process goes on.
             gate.open();
             stage.another(4).await;
-            if fault == Some(AttackFault::OldToken) {
+            if fault == AttackFault::OldToken {
                 // That its token is old shows only if the victim gets the lock.
                 stage.board.send_modify(|board| board.aside = true);
-                stage.until(ttl * 2, |board| board.busy == 0).await;
+                stage.until(stage.ttl() * 2, |board| board.busy == 0).await;
             }
             process.signal(Signal::Cont);
         }
-        Some(AttackFault::HolderStop) if goes_on => {
+        AttackFault::HolderStop if goes_on => {
             process.signal(Signal::Stop);
             process.stopped().await;
             stage.strike(VICTIM, None, Fault::Pause);
             stage.another(4).await;
             process.signal(Signal::Cont);
         }
-        Some(AttackFault::Kill) => {
+        AttackFault::Kill => {
             process.signal(Signal::Kill);
             process.ended().await;
         }
-        Some(AttackFault::HolderKill) if goes_on => {
+        AttackFault::HolderKill if goes_on => {
             stage.strike(VICTIM, None, Fault::Crash);
             process.signal(Signal::Kill);
             process.ended().await;
         }
-        Some(AttackFault::ClockForward) => problem = step(process, HOUR_NS),
-        Some(AttackFault::ClockBack) => problem = step(process, -HOUR_NS),
-        Some(fault) if goes_on && fault.target() == Target::Server => {
-            problem = strike_servers(stage, arena, fault).await;
-        }
+        AttackFault::ClockForward => return step(process, HOUR_NS),
+        AttackFault::ClockBack => return step(process, -HOUR_NS),
         _ => {}
     }
+    None
+}
+
+/// Ends the fault: lets go what the proxy has held back.
+async fn heal(stage: &PlanStage, gate: &Gate) {
+    // Nothing that was held back arrives before the fault is over.
+    let healed = now();
     gate.open();
-    stage.board.send_modify(|board| board.healed = Some(now()));
+    stage.board.send_modify(|board| board.healed = Some(healed));
     if stage.board.borrow().aside {
-        let has_it = |board: &Board| board.acquired[0] > 0 || is_over(board);
-        stage.until(ttl, has_it).await;
+        let has_it = |board: &Board| board.acquired[0] > 0 || is_done(board);
+        stage.until(stage.ttl(), has_it).await;
         stage.board.send_modify(|board| board.aside = false);
     }
-    problem
 }
 
 /// Waits for the victim, and stops the rivals.
 async fn wind_down(stage: &PlanStage) {
-    let ttl = stage.ttl();
-    let long = ttl * 6 + stage.attack.answer_within;
-    stage.until(long, |board| board.victim == VictimState::Done).await;
+    stage.until(stage.patience(), is_done).await;
     // Each rival gets the lock once more, or at least has the time for it.
     let before = stage.board.borrow().acquired.clone();
     let each_again = |board: &Board| {
         board.acquired.iter().zip(&before).skip(1).all(|(now, before)| now > before)
     };
-    stage.until(ttl * 2, each_again).await;
+    stage.until(stage.ttl() * 2, each_again).await;
     stage.board.send_modify(|board| board.stop = true);
 }
 

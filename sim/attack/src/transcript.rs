@@ -9,13 +9,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Action, ProxyEvent, Side};
-use history::verdict::WitnessStep;
 use history::{Answer, Event, Head, History, Intent, Stage, Texts, Touch, What};
 use redis_model::witness::InsideChange;
 
 use crate::arena::WireLog;
 use crate::board::VICTIM;
-use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep};
+use crate::plan::{Boundary, LockStep};
 use crate::recorder::{PlanRecord, RecordedEvent};
 use crate::seen::{CommandSeen, SeenAnswer};
 
@@ -442,28 +441,6 @@ fn told(
         SeenAnswer::List => Answer::List,
     };
     (seen.at, begin, Some(What::Answered { touch, answer, found: 0 }))
-}
-
-/// A step of a story, in which the command that the fault strikes is named.
-pub(crate) fn named(plan: Option<&AttackPlan>, step: &WitnessStep) -> WitnessStep {
-    let mut step = step.clone();
-    let Some(AttackPlan { boundary: Some(boundary), fault, .. }) = plan else { return step };
-    let command = &boundary.command;
-    let (any, this) = match fault {
-        AttackFault::LateRequest | AttackFault::LateAgain => {
-            ("one of its messages", format!("its {command}"))
-        }
-        AttackFault::LateReply => ("one of its messages", format!("the reply to its {command}")),
-        AttackFault::LoseRequest => ("a request that is lost", format!("{command}, which is lost")),
-        AttackFault::LoseReply => {
-            ("a reply that is lost", format!("the reply to its {command}, which is lost"))
-        }
-        _ => return step,
-    };
-    if step.client == VICTIM {
-        step.text = step.text.replace(any, &this);
-    }
-    step
 }
 
 #[cfg(test)]

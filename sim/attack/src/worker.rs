@@ -59,6 +59,13 @@ pub enum WorkerError {
     },
 }
 
+impl WorkerError {
+    /// Whether what it has said cannot be read.
+    pub(crate) const fn is_misspelt(&self) -> bool {
+        matches!(self, Self::Misspelt { .. })
+    }
+}
+
 impl From<ProgramError> for WorkerError {
     fn from(error: ProgramError) -> Self {
         Self::Start(error.to_string())

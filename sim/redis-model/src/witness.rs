@@ -1,9 +1,9 @@
 //! What commands do to keys, seen from within: what a key held before and what it holds now.
 //!
 //! Invariant: what is reported is what happened, whatever command did it, inside scripts and transactions too. An
-//! expiry is not reported: it follows from the life that was reported last. Writing the same value again is no
-//! overwrite. A hash or set is overwritten if nothing of it is left. By the values alone, a SET of the next number
-//! looks like an INCR, so the names of the key's events decide whether a number was incremented.
+//! expiry is not reported: it follows from the life that was reported last. A hash or set is overwritten if nothing of it
+//! is left. Values alone do not tell a SET of the next number from an INCR, nor a SET of the same value from a PEXPIRE or
+//! from nothing at all: the names of the key's events do.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ use super::value::StoredValue;
 
 /// The event of INCR, DECR and similar commands.
 const COUNTS: &str = "incrby";
+/// Events of commands that write a whole value, whatever the key held before.
+const WRITES: [&str; 4] = ["copy_to", "rename_to", "restore", "set"];
 /// Events that leave the value as it was.
 const LIVES: [&str; 2] = ["expire", "persist"];
 /// Events of a key that is new, or that had expired before it was written.
@@ -57,6 +59,9 @@ pub enum InsideChange {
     /// Nothing, or it wrote or deleted all of it.
     #[default]
     None,
+    /// It wrote the value that the key held already. As a whole the key lives longer, or seems untouched: whether that
+    /// renews a hold or overwrites one depends on who has the key.
+    Rewritten,
     /// It incremented or decremented a number.
     Counted {
         /// By how much; negative for a decrement.
@@ -109,12 +114,16 @@ impl KeyWitness {
             let before = self.known.get(&place);
             let is_same =
                 before.is_some_and(|it| it.value == *value && it.expires_at_ms == expires_at_ms);
-            if is_same {
+            if is_same && events.is_empty() {
+                return;
+            }
+            let names = of_key(&events, &place);
+            if is_same && !is_written(&names) {
                 return;
             }
             let now_known = KnownKey { value: value.clone(), expires_at_ms };
             let before = before.filter(|it| lives(it));
-            let inside = inside(before.map(|it| &it.value), value, &of_key(&events, &place));
+            let inside = inside(before.map(|it| &it.value), value, &names);
             let touch = match before {
                 None => Touch::Create(life(&now_known)),
                 Some(it) if it.value.is_replaced_by(value) && !inside.is_count() => {
@@ -163,8 +172,16 @@ fn of_key(events: &[KeyspaceEvent], (db, key): &(u16, Blob)) -> Vec<&'static str
     events.iter().filter(|it| it.db == *db && it.key == *key).map(|it| it.name).collect()
 }
 
+/// Whether one of these events wrote a whole value.
+fn is_written(events: &[&str]) -> bool {
+    events.iter().any(|name| WRITES.contains(name))
+}
+
 /// What was done inside a key, according to the names of its events.
 fn inside(before: Option<&StoredValue>, now: &StoredValue, events: &[&str]) -> InsideChange {
+    if before == Some(now) && is_written(events) {
+        return InsideChange::Rewritten;
+    }
     if let Some(count) = now.count() {
         let is_count =
             |name: &&str| *name == COUNTS || LIVES.contains(name) || BEGINS.contains(name);
@@ -274,6 +291,39 @@ mod tests {
             Some((Touch::None, counted(2, 12))),
             Some((Touch::None, counted(1_700_000_000, 1_700_000_012))),
             written,
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_same_value_written_again_is_told_from_a_longer_life() {
+        let over = "EVAL|redis.call('del', KEYS[1]) redis.call('set', KEYS[1], 1, 'px', 70)|1|k";
+        let found = inside(&[
+            "PING",
+            "SET|k|1|PX|70",
+            // By value and expiry alone, nothing happens.
+            "SET|k|1|PX|70",
+            "SET|k|1|NX|PX|70",
+            "SET|k|1|PX|90",
+            "PEXPIRE|k|70",
+            over,
+            "SET|other|1|PX|70",
+            "COPY|other|k|REPLACE",
+            "SET|k|1",
+        ]);
+        let rewritten = |touch| Some((touch, InsideChange::Rewritten));
+        let life = |touch| Some((touch, InsideChange::None));
+        let expected = [
+            None,
+            life(Touch::Create(Some(70 * MS))),
+            rewritten(Touch::None),
+            None,
+            rewritten(Touch::Extend(90 * MS)),
+            life(Touch::Extend(70 * MS)),
+            rewritten(Touch::None),
+            life(Touch::Create(Some(70 * MS))),
+            rewritten(Touch::None),
+            rewritten(Touch::Extend(u64::MAX)),
         ];
         assert_eq!(found, expected);
     }

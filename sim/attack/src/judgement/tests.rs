@@ -58,6 +58,7 @@ impl Tape {
             doubts: &KeyDoubts::default(),
             failures: &[],
             start: self.start,
+            struck: None,
             healed: Some(self.at(1_000)),
             end: self.at(2_000),
         };
