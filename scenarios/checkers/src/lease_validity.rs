@@ -64,8 +64,8 @@ struct LastAnswer {
 struct LeaseValidity {
     leases: Recent<LeaseEnd>,
     answers: Recent<SmallVec<[LastAnswer; 1]>>,
-    /// Requests without an answer that would make or extend the key, and when it may be gone if they did.
-    unanswered: Recent<SmallVec<[(u32, u64); 1]>>,
+    /// Requests that may have made or extended the key, and when it may be gone if they did; number 0 has surely done so.
+    may_have_made: Recent<SmallVec<[(u32, u64); 1]>>,
     /// A command was sent that may hand the key on.
     hands_over: bool,
     /// Commands under way that only read the lock's key: whose they are, to which server.
@@ -148,7 +148,7 @@ impl Checker for LeaseValidity {
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Released(_) => {
                 self.leases.remove(acquisition);
                 self.answers.remove(acquisition);
-                self.unanswered.remove(acquisition);
+                self.may_have_made.remove(acquisition);
             }
             What::Acquired if self.leases.contains(acquisition) => self.takes(event),
             What::Acquired => self.untold.push(*event),
@@ -198,14 +198,25 @@ impl LeaseValidity {
 
     /// A command is sent that may make or extend the key, or is answered.
     fn asked(&mut self, event: &Event, command: &CommandOp) {
-        let unanswered = self.unanswered.entry(command.acquisition);
+        let may_have_made = self.may_have_made.entry(command.acquisition);
         match event.what {
             What::Command { .. } => {
-                self.hands_over |= command.intent.touch == Touch::Unknown;
-                let gone_ns = gone_ns(command.intent.touch, event.at_ns);
-                unanswered.extend((gone_ns > 0).then_some((event.op, gone_ns)));
+                let touch = command.intent.touch;
+                self.hands_over |= touch == Touch::Unknown;
+                if frees(touch) {
+                    // What was known to be there is given back.
+                    may_have_made.retain(|it| it.0 != 0);
+                }
+                let gone_ns = gone_ns(touch, event.at_ns);
+                may_have_made.extend((gone_ns > 0).then_some((event.op, gone_ns)));
             }
-            What::Answered { .. } | What::Refused(_) => unanswered.retain(|it| it.0 != event.op),
+            What::Answered { touch, .. } => {
+                // Of those that surely have, the last is enough.
+                let gone_ns = gone_ns(touch, command.invoke_ns);
+                may_have_made.retain(|it| it.0 != event.op && (it.0 != 0 || it.1 > gone_ns));
+                may_have_made.extend((gone_ns > 0).then_some((0, gone_ns)));
+            }
+            What::Refused(_) => may_have_made.retain(|it| it.0 != event.op),
             _ => {}
         }
     }
@@ -272,10 +283,10 @@ impl LeaseValidity {
         }
     }
 
-    /// When a key may be gone that no answer says this acquisition has made. It was handed on, if it can have been;
-    /// otherwise a request without an answer has made it.
+    /// When a key may be gone that is not known to have been made by this acquisition since it last gave one back. It was
+    /// handed on, if it can have been; otherwise the last request has made it that may have.
     fn unseen_gone_ns(&self, event: &Event, head: &Head) -> u64 {
-        let own = self.unanswered.get(event.acquisition).into_iter().flatten();
+        let own = self.may_have_made.get(event.acquisition).into_iter().flatten();
         let made_ns = own.map(|(_, gone_ns)| *gone_ns).max().filter(|_| !self.hands_over);
         made_ns.unwrap_or(event.at_ns.saturating_add(head.ttl_ns))
     }
