@@ -2,7 +2,7 @@
 //!
 //! Invariant: a regular file is replaced as a whole or not at all, and stays behind the links that lead
 //! to it, with its owner and its permissions. Anything else that has the name (a device, a pipe, our own
-//! stdout) is written to and stays what it is.
+//! stdout, a descriptor of ours) is written to and stays what it is.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -54,7 +54,9 @@ pub fn check(path: &Path) -> Result<(), WriteError> {
 fn try_out(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err(ErrorKind::IsADirectory.into()),
-        Ok(found) if !found.is_file() || own(&found)?.is_some() => return Ok(()),
+        Ok(found) if !found.is_file() || own(&found)?.is_some() || is_descriptor(path) => {
+            return Ok(());
+        }
         _ => {}
     }
     let target = behind_links(path)?;
@@ -76,6 +78,8 @@ fn stream(path: &Path) -> io::Result<Option<File>> {
     };
     match own(&found)? {
         Some(own) => Ok(Some(own)),
+        // As a log has it that others write to as well.
+        None if is_descriptor(path) => File::options().append(true).open(path).map(Some),
         None if found.is_file() => Ok(None),
         None => File::options().write(true).open(path).map(Some),
     }
@@ -99,7 +103,8 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let target = behind_links(path)?;
     let existing = existing(&target)?;
     let renamed = beside(parent(&target), &target).and_then(|mut new| {
-        new.write_all(bytes)?;
+        // Its own way to write would name the temporary file in an error.
+        new.as_file_mut().write_all(bytes)?;
         if let Some(existing) = &existing {
             keep(new.as_file(), &existing.metadata()?)?;
         }
@@ -144,15 +149,21 @@ fn existing(target: &Path) -> io::Result<Option<File>> {
 
 /// Where the links at this path lead, though nothing may be there yet.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MOST {
-        match fs::read_link(&path) {
-            Ok(target) => path = parent(&path).join(target),
-            // It is no link, or not there.
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(io::Error::other("its links lead in a circle"))
+    // The last is no link, or not there.
+    let end = links(path).find(|it| fs::read_link(it).is_err());
+    end.ok_or_else(|| io::Error::other("its links lead in a circle"))
+}
+
+/// Whether the path leads to a descriptor of this process, by its number: `/dev/fd/3`.
+fn is_descriptor(path: &Path) -> bool {
+    let Ok(ours) = fs::canonicalize("/proc/self/fd") else { return false };
+    links(path).any(|it| fs::canonicalize(parent(&it)).is_ok_and(|directory| directory == ours))
+}
+
+/// The path, where the link there leads, and so on.
+fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let next = |it: &PathBuf| fs::read_link(it).ok().map(|target| parent(it).join(target));
+    std::iter::successors(Some(path.to_owned()), next).take(LINKS_MOST)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -169,11 +180,17 @@ pub(crate) fn beside(directory: &Path, name: &Path) -> io::Result<NamedTempFile>
     builder.prefix(".writing-").suffix(&suffix);
     // A temporary file is for its owner alone; a report is for whom the umask allows.
     builder.permissions(Permissions::from_mode(0o666));
-    builder.tempfile_in(directory)
+    builder.tempfile_in(directory).map_err(|error| {
+        // It names the temporary file, which nobody knows.
+        let text = error.to_string();
+        let why = text.split_once(" at path ").map_or(&*text, |(why, _)| why);
+        io::Error::new(error.kind(), why)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::{FileTypeExt, symlink};
 
     use super::*;
@@ -231,6 +248,23 @@ mod tests {
             }
             assert!(link.is_symlink());
         }
+    }
+
+    #[test]
+    fn a_descriptor_is_written_behind_what_its_file_has() {
+        let room = tempfile::tempdir().unwrap();
+        let (log, link) = (room.path().join("log"), room.path().join("link"));
+        fs::write(&log, "earlier\n").unwrap();
+        let opened = File::options().append(true).open(&log).unwrap();
+        let number = opened.as_raw_fd();
+        symlink(format!("/dev/fd/{number}"), &link).unwrap();
+        let names = [format!("/proc/self/fd/{number}"), format!("/dev/fd/{number}")];
+        for path in [Path::new(&names[0]), Path::new(&names[1]), &link] {
+            check(path).unwrap();
+            write(path, "text\n").unwrap();
+        }
+        assert_eq!(fs::read_to_string(&log).unwrap(), "earlier\ntext\ntext\ntext\n");
+        assert_eq!(fs::metadata(&log).unwrap().ino(), opened.metadata().unwrap().ino());
     }
 
     #[test]

@@ -59,8 +59,14 @@ pub fn in_words(message: &str) -> String {
         ("expected a tuple of size ", "expected a list of ".to_owned()),
         ("invalid length ", "wrong number of values: ".to_owned()),
         ("recursion limit", "it is nested too deeply".to_owned()),
+        ("unit variant, expected string only", "expected a name or a table".to_owned()),
     ];
-    replaced.iter().fold(message.to_owned(), |text, (rust, words)| text.replace(rust, words))
+    let text =
+        replaced.iter().fold(message.to_owned(), |text, (rust, words)| text.replace(rust, words));
+    // The name of the struct is known to nobody.
+    let Some((before, after)) = text.split_once("expected struct ") else { return text };
+    let after = after.trim_start_matches(|c: char| c.is_alphanumeric());
+    format!("{before}expected a table{after}")
 }
 
 #[cfg(test)]
@@ -98,6 +104,23 @@ mod tests {
             (28_860_000_000_000, "8 h 1 min"),
         ] {
             assert_eq!(long_duration(ns), text);
+        }
+    }
+
+    #[test]
+    fn what_the_parser_says_is_told_without_names_of_types() {
+        for (said, words) in [
+            (
+                "invalid type: string \"0ms\", expected struct Strike",
+                "wrong kind of value: string \"0ms\", expected a table",
+            ),
+            (
+                "invalid type: unit variant, expected string only",
+                "wrong kind of value: expected a name or a table",
+            ),
+            ("expected struct Strike with 2 elements", "expected a table with 2 elements"),
+        ] {
+            assert_eq!(in_words(said), words);
         }
     }
 

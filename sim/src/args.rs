@@ -28,7 +28,7 @@ pub(crate) use self::output::{
 };
 pub(crate) use self::proxy::ProxyArgs;
 pub(crate) use self::run::{
-    MatrixArgs, RegressionDirectory, ReportArgs, RunArgs, Seeds, ServerArgs, World,
+    MatrixArgs, RegressionDirectory, ReportArgs, RunArgs, Seeds, ServerArgs, TlsArgs, World,
 };
 pub(crate) use self::serve::ServeArgs;
 pub(crate) use self::shard::{MergeArgs, ShardArgs};

@@ -53,6 +53,12 @@ pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Fail
 
 /// Checks the server to confirm on before anything is searched: a server behind a URL has to answer.
 pub(super) fn check(no_confirm: bool, server: &ServerArgs) -> Result<(), Failure> {
+    if no_confirm && world::is_on_line("--redis") {
+        return Err(Failure::usage_text(
+            "--redis names a server to confirm on, and with --no-confirm nothing is confirmed",
+            "omit one of the two",
+        ));
+    }
     if no_confirm || is_without(server) {
         return Ok(());
     }

@@ -17,11 +17,12 @@ use super::failure::Failure;
 use super::terminal::Terminal;
 use super::{
     attack, check, confirm, doctor, explore, list, man, matrix, merge, print, proxy, run, serve,
-    show, shrink, soak, tune, variables,
+    show, shrink, signal, soak, tune, variables,
 };
 
 /// Parses the command line, runs the command and returns the exit.
 pub(crate) fn main() -> Exit {
+    signal::survive_file_size_limit();
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -103,13 +104,21 @@ fn parse() -> Result<Cli, clap::Error> {
         Some(_) => None,
     };
     // PICKLOCK_THREADS applies to all runs and is ignored by those without threads; the option is refused.
-    if let Some(run) = of_run
-        && run.value_source("threads") == Some(ValueSource::CommandLine)
-        && run.value_source("seeds").is_none()
-    {
-        let message = "--threads runs several schedules at once, but without --seeds there is only one: \
-                       add --seeds A..B, or remove --threads\n";
-        return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+    let of_sweeps = [
+        ("threads", "runs several schedules at once, but"),
+        // Where there is --seed, clap does not insist on the --seeds that this requires.
+        ("digest", "is of all schedules of a sweep, and"),
+    ];
+    for (option, what) in of_sweeps {
+        if let Some(run) = of_run
+            && run.value_source(option) == Some(ValueSource::CommandLine)
+            && run.value_source("seeds").is_none()
+        {
+            let message = format!(
+                "--{option} {what} without --seeds there is only one: add --seeds A..B, or remove --{option}\n"
+            );
+            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
+        }
     }
     // Not left to clap: for it a variable equals an option, but here the option must win over the variable.
     match (spoken("quiet"), spoken("verbose")) {

@@ -22,14 +22,14 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     let mut wrong = None;
     if let Some(url) = &server.redis {
         let url = world::parse_url(url, server)?;
-        wrong = runtime.block_on(look(&mut text, "your server", Choice::Url(url))).err();
+        wrong = runtime.block_on(probe(&mut text, "your server", Choice::Url(url))).err();
     } else {
         for server in world::each(server)? {
             let found = match world::find(&server) {
                 Ok(binary) => {
                     let (path, banner) = (binary.path.display(), &binary.banner);
                     let _ = writeln!(text, "redis-server: {path} ({banner})");
-                    runtime.block_on(look(&mut text, "it", Choice::Started(binary)))
+                    runtime.block_on(probe(&mut text, "it", Choice::Started(binary)))
                 }
                 Err(error @ DiscoverError::NotFound) => {
                     let _ = writeln!(text, "redis-server: {error}");
@@ -40,7 +40,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
             wrong = wrong.or(found.err());
         }
     }
-    if let Err(error) = runtime.block_on(look(&mut text, "the embedded model", Choice::Embedded)) {
+    if let Err(error) = runtime.block_on(probe(&mut text, "the embedded model", Choice::Embedded)) {
         wrong.get_or_insert(error);
     }
     let links = Links { external: CLIENTS, each: 1, ..Links::default() };
@@ -60,7 +60,7 @@ pub(super) fn text(server: &ServerArgs) -> Result<String, Failure> {
     }
 }
 
-async fn look(text: &mut String, what: &str, choice: Choice) -> Result<(), Failure> {
+async fn probe(text: &mut String, what: &str, choice: Choice) -> Result<(), Failure> {
     let keys = KeySpace::of_run(&format!("doctor-{:016x}", draw()?));
     let target = Endpoint::open(choice, keys, &Settings::default()).await;
     let target = target.map_err(Failure::unavailable)?;

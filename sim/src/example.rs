@@ -1,8 +1,6 @@
 //! How a counterexample is written, confirmed and printed, by `explore` and by `shrink` alike.
 //!
-//! Invariant: a file whose name is printed exists.
-
-use std::path::Path;
+//! Invariant: a file whose name is printed exists. What cannot be written is printed without.
 
 use explore::{Base, Counterexample, DRAWN, Reproduction, SEED};
 use reports::directory::RunDirectory;
@@ -17,7 +15,12 @@ use super::{regressions, run, world};
 /// A counterexample, for people and for machines.
 #[derive(Debug, Serialize)]
 pub(super) struct ExampleReport {
-    file: String,
+    /// Where it is written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    /// Where its picture is.
+    #[serde(skip)]
+    picture: Option<String>,
     invariant: &'static str,
     level: &'static str,
     clients: u32,
@@ -43,20 +46,30 @@ struct ConfirmationReport {
 }
 
 impl ExampleReport {
-    /// Writes the scenario and its picture.
+    /// Writes the scenario and its picture, keeps it for later runs where that is asked for, and says what of this has
+    /// failed first.
     pub(super) fn write(
         example: &Counterexample,
         directory: &RunDirectory,
-    ) -> Result<Self, Failure> {
+        regressions: &RegressionArgs,
+    ) -> (Self, Option<Failure>) {
         let found = &example.found;
-        let name = format!("{}.toml", found.violation.invariant);
-        let written = directory.write(&name, |file| file.write_all(example.toml.as_bytes()));
-        written.map_err(Failure::unavailable)?;
-        write_incident(directory, found.violation.invariant, &example.history, &example.result)
-            .map_err(Failure::unavailable)?;
-        Ok(Self {
-            file: directory.path().join(name).to_string_lossy().into_owned(),
-            invariant: found.violation.invariant,
+        let invariant = found.violation.invariant;
+        let place = |ending| {
+            let path = directory.path().join(format!("{invariant}.{ending}"));
+            path.to_string_lossy().into_owned()
+        };
+        let scenario = directory
+            .write(&format!("{invariant}.toml"), |file| file.write_all(example.toml.as_bytes()));
+        let picture = write_incident(directory, invariant, &example.history, &example.result);
+        let kept = regressions
+            .keep
+            .then(|| regressions::keep(&regressions.directory.path, example))
+            .transpose();
+        let it = Self {
+            file: scenario.is_ok().then(|| place("toml")),
+            picture: picture.is_ok().then(|| place("png")),
+            invariant,
             level: found.violation.level.name(),
             clients: found.candidate.size.clients,
             rounds: found.candidate.size.rounds,
@@ -64,8 +77,19 @@ impl ExampleReport {
             steps: example.steps(),
             decided: Vec::new(),
             confirmation: None,
-            kept: None,
-        })
+            kept: kept
+                .as_ref()
+                .ok()
+                .and_then(Option::as_ref)
+                .map(|it| it.to_string_lossy().into_owned()),
+        };
+        let written = scenario.and(picture.map(drop)).map_err(Failure::unavailable);
+        (it, written.and(kept.map(drop)).err())
+    }
+
+    /// Whether there is a scenario of it.
+    pub(super) fn is_written(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Finds out which fault decides it.
@@ -81,24 +105,12 @@ impl ExampleReport {
         self.confirmation = Some(ConfirmationReport { server, outcome: found.name(), why });
     }
 
-    /// Keeps it for later runs, where that is asked for.
-    pub(super) fn keep(
-        &mut self,
-        args: &RegressionArgs,
-        example: &Counterexample,
-    ) -> Result<(), Failure> {
-        if args.keep {
-            let kept = regressions::keep(&args.directory.path, example)?;
-            self.kept = Some(kept.to_string_lossy().into_owned());
-        }
-        Ok(())
-    }
-
     /// A line for a counterexample whose story is not printed.
     pub(super) fn also(&self) -> String {
         let confirmed = self.confirmation.as_ref().map(|it| format!(" ({})", it.text()));
         let Self { level, invariant, file, .. } = self;
-        format!("also {level} violated: {invariant}, in {file}{}\n", confirmed.unwrap_or_default())
+        let file = file.as_ref().map_or_else(String::new, |file| format!(", in {file}"));
+        format!("also {level} violated: {invariant}{file}{}\n", confirmed.unwrap_or_default())
     }
 
     /// Which fault decides it, if that was asked for.
@@ -127,11 +139,18 @@ impl ExampleReport {
 
     /// Where it is, and what runs it again.
     pub(super) fn places(&self) -> String {
-        let replay = Line::new().option("--scenario", &self.file).option("--world", "virtual");
-        let replay = replay.option("--seed", &SEED.to_string()).text();
-        let picture = Path::new(&self.file).with_extension("png");
-        let kept = self.kept.as_ref().map_or_else(String::new, |it| format!("kept: {it}\n"));
-        format!("scenario: {}\npicture: {}\n{kept}replay: {replay}\n", self.file, picture.display())
+        let replay = |file: &String| {
+            let line = Line::new().option("--scenario", file).option("--world", "virtual");
+            line.option("--seed", &SEED.to_string()).text()
+        };
+        let places = [
+            ("scenario", self.file.clone()),
+            ("picture", self.picture.clone()),
+            ("kept", self.kept.clone()),
+            ("replay", self.file.as_ref().or(self.kept.as_ref()).map(replay)),
+        ];
+        let lines = places.into_iter().filter_map(|(name, it)| Some(format!("{name}: {}\n", it?)));
+        lines.collect()
     }
 }
 

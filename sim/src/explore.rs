@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use explore::{Base, BaseError, Bounds, Counterexample, Explored, SearchPlan, SearchStage, search};
 use harness::sweep::BatchProgress;
-use reports::directory::{Latest, RunDirectory};
+use reports::directory::RunDirectory;
 use scenarios::scenario::{Overrides, Scenario};
 
 pub(super) use self::part::merged;
@@ -22,6 +22,7 @@ use super::example::ExampleReport;
 use super::exit::Exit;
 use super::failure::Failure;
 use super::line::Line;
+use super::run::report::finish;
 use super::terminal::Terminal;
 use super::{budget, confirm, load, output, print, regressions, run, world};
 
@@ -51,7 +52,7 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     let began = Instant::now();
     let (explored, interrupted) = explored(args, &base, terminal)?;
     let spent = SearchSpent { took: began.elapsed(), interrupted, lacking: None };
-    Ok(kept.and(tell((args, &base), &explored, spent, directory, terminal)?))
+    Ok(kept.and(write_report((args, &base), &explored, spent, directory, terminal)?))
 }
 
 /// What a search took, and what may have ended it early.
@@ -70,7 +71,7 @@ fn directory(args: &ExploreArgs, base: &Base) -> Result<RunDirectory, Failure> {
 
 /// Shrinks what was found, writes it, has a redis-server confirm it, and prints the report. If a signal has ended the
 /// search, nothing is confirmed.
-fn tell(
+fn write_report(
     (args, base): (&ExploreArgs, &Base),
     explored: &Explored,
     spent: SearchSpent,
@@ -81,35 +82,34 @@ fn tell(
         print::note("interrupted: writing what was found until then; nothing is confirmed");
     }
     let examples = counterexamples(args, base, explored)?;
-    let mut written = Vec::new();
+    // If the disk is full, or the server fails that should confirm it, what was found is printed all the same.
+    let (mut written, mut failures) = (Vec::new(), Vec::new());
     for example in &examples {
-        let mut it = ExampleReport::write(example, &directory)?;
-        it.keep(&args.regressions, example)?;
+        let (it, failed) = ExampleReport::write(example, &directory, &args.regressions);
         written.push(it);
+        failures.extend(failed);
     }
     if let (Some(nearest), Some(it)) = (examples.first(), written.first_mut()) {
         it.decide(base, nearest)?;
     }
-    // If the server fails that should confirm it, what was found is not lost.
-    let mut failure = None;
     if !args.no_confirm && !spent.interrupted {
         let (confirmed, failed) = confirm::each(&examples, &args.server, terminal);
         written.iter_mut().zip(confirmed).for_each(|(it, confirmed)| it.confirmed(confirmed));
-        failure = failed;
+        failures.extend(failed);
     }
     let interrupted = spent.interrupted;
-    let report = ExploreReport::new(base, bounds(args), explored, written, spent);
-    if !examples.is_empty()
-        && let Ok(Latest::Taken(place)) = directory.finish()
-    {
-        let place = place.display();
-        print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
+    if written.iter().any(ExampleReport::is_written) {
+        finish(directory);
     }
+    let report = ExploreReport::new(base, bounds(args), explored, written, spent);
     output::write(&args.format, |format| match format {
         OutputFormat::Json => output::json_text(&report),
         _ => Ok(report.text(&examples, terminal)),
     })?;
-    failure.map_or_else(|| Ok(Exit::of_explored(explored, interrupted)), Err)
+    match failures.into_iter().next() {
+        Some(failure) => Err(failure),
+        None => Ok(Exit::of_explored(explored, interrupted)),
+    }
 }
 
 /// The world without faults.

@@ -10,6 +10,7 @@ use harness::world::RunError;
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, SourceCode,
 };
+use nix::errno::Errno;
 use scenarios::format::in_words;
 
 use super::escape::plain;
@@ -50,12 +51,14 @@ impl Failure {
 
     /// A place that was named cannot be written; `option` names another.
     pub(super) fn unwritable(place: &Path, error: &dyn Error, option: &str) -> Self {
-        // The cause has the reason without the path.
-        let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-        Self::usage_text(
-            format!("cannot write {}: {why}", place.display()),
-            format!("choose another directory with {option}"),
-        )
+        let help = format!("choose another directory with {option}");
+        Self::usage_text(unwritten(place, error), help)
+    }
+
+    /// The same of a place that could be written when the command began. A disk that is full may be right tomorrow.
+    pub(super) fn full(place: &Path, error: &dyn Error, option: &str) -> Self {
+        let help = format!("make room there, or choose another directory with {option}");
+        Self::unavailable_text(unwritten(place, error), help)
     }
 
     /// A signal interrupted the command.
@@ -119,6 +122,12 @@ impl Diagnostic for PrintedDiagnostic<'_> {
     }
 }
 
+fn unwritten(place: &Path, error: &dyn Error) -> String {
+    // The cause has the reason without the path.
+    let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    format!("cannot write {}: {why}", place.display())
+}
+
 /// Why there was no run, as picklock ends then.
 pub(super) fn failed(error: RunError) -> Failure {
     match error {
@@ -149,5 +158,12 @@ fn whole(error: &dyn Error) -> Box<dyn Diagnostic + Send + Sync> {
         }
         source = cause.source();
     }
-    Box::new(MietteDiagnostic::new(message))
+    // The system has no advice.
+    let no_files = std::io::Error::from(Errno::EMFILE).to_string();
+    let help = message.ends_with(&no_files).then_some("raise the limit: `ulimit -n 1024`");
+    let diagnostic = MietteDiagnostic::new(message);
+    Box::new(match help {
+        Some(help) => diagnostic.with_help(help),
+        None => diagnostic,
+    })
 }

@@ -81,12 +81,12 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
         _ => runtime.block_on(on_each(args, &asked, terminal))?,
     };
     runtime.shutdown_background();
-    let exit = tell(args, &asked, found, terminal)?;
+    let exit = write_report(args, &asked, found, terminal)?;
     failed.map_or(Ok(exit), Err)
 }
 
 /// Writes what was found, and returns the exit code.
-fn tell(
+fn write_report(
     args: &MatrixArgs,
     asked: &Asked,
     found: MatricesFound,

@@ -39,7 +39,8 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
              inconclusive",
         ));
     }
-    let asked = shards[0].1.asked.clone();
+    let (path, first) = &shards[0];
+    let (path, asked) = (path.clone(), first.asked.clone());
     let command = command(&asked)?;
     // A sweep reports it on its own page.
     if let Some(lacking) = lacking.as_ref().filter(|_| !matches!(command, CliCommand::Run(_))) {
@@ -87,7 +88,12 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
             explore.out.clone_from(&args.out);
             explore::merged(&explore, &asked, found, lacking.clone(), terminal)?
         }
-        _ => return Err(Failure::internal("shards of a command that has none")),
+        _ => {
+            return Err(Failure::usage_text(
+                format!("{} is no shard: its command has none", path.display()),
+                "it is edited: name files that a run with --shards has written, or their directory",
+            ));
+        }
     };
     Ok(match exit {
         // What was not run might have shown something.
@@ -150,7 +156,7 @@ fn shards(asked: &[PathBuf]) -> Result<Vec<(PathBuf, Shard)>, Failure> {
     let mut shards = Vec::new();
     for path in asked {
         for file in files(path)? {
-            let shard = Shard::read(&file)?;
+            let (shard, _) = Shard::read(&file)?;
             shards.push((file, shard));
         }
     }

@@ -118,7 +118,8 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
         tokio::select! {
             biased;
             Ok(written) = written => Ok(written),
-            Ok(_) = signals.wait_for(|interrupted| *interrupted) => Err(Failure::interrupted(
+            // One that came before has ended the run, of which this is the report.
+            Ok(()) = signals.changed() => Err(Failure::interrupted(
                 format!("interrupted while writing to {}", file.display()),
                 "perhaps nothing reads from it: start its reader first",
             )),

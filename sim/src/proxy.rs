@@ -21,7 +21,7 @@ use super::failure::Failure;
 use super::proxy_control::Control;
 use super::run::draw;
 use super::terminal::Terminal;
-use super::{print, signal};
+use super::{print, signal, world};
 use fault_proxy::switchboard::{
     Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address, resolve_upstream,
     without_credentials,
@@ -41,6 +41,13 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
         return Err(Failure::usage_text(
             "--log-requests adds requests to a log, and there is none",
             "name a file with --log, or have the log asked for over HTTP with --control",
+        ));
+    }
+    let trusts = args.tls.tls_ca.is_some() || args.tls.tls_insecure;
+    if trusts && !args.upstream.iter().any(|it| it.contains("rediss://")) {
+        return Err(Failure::usage_text(
+            "--tls-ca and --tls-insecure say whom to trust on the way to a rediss:// server, and there is none",
+            "write --upstream rediss://host:port, or omit them",
         ));
     }
     if args.rewrite {
@@ -199,7 +206,7 @@ fn way(upstream: &str, args: &ProxyArgs) -> Result<Upstream, Failure> {
     let bad = || failure(SwitchError::BadUpstream(upstream.to_owned()));
     let (host, port) = place.trim_end_matches('/').rsplit_once(':').ok_or_else(bad)?;
     let port = port.parse().map_err(|_| bad())?;
-    Upstream::tls(host, port, &args.tls.trust()).map_err(Failure::usage_error)
+    Upstream::tls(host, port, &world::trust(&args.tls)?).map_err(Failure::usage_error)
 }
 
 fn read(text: &str, proxies: &[ProxySpec]) -> Result<(String, ParsedFault), Failure> {

@@ -2,7 +2,6 @@
 //!
 //! Invariant: without a token it listens on loopback only. A token that others can read or have written is none.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,6 +11,7 @@ use fault_proxy::switchboard::{ControlApi, ControlToken};
 
 use super::args::ProxyArgs;
 use super::failure::Failure;
+use super::input;
 
 /// Others may read it, or the group or others may write it.
 const NOT_SECRET: u32 = 0o026;
@@ -64,20 +64,11 @@ fn token(path: &Path) -> Result<ControlToken, Failure> {
     };
     let make = "make one: (umask 077 && head -c 32 /dev/urandom | base64 > FILE)";
     let read = || -> io::Result<Result<String, String>> {
-        // Only a regular file is opened: opening a pipe could block for ever.
-        if !path.metadata()?.is_file() {
-            return Ok(Err("it is no regular file".to_owned()));
-        }
-        let file = File::open(path)?;
+        let file = input::open(path)?;
         // Checked on the open file, so that it cannot be exchanged in between.
-        let found = file.metadata()?;
-        let mode = found.permissions().mode() & 0o777;
-        match () {
-            () if !found.is_file() => return Ok(Err("it is no regular file".to_owned())),
-            () if mode & NOT_SECRET != 0 => {
-                return Ok(Err(format!("others may read or change it (mode {mode:o})")));
-            }
-            () => {}
+        let mode = file.metadata()?.permissions().mode() & 0o777;
+        if mode & NOT_SECRET != 0 {
+            return Ok(Err(format!("others may read or change it (mode {mode:o})")));
         }
         let mut text = String::new();
         file.take(FILE_MOST).read_to_string(&mut text)?;
@@ -85,10 +76,9 @@ fn token(path: &Path) -> Result<ControlToken, Failure> {
     };
     match read() {
         Err(error) => Err(refused(error.to_string(), make)),
-        Ok(Err(why)) if why.starts_with("others") => {
+        Ok(Err(why)) => {
             Err(refused(why, "keep it to yourself: chmod 600, or 640 for a group that reads it"))
         }
-        Ok(Err(why)) => Err(refused(why, make)),
         Ok(Ok(text)) => ControlToken::new(&text).map_err(|error| refused(error.to_string(), make)),
     }
 }

@@ -20,7 +20,7 @@ use super::exit::Exit;
 use super::failure::{Failure, failed as not_run};
 use super::load::source;
 use super::terminal::Terminal;
-use super::{print, world};
+use super::{input, print, world};
 
 /// How many files of one name are kept beside each other.
 const NAMES: u32 = 99;
@@ -167,7 +167,7 @@ pub(super) fn keep(directory: &Path, example: &Counterexample) -> Result<PathBuf
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 return Err(failed(&path, error));
             }
-            Err(_) if fs::read_to_string(&path).is_ok_and(|text| text == example.toml) => {
+            Err(_) if input::text(&path).is_ok_and(|text| text == example.toml) => {
                 return Ok(path);
             }
             Err(_) => path = directory.join(format!("{name}-{nth}.toml")),

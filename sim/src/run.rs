@@ -96,7 +96,7 @@ pub(super) fn one_of_many(
     let request = request(scenario, seed);
     let report = Report::begin(args, WORLD, &request)?;
     let run = world::simulated(args.lua).run(&request).map_err(failed)?;
-    report.files(run, terminal).map(|(_, path)| path)
+    report.files(run, terminal).1
 }
 
 /// Makes a directory for the results of a command.

@@ -6,10 +6,9 @@
 #![expect(clippy::disallowed_methods, reason = "shards are saved by the user's clock")]
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use attack::{AttackReport, PlanReport};
@@ -17,7 +16,6 @@ use explore::{LastNumber, SearchStage};
 use harness::partition::{Partition, Scheme};
 use nix::time::{ClockId, clock_gettime};
 use picklock::time::span_ns;
-use reports::file;
 use ring::digest::{self, SHA256};
 use scenarios::matrix::{Cell, INTERRUPTED, Matrix, Pair};
 use scenarios::scenario::Scenario;
@@ -26,7 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use super::args::ShardArgs;
 use super::failure::Failure;
-use super::output::json_text;
+use super::input;
+use super::saved::SavedFile;
 
 /// The version of the format.
 const FORMAT: &str = "picklock.shard/1";
@@ -197,15 +196,15 @@ pub(super) fn refuse_changed(asked: &Question, here: &Question) -> Result<(), Fa
 }
 
 impl Shard {
-    /// The shard in this file.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+    /// The shard in this file, and the file's text.
+    pub(super) fn read(path: &Path) -> Result<(Self, String), Failure> {
         let refused = |why: String| {
             Failure::usage_text(
                 format!("{} is no shard: {why}", path.display()),
                 "name files that a run with --shards has written, or their directory",
             )
         };
-        let text = fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        let text = input::text(path).map_err(|error| refused(error.to_string()))?;
         let shard: Self =
             serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
         if shard.format != FORMAT {
@@ -221,7 +220,7 @@ impl Shard {
                 "it is damaged or edited: run this part again",
             ));
         }
-        Ok(shard)
+        Ok((shard, text))
     }
 
     /// Which part it is.
@@ -232,7 +231,7 @@ impl Shard {
 
 /// A shard under way, and its file.
 pub(super) struct ShardFile {
-    path: PathBuf,
+    file: SavedFile,
     pub(super) shard: Shard,
     /// When it was saved last.
     saved: Instant,
@@ -260,38 +259,38 @@ impl ShardFile {
         // With zeros in front a list of files is in the order of the parts.
         let digits = of.to_string().len();
         let path = directory.join(format!("{scheme}-{nth:0digits$}-of-{of}.json"));
-        let unwritable = |error: &dyn Error| Failure::unwritable(&path, error, "--shards");
-        let shard = match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Shard {
-                format: FORMAT.to_owned(),
-                asked,
-                partition: partition.to_string(),
-                complete: false,
-                cpu_ns: 0,
-                found: nothing,
-            },
+        let (shard, text) = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let shard = Shard {
+                    format: FORMAT.to_owned(),
+                    asked,
+                    partition: partition.to_string(),
+                    complete: false,
+                    cpu_ns: 0,
+                    found: nothing,
+                };
+                (shard, None)
+            }
             Ok(_) if !args.resume => {
                 return Err(Failure::usage_text(
                     format!("{} is there already", path.display()),
                     "add --resume to go on with it, or choose another directory with --shards",
                 ));
             }
-            Err(error) => return Err(unwritable(&error)),
+            Err(error) => return Err(Failure::unwritable(&path, &error, "--shards")),
             Ok(_) => {
-                let shard = Shard::read(&path)?;
+                let (shard, text) = Shard::read(&path)?;
                 if let Some(why) = shard.asked.differs(&asked) {
                     return Err(Failure::usage_text(
                         format!("{} is of something else: {why}", path.display()),
                         "choose another directory with --shards, or ask for the same with the same build",
                     ));
                 }
-                shard
+                (shard, Some(text))
             }
         };
-        fs::create_dir_all(&directory).map_err(|error| unwritable(&error))?;
-        file::check(&path).map_err(|error| unwritable(&error))?;
         let mut file = Self {
-            path,
+            file: SavedFile::new(path, "--shards", text)?,
             shard,
             saved: Instant::now(),
             began: Instant::now(),
@@ -347,14 +346,14 @@ impl ShardFile {
     /// The refusal of a shard of another command.
     pub(super) fn of_another_kind(&self) -> Failure {
         Failure::usage_text(
-            format!("{} is of another command", self.path.display()),
+            format!("{} is of another command", self.file.path().display()),
             "choose another directory with --shards",
         )
     }
 
     /// Saves it.
     pub(super) fn save(&mut self) -> Result<(), Failure> {
-        file::write(&self.path, &json_text(&self.shard)?).map_err(Failure::unavailable)?;
+        self.file.save(&self.shard)?;
         self.saved = Instant::now();
         Ok(())
     }
@@ -362,12 +361,12 @@ impl ShardFile {
     /// The summary at the end: how much was done of what.
     pub(super) fn summary(&self, done: &str) -> String {
         let Shard { partition, complete, .. } = &self.shard;
-        let path = self.path.display();
-        let directory = self.path.parent().unwrap_or(Path::new(".")).display();
+        let path = self.file.path();
+        let directory = path.parent().unwrap_or(Path::new(".")).display();
         let next = match complete {
             true => format!("when all are there: picklock merge {directory}"),
             false => "cut short: go on with --resume".to_owned(),
         };
-        format!("{partition}: {done}\nsaved: {path}\n{next}\n")
+        format!("{partition}: {done}\nsaved: {}\n{next}\n", path.display())
     }
 }

@@ -13,7 +13,6 @@ use explore::{
 };
 use harness::sweep::BatchProgress;
 use harness::world::{ChoicePlan, RunError, RunRequest, World as _};
-use reports::directory::Latest;
 
 use self::report::ShrinkReport;
 use super::args::{OutputFormat, ShrinkArgs};
@@ -22,6 +21,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::line::Line;
 use super::run::StoredSchedule;
+use super::run::report::finish;
 use super::terminal::Terminal;
 use super::{budget, confirm, output, print, regressions, run, world};
 
@@ -68,22 +68,25 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
     };
     match (&staged, &example) {
         (Some((base, _)), Some(example)) => {
-            let mut written = ExampleReport::write(example, &directory)?;
+            let (mut written, unwritten) =
+                ExampleReport::write(example, &directory, &args.regressions);
+            failure = unwritten;
             written.decide(base, example)?;
-            written.keep(&args.regressions, example)?;
             if !args.no_confirm && !interrupted {
                 let (confirmed, failed) =
                     confirm::each(std::slice::from_ref(example), &args.server, terminal);
                 confirmed.into_iter().for_each(|it| written.confirmed(it));
-                failure = failed;
+                failure = failure.or(failed);
             }
             report.example = Some(written);
         }
-        _ => report.replay = Some(stored.write_choices(&smallest, &directory)?),
+        _ => match stored.write_choices(&smallest, &directory) {
+            Ok(replay) => report.replay = Some(replay),
+            Err(unwritten) => failure = Some(unwritten),
+        },
     }
-    if let Ok(Latest::Taken(place)) = directory.finish() {
-        let place = place.display();
-        print::note(&format!("note: {place} is not a link of picklock's and was left alone"));
+    if report.example.as_ref().is_some_and(ExampleReport::is_written) || report.replay.is_some() {
+        finish(directory);
     }
     output::write(&args.format, |format| match format {
         OutputFormat::Json => output::json_text(&report),

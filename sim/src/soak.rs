@@ -52,7 +52,11 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
     };
     let mut file = SoakFile::open(args, question, fresh)?;
     if !terminal.options.quiet {
-        print::note(&format!("page: {}; seeds are drawn from {}", file.page(), file.found.base));
+        print::note(&format!(
+            "page: {}; seeds are drawn from {}",
+            file.page().display(),
+            file.found.base
+        ));
     }
     // A soak that has ended, by a violation or by its time, is only reported again.
     let is_over = file.is_over(args.span.0);
@@ -60,20 +64,25 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
     let conviction = file.found.conviction.clone();
     let again = again(args, &asked, conviction.as_ref());
     // Before the violation is shrunk, which takes a while.
-    file.save(&again, false)?;
-    let told = match &conviction {
-        Some(it) => violation::tell(args, &asked, it, terminal)?,
-        None => Exit::Held,
-    };
+    let saved = file.save(&again, false);
+    let reported = conviction
+        .as_ref()
+        .map_or(Ok(Exit::Held), |it| violation::write_report(args, &asked, it, terminal));
     let next = match file.is_over(args.span.0) {
         true => String::new(),
         false => format!("go on: {again}\n"),
     };
+    let page = match saved {
+        Ok(()) => format!("page: {}\n", file.page().display()),
+        Err(_) => String::new(),
+    };
     let summary = reports::terminal::soak(&file.told(&again, false), report::style(terminal));
-    print::results(&format!("{summary}page: {}\n{next}", file.page()))?;
+    print::results(&format!("{summary}{page}{next}"))?;
+    saved?;
+    let of_conviction = reported?;
     Ok(match file.found.verdict() {
         _ if interrupted && conviction.is_none() => Exit::Interrupted,
-        Outcome::Violated => told,
+        Outcome::Violated => of_conviction,
         Outcome::Held => Exit::Held,
         Outcome::Inconclusive | Outcome::NotApplicable => Exit::Inconclusive,
     })

@@ -5,18 +5,18 @@
 mod confirm;
 mod inputs;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use picklock::time::span_ns;
-use reports::RunDirectory;
 use reports::chart::png;
 use reports::html::Picture;
 use reports::latency::Latencies;
 use reports::tuning::{Frontier, page, text};
+use reports::{RunDirectory, WriteError};
 use scenarios::span::Span;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use ttl_model::tuning::{Confirmation, Protection, SCHEMA, TargetStatus, Targets, Tuning};
 
@@ -45,7 +45,48 @@ const SHORTEST_CONFIRMATION: Duration = Duration::from_secs(1);
 const BUSY: f64 = 0.95;
 
 pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    check_args(args)?;
+    // Before anything is measured or simulated, so that nobody waits for what cannot be kept.
+    let directory = run::directory(&args.out, "tune", args.seed)?;
     let runtime = world::runtime()?;
+    let tuned = simulate_and_confirm(args, &runtime, terminal);
+    // Do not wait for threads that still measure or simulate.
+    runtime.shutdown_background();
+    let Tuned { tuning, log, cut } = tuned?;
+    print_result(args, directory, &tuning, log.as_ref(), terminal)?;
+    if let Some(why) = &tuning.cut_short {
+        print::note(&format!("{why}; for the rest run: {}", tuning.replay));
+        return Ok(Exit::Interrupted);
+    }
+    match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
+        (Some(Aborted::Interrupted), _) => Ok(Exit::Interrupted),
+        (Some(Aborted::Failed(failure)), _) => Err(failure),
+        (None, Some(Some(false))) => {
+            print::note("the server disagrees with the model: do not rely on this advice");
+            Ok(Exit::Inconclusive)
+        }
+        (None, Some(None)) => {
+            print::note("too few holds failed on the server to validate the model");
+            Ok(Exit::Inconclusive)
+        }
+        (None, Some(Some(true)) | None) => Ok(exit(tuning.advice.answer)),
+    }
+}
+
+/// Refuses options that ask for the impossible, or that have no effect.
+fn check_args(args: &TuneArgs) -> Result<(), Failure> {
+    for (option, of, is_there) in [
+        ("--measure-for", "--measure", args.measure),
+        ("--confirm-for", "--confirm", args.confirm),
+        ("--redis", "--measure or --confirm", args.measure || args.confirm),
+    ] {
+        if !is_there && world::is_on_line(option) {
+            return Err(Failure::usage_text(
+                format!("{option} has no effect without {of}"),
+                format!("add {of}, or remove {option}"),
+            ));
+        }
+    }
     if args.confirm && args.confirm_for.0 < SHORTEST_CONFIRMATION {
         return Err(Failure::usage_text(
             format!("--confirm-for {} is too short", args.confirm_for),
@@ -60,17 +101,26 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
             ));
         }
     }
-    // Before anything is measured or simulated, so that nobody waits for what cannot be kept.
-    let directory = run::directory(&args.out, "tune", args.seed)?;
-    let signals = runtime.block_on(async { signal::watch() }).map_err(Failure::unavailable)?;
-    let mut inputs = match gather(args, &runtime, signals.clone(), terminal) {
-        Ok(inputs) => inputs,
-        Err(failure) => {
-            // Do not wait for a thread that still measures.
-            runtime.shutdown_background();
-            return Err(failure);
-        }
-    };
+    Ok(())
+}
+
+/// What was simulated, and what a server has shown of it.
+struct Tuned {
+    tuning: Tuning,
+    /// The measurements, and how long they took in nanoseconds.
+    log: Option<(Latencies, u64)>,
+    /// What ended the part on the server early.
+    cut: Option<Aborted>,
+}
+
+/// Measures, simulates, and tries it on a server, as far as that is asked for.
+fn simulate_and_confirm(
+    args: &TuneArgs,
+    runtime: &Runtime,
+    terminal: &Terminal,
+) -> Result<Tuned, Failure> {
+    let signals = signal::watch().map_err(Failure::unavailable)?;
+    let mut inputs = gather(args, runtime, signals.clone(), terminal)?;
     let grid = grid(args, &inputs)?;
     fits(args, &inputs)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -89,59 +139,40 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),
         false => None,
     };
-    let looked = runtime.block_on(look(args, study, inputs, signals.clone(), terminal));
-    let looked = looked.map(|(mut tuning, wall)| {
-        let cut = match confirm {
-            // Interrupted in the simulation: do not start the server part.
-            Some(it) if tuning.cut_short.is_some() => {
-                runtime.block_on(it.close());
-                None
-            }
-            Some(it) => runtime.block_on(it.run(args, signals, terminal, &mut tuning)),
-            None => None,
-        };
-        (tuning, wall, cut)
-    });
-    // Do not wait for threads that still simulate.
-    runtime.shutdown_background();
-    let (tuning, wall, cut) = looked?;
-    if !terminal.options.quiet {
-        #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
-        let pace = tuning.simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
-        print::note(&format!(
-            "simulated {pace:.2} million holds per second, {:.1} s",
-            wall.as_secs_f64()
-        ));
-    }
-    let path = write(directory, &tuning, log.as_ref())?;
-    let said = match args.format {
-        TuneFormat::Human => {
-            format!(
-                "{}report: {}/report.html\n",
-                text(&tuning, report::style(terminal)),
-                path.display()
-            )
+    let mut tuning = runtime.block_on(run_study(args, study, inputs, signals.clone(), terminal))?;
+    let cut = match confirm {
+        // Interrupted in the simulation: do not start the server part.
+        Some(it) if tuning.cut_short.is_some() => {
+            runtime.block_on(it.close());
+            None
         }
-        TuneFormat::Json => super::output::json_text(&tuning)?,
+        Some(it) => runtime.block_on(it.run(args, signals, terminal, &mut tuning)),
+        None => None,
+    };
+    Ok(Tuned { tuning, log, cut })
+}
+
+/// Writes the report and prints the result, even if the report cannot be written.
+fn print_result(
+    args: &TuneArgs,
+    directory: RunDirectory,
+    tuning: &Tuning,
+    log: Option<&(Latencies, u64)>,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let drawing = Picture::wide(&Frontier(tuning)).map_err(Failure::internal)?;
+    let written = write(&directory, tuning, &drawing, log).map_err(Failure::unavailable);
+    let mut place = String::new();
+    if written.is_ok() {
+        place = format!("report: {}/report.html\n", directory.path().display());
+        report::finish(directory);
+    }
+    let said = match args.format {
+        TuneFormat::Human => text(tuning, report::style(terminal)) + &place,
+        TuneFormat::Json => super::output::json_text(tuning)?,
     };
     print::results(&said)?;
-    if let Some(why) = &tuning.cut_short {
-        print::note(&format!("{why}; for the rest run: {}", tuning.replay));
-        return Ok(Exit::Interrupted);
-    }
-    match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
-        (Some(Aborted::Interrupted), _) => Ok(Exit::Interrupted),
-        (Some(Aborted::Failed(failure)), _) => Err(failure),
-        (None, Some(Some(false))) => {
-            print::note("the server disagrees with the model: do not rely on this advice");
-            Ok(Exit::Inconclusive)
-        }
-        (None, Some(None)) => {
-            print::note("too few holds failed on the server to validate the model");
-            Ok(Exit::Inconclusive)
-        }
-        (None, Some(Some(true)) | None) => Ok(exit(tuning.advice.answer)),
-    }
+    written
 }
 
 /// The exit code: like that of a run whose lock holds, does not, or is only too slow.
@@ -274,13 +305,14 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn look(
+/// Simulates every setting, and says which one to choose.
+async fn run_study(
     args: &TuneArgs,
     study: Study,
     inputs: Inputs,
     signals: watch::Receiver<bool>,
     terminal: &Terminal,
-) -> Result<(Tuning, Duration), Failure> {
+) -> Result<Tuning, Failure> {
     let study_progress = Arc::new(StudyProgress::default());
     let shown = Arc::clone(&study_progress);
     let done = move || shown.done.load(Ordering::Relaxed);
@@ -331,7 +363,16 @@ async fn look(
     // A crash orphans a lock if its process holds one.
     let held = inputs.conditions.hold.mean_ns() * traffic.asks_per_ns();
     let held = held.min(f64::from(args.locks.min(args.clients)));
-    let tuning = Tuning {
+    let simulated = study_progress.holds.load(Ordering::Relaxed);
+    if !terminal.options.quiet {
+        #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
+        let pace = simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
+        print::note(&format!(
+            "simulated {pace:.2} million holds per second, {:.1} s",
+            wall.as_secs_f64()
+        ));
+    }
+    Ok(Tuning {
         schema: SCHEMA.to_owned(),
         inputs: inputs.reported,
         targets,
@@ -340,14 +381,13 @@ async fn look(
         if_taken: args.if_taken.into(),
         holds_per_day: traffic.asks_per_ns() * 86_400e9,
         orphans_per_day: held * args.crashes.per_day(),
-        simulated: study_progress.holds.load(Ordering::Relaxed),
+        simulated,
         points,
         advice,
         cut_short,
         confirmation: None,
         replay: replay(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())),
-    };
-    Ok((tuning, wall))
+    })
 }
 
 /// The replay line, without a password.
@@ -361,38 +401,28 @@ fn replay(mut words: impl Iterator<Item = String>) -> String {
     line.text()
 }
 
-/// Writes the report into this directory and returns its path.
+/// Writes the files of the report into this directory.
 fn write(
-    directory: RunDirectory,
+    directory: &RunDirectory,
     tuning: &Tuning,
+    drawing: &Picture,
     log: Option<&(Latencies, u64)>,
-) -> Result<PathBuf, Failure> {
-    let failed = |error: reports::WriteError| Failure::unavailable(error);
-    let drawing = Picture::wide(&Frontier(tuning)).map_err(Failure::internal)?;
-    directory
-        .write("tune.json", |out| {
-            serde_json::to_writer_pretty(&mut *out, tuning)?;
-            out.write_all(b"\n")
-        })
-        .map_err(failed)?;
-    directory
-        .write("frontier.svg", |out| out.write_all(drawing.svg().as_bytes()))
-        .map_err(failed)?;
-    directory
-        .write_by_path("frontier.png", |path| {
-            png(&Frontier(tuning), path).map_err(std::io::Error::other)
-        })
-        .map_err(failed)?;
+) -> Result<(), WriteError> {
+    directory.write("tune.json", |out| {
+        serde_json::to_writer_pretty(&mut *out, tuning)?;
+        out.write_all(b"\n")
+    })?;
+    directory.write("frontier.svg", |out| out.write_all(drawing.svg().as_bytes()))?;
+    directory.write_by_path("frontier.png", |path| {
+        png(&Frontier(tuning), path).map_err(std::io::Error::other)
+    })?;
     if let Some((latencies, length_ns)) = log {
-        directory
-            .write("measured.hlog", |mut out| reports::hlog::write(latencies, *length_ns, &mut out))
-            .map_err(failed)?;
+        directory.write("measured.hlog", |mut out| {
+            reports::hlog::write(latencies, *length_ns, &mut out)
+        })?;
     }
-    let page = page(tuning, Some(&drawing));
-    directory.write("report.html", |out| out.write_all(page.as_bytes())).map_err(failed)?;
-    let path = directory.path().to_owned();
-    directory.finish().map_err(failed)?;
-    Ok(path)
+    let page = page(tuning, Some(drawing));
+    directory.write("report.html", |out| out.write_all(page.as_bytes()))
 }
 
 #[cfg(test)]

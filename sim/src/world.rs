@@ -7,10 +7,11 @@ use std::sync::Once;
 
 use tokio::runtime::{Handle, Runtime};
 
-use super::args::{ServerArgs, World};
+use super::args::{ServerArgs, TlsArgs, World};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::{print, signal};
+use super::{input, print, signal};
+use fault_proxy::Trust;
 use live_world::LiveWorld;
 use live_world::endpoint::{Choice, RedisUrl};
 use live_world::server::{DiscoverError, ServerBinary, find_server};
@@ -199,17 +200,36 @@ pub(super) fn each(server: &ServerArgs) -> Result<Vec<ServerArgs>, Failure> {
     Ok(all.iter().map(only).collect())
 }
 
+/// Whether an option that begins so is on the command line, rather than in a variable.
+pub(super) fn is_on_line(option: &str) -> bool {
+    std::env::args_os().any(|arg| arg.to_string_lossy().starts_with(option))
+}
+
 /// The command line's parser gives what the variable says as if it had been an option.
 fn named_by_variable(server: &ServerArgs) -> Option<&Path> {
     let named = named(server)?;
     let variable = std::env::var_os("PICKLOCK_REDIS_SERVER")?;
-    let on_line = std::env::args_os().any(|arg| arg.to_string_lossy().starts_with("--server-bin"));
-    (!on_line && variable == named.as_os_str()).then_some(named)
+    (!is_on_line("--server-bin") && variable == named.as_os_str()).then_some(named)
+}
+
+/// Whom to trust. A CA file that is none is refused, so that nobody reads a device for ever.
+pub(super) fn trust(tls: &TlsArgs) -> Result<Trust, Failure> {
+    Ok(match &tls.tls_ca {
+        _ if tls.tls_insecure => Trust::Anyone,
+        Some(path) => {
+            input::open(path).map_err(|error| {
+                let what = format!("--tls-ca: cannot read {}: {error}", path.display());
+                Failure::usage_text(what, "name a PEM file with the certificate of the server's CA")
+            })?;
+            Trust::SystemAnd(path.clone())
+        }
+        None => Trust::System,
+    })
 }
 
 /// The server behind a URL of the user's.
 pub(super) fn parse_url(url: &str, server: &ServerArgs) -> Result<RedisUrl, Failure> {
-    let trust = server.tls.trust();
+    let trust = trust(&server.tls)?;
     let url = RedisUrl::parse(url, trust.clone()).map_err(|error| {
         Failure::usage_text(
             format!("--redis: {error}"),
@@ -237,6 +257,7 @@ fn of_url(asked: World, url: &str, server: &ServerArgs) -> Result<Chosen, Failur
         ));
     }
     let url = parse_url(url, server)?;
+    signal::be_patient();
     let why = format!(
         "world redis: {url}, as you asked; keys lie under a prefix of this run and are removed \
          afterwards"

@@ -10,7 +10,8 @@ use cli_support::{Playing, Room, Said, eventually, long, sets, words};
 use endpoint_support::Theirs;
 use history::verdict::Outcome;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use scenarios::sweep::Sweep;
 
 /// Waits until clients are at work: everybody but the holder tries again and again.
@@ -107,6 +108,22 @@ fn a_schedule_of_virtual_time_is_interrupted_alike() {
         assert_ne!(result.verdict, Outcome::Held);
         room.is_left_clean();
     }
+}
+
+#[test]
+fn a_second_signal_ends_at_once_what_is_written_for_long() {
+    let room = Room::new();
+    let pipe = room.path().join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let run = "--scenario gc-pause --lock single --world virtual --seed 1 --clients 2 --quiet";
+    let long = "--set workload.register.rounds=100000 --format json=pipe";
+    let playing = room.start(&words(&format!("{run} {long}")));
+    eventually("it is about to run", || (room.runs().len() == 1).then_some(()));
+    playing.signal(Signal::SIGTERM);
+    // Nobody reads the report, so it is written for ever.
+    eventually("it says so", || playing.stderr().contains("a second signal").then_some(()));
+    playing.signal(Signal::SIGTERM);
+    playing.said().ended(130);
 }
 
 #[test]

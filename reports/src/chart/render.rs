@@ -127,15 +127,14 @@ pub fn png(painting: &dyn Drawing, path: &Path) -> Result<(), ChartError> {
     let small = smooth(&pixels, large.0 as usize);
     let mut file = BitMapBackend::new(path, size);
     file.blit_bitmap((0, 0), size, &small).map_err(ChartError::from_display)?;
-    file.present().map_err(ChartError::from_display)?;
+    // Plotters tells why in the words of its encoder, which no user knows.
+    let unwritten =
+        || ChartError::from_display("the file was not written in full; is the disk full?");
+    file.present().map_err(|_| unwritten())?;
     drop(file);
     // The encoder's last bytes may be lost without an error, on a full disk for one.
     let written = std::fs::read(path).map_err(ChartError::from_display)?;
-    if written.ends_with(PNG_END) {
-        Ok(())
-    } else {
-        Err(ChartError::from_display("the file was not written in full; is the disk full?"))
-    }
+    if written.ends_with(PNG_END) { Ok(()) } else { Err(unwritten()) }
 }
 
 fn draw(

@@ -20,6 +20,9 @@ use crate::span::Span;
 /// Nobody can mean that it may take more commands than this to get a lock.
 pub const COMMANDS_MOST: f64 = 1e9;
 
+/// How long a name may be, in bytes. Reports and counterexamples are called so, and file systems take 255.
+const NAME_MOST: usize = 200;
+
 /// What is said beside the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
@@ -167,6 +170,11 @@ impl Scenario {
         let mut table = Table::try_from(self).map_err(|error| failed(error.to_string()))?;
         let parsed = format!("value = {value}").parse::<Table>().ok();
         let parsed = parsed.and_then(|mut table| table.remove("value"));
+        let digits = value.trim_start_matches(['+', '-']);
+        let is_number = !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit());
+        if parsed.is_none() && is_number && value.parse::<i64>().is_err() {
+            return Err(failed(format!("no number is beyond {}", i64::MAX)));
+        }
         let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
         let mut keys = path.split('.');
         let last = keys.next_back().unwrap_or_default();
@@ -206,6 +214,13 @@ impl Scenario {
     /// What cannot be run, and by which key.
     fn check(&self) -> Result<(), KeyError> {
         let wrong = |path: &str, why: String| Err((path.to_owned(), ScenarioError::new(why)));
+        if self.name.len() > NAME_MOST {
+            let long = self.name.len();
+            let why = format!(
+                "a name of {long} bytes is too long: directories are called so, and {NAME_MOST} is the most"
+            );
+            return wrong("name", why);
+        }
         self.check_size()?;
         self.check_limits()?;
         known_recipe("lock.recipe", &self.lock.recipe)?;

@@ -56,6 +56,32 @@ fn a_misspelt_key_is_shown_with_the_nearest_name() {
 }
 
 #[test]
+fn a_value_of_another_kind_is_refused_in_words_of_the_file() {
+    let refused =
+        |key: &str, value: &str| parse(pool(), &setting(&[(key, value)])).unwrap_err().to_string();
+    let said = refused("workload", "5");
+    assert!(said.ends_with("expected a name or a table"), "{said}");
+    for value in ["99999999999999999999", "-99999999999999999999"] {
+        let said = refused("workload.bonus_pool.prizes", value);
+        assert!(said.ends_with(": no number is beyond 9223372036854775807"), "{said}");
+    }
+    let (said, ..) = refusal("delay = { chance = 0.02, max = \"50ms\" }", "delay = \"0ms\"");
+    assert!(said.ends_with("expected a table"), "{said}");
+}
+
+#[test]
+fn a_name_that_no_directory_can_have_is_refused() {
+    let named = |bytes: usize| {
+        let text = format!("name = \"{}\"\n{}", "x".repeat(bytes), pool());
+        parse(&text, &Overrides::default())
+    };
+    assert_eq!(named(200).unwrap().name.len(), 200);
+    let error = named(201).unwrap_err();
+    assert!(error.to_string().contains("200 is the most"), "{error}");
+    assert_eq!(error.offset(), Some("name = ".len()));
+}
+
+#[test]
 fn who_drops_says_what() {
     let dropping = |drop: &str| {
         let text = catalog::text("long-job").unwrap();

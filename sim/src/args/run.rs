@@ -9,7 +9,6 @@ use std::str::FromStr;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
-use fault_proxy::Trust;
 use scenarios::span::Span;
 
 use super::number::{clients, seed, whole};
@@ -178,16 +177,6 @@ pub(crate) struct TlsArgs {
     /// Trust any certificate (rediss://)
     #[arg(long, env = "PICKLOCK_TLS_INSECURE", value_parser = BoolishValueParser::new(), conflicts_with = "tls_ca")]
     pub(crate) tls_insecure: bool,
-}
-
-impl TlsArgs {
-    pub(crate) fn trust(&self) -> Trust {
-        match &self.tls_ca {
-            _ if self.tls_insecure => Trust::Anyone,
-            Some(path) => Trust::SystemAnd(path.clone()),
-            None => Trust::System,
-        }
-    }
 }
 
 /// Where to run.

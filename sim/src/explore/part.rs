@@ -20,7 +20,7 @@ use super::super::failure::Failure;
 use super::super::shard::{PartFound, Question, Shard, ShardFile, cpu_ns, refuse_changed};
 use super::super::terminal::Terminal;
 use super::super::{budget, print, run, world};
-use super::{SearchSpent, base, directory, line, plan, tell};
+use super::{SearchSpent, base, directory, line, plan, write_report};
 
 /// Tries one part, and keeps its findings for `merge`. The exit code says whether all was done, and nothing of them.
 pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -146,7 +146,7 @@ pub(in super::super) fn merged(
         explored.ended = SearchEnd::Stopped;
     }
     let spent = SearchSpent { took: Duration::from_nanos(cpu_ns), interrupted: false, lacking };
-    tell((args, &base), &explored, spent, directory, terminal)
+    write_report((args, &base), &explored, spent, directory, terminal)
 }
 
 /// The counts, and the schedules that violate something, which are run once more.

@@ -13,7 +13,7 @@ use super::super::failure::Failure;
 use super::super::shard::{PartFound, Question, ShardFile, refuse_changed};
 use super::super::terminal::Terminal;
 use super::super::{print, signal, world};
-use super::{Asked, MatricesFound, PairCounts, on_server, on_virtual_time, tell};
+use super::{Asked, MatricesFound, PairCounts, on_server, on_virtual_time, write_report};
 
 /// Runs one part of the matrix, and keeps its findings for `merge`. The exit code says whether all was done, and
 /// nothing of the findings.
@@ -86,6 +86,6 @@ pub(in super::super) fn merged(
         // Only the verdicts of runs on a server are kept.
         _ => MatricesFound { matrices: vec![matrix], told: vec![BTreeMap::new()] },
     };
-    tell(args, &own, found, terminal)?;
+    write_report(args, &own, found, terminal)?;
     Ok(exit)
 }

@@ -17,7 +17,7 @@ use super::super::args::ReportArgs;
 use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::terminal::Terminal;
-use super::super::{output, print};
+use super::super::{input, output, print};
 use super::directory;
 use super::report::{self, finish};
 use super::stored::StoredRun;
@@ -86,7 +86,7 @@ fn server_logs(run: &Path, manifest: &Manifest) -> Result<Vec<(String, Vec<u8>)>
     };
     let logs = manifest.files.iter().filter(is_log).map(|name| {
         let path: PathBuf = run.join(name);
-        let log = std::fs::read(&path).map_err(|error| {
+        let log = input::bytes(&path).map_err(|error| {
             let message = format!("cannot read {}: {error}", path.display());
             Failure::usage_text(
                 message,

@@ -1,7 +1,7 @@
 //! From a run to its report: judged, written, printed.
 //!
 //! Invariant: the files are written before anything is printed on stdout, so the report exists when its
-//! place is printed.
+//! place is printed. If they cannot be written, what was found is printed all the same.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -73,22 +73,23 @@ impl<'a> Report<'a> {
         }
         let (args, cut_short) = (self.args, run.cut_short.clone());
         let scenario = Arc::clone(&self.scenario);
-        let (result, path) = self.files(run, terminal)?;
+        let (result, written) = self.files(run, terminal);
         let expected = judged_by(args, &scenario, false, |level| result.level(level))
             .filter(|_| cut_short != Some(CutShort::Interrupted));
-        print(&args.format, &result, expected, Some(&path), terminal)?;
+        print(&args.format, &result, expected, written.as_deref().ok(), terminal)?;
+        written?;
         Ok(match exit(&result, cut_short.as_ref()) {
             Exit::Interrupted => Exit::Interrupted,
             exit => asked_exit(args, &scenario, exit, false, |level| result.level(level), terminal),
         })
     }
 
-    /// Judges and writes; the result, and where it lies.
+    /// Judges and writes; the result, and where it lies or why it lies nowhere.
     pub(super) fn files(
         self,
         run: Run,
         terminal: &Terminal,
-    ) -> Result<(RunResult, PathBuf), Failure> {
+    ) -> (RunResult, Result<PathBuf, Failure>) {
         let Self { args, world, scenario, seed, started, directory } = self;
         if terminal.options.quiet
             && let Some(trouble) = run.cut_short.as_ref().and_then(CutShort::trouble)
@@ -122,16 +123,13 @@ impl<'a> Report<'a> {
             files: Vec::new(),
         };
         let path = directory.path().to_owned();
-        if let Err(error) =
-            write_all(&directory, &result, &run.history, &latencies, &manifest, &run.logs)
-        {
-            // If the directory cannot be written, the findings are still printed.
-            let expected = judged_by(args, &scenario, false, |level| result.level(level));
-            print(&args.format, &result, expected, None, terminal)?;
-            return Err(Failure::unavailable(error));
-        }
-        finish(directory);
-        Ok((result, path))
+        let written =
+            write_all(&directory, &result, &run.history, &latencies, &manifest, &run.logs);
+        let path = written.map_err(Failure::unavailable).map(|_| {
+            finish(directory);
+            path
+        });
+        (result, path)
     }
 }
 
@@ -194,7 +192,7 @@ pub(crate) fn told(run: &Run, scenario: &Scenario, replay: String) -> ToldRun {
 }
 
 /// Has `latest` lead to what was written, or says why it does not.
-pub(super) fn finish(directory: RunDirectory) {
+pub(in super::super) fn finish(directory: RunDirectory) {
     match directory.finish() {
         Ok(Latest::Set(_)) => {}
         Ok(Latest::Taken(place)) => {

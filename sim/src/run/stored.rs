@@ -10,6 +10,7 @@ use reports::manifest::{self, Manifest};
 use scenarios::result::{RunResult, SCHEMA};
 
 use super::super::failure::Failure;
+use super::super::input;
 
 /// What other commands leave in their directories, and which command that is.
 const OTHERS: [(&str, &str, &str); 3] = [
@@ -84,7 +85,7 @@ pub(super) fn manifest(run: &Path) -> Result<Manifest, Failure> {
 /// The text of a file of the run.
 pub(super) fn read(run: &Path, name: &str) -> Result<String, Failure> {
     let path = run.join(name);
-    std::fs::read_to_string(&path).map_err(|error| {
+    input::text(&path).map_err(|error| {
         Failure::usage_text(
             format!("cannot read {}: {error}", path.display()),
             "name the directory of a run, such as picklock-out/<scenario>/latest",

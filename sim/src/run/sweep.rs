@@ -58,8 +58,8 @@ pub(super) fn main(
     }
     let report = Report::begin(args, WORLD, &request(scenario, seeds.0.start))?;
     let asked = SweepAsked { args, scenario, seeds };
-    let (sweep, swept) = look(asked, terminal)?;
-    tell(asked, report, &sweep, &swept, terminal)?;
+    let (sweep, swept) = run_sweep(asked, terminal)?;
+    write_report(asked, report, &sweep, &swept, terminal)?;
     Ok(match Exit::of_sweep(&sweep) {
         Exit::Interrupted => Exit::Interrupted,
         exit => {
@@ -89,11 +89,11 @@ pub(crate) fn merged(
     let asked = SweepAsked { args, scenario, seeds };
     let mut swept = asked.swept(sweep);
     swept.remarks.extend(missing);
-    tell(asked, report, sweep, &Swept { cpu_ns, ..swept }, terminal)
+    write_report(asked, report, sweep, &Swept { cpu_ns, ..swept }, terminal)
 }
 
-/// Writes the report, and prints what was found.
-fn tell(
+/// Writes the report, and prints what was found, even if the report cannot be written.
+fn write_report(
     asked: SweepAsked<'_>,
     report: Report<'_>,
     sweep: &Sweep,
@@ -102,13 +102,10 @@ fn tell(
 ) -> Result<(), Failure> {
     let SweepAsked { args, scenario, seeds } = asked;
     let reported = sweep.failing.keys().next().copied().unwrap_or(seeds.0.start);
-    report
-        .directory()
-        .write("sweep.json", |out| {
-            serde_json::to_writer_pretty(&mut *out, sweep)?;
-            out.write_all(b"\n")
-        })
-        .map_err(Failure::unavailable)?;
+    let json = report.directory().write("sweep.json", |out| {
+        serde_json::to_writer_pretty(&mut *out, sweep)?;
+        out.write_all(b"\n")
+    });
     let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let all =
@@ -126,10 +123,10 @@ fn tell(
         again: &again(None),
     };
     let page = sweep_page(&page, sweep, one);
-    let written = report.directory().write("sweep.html", |out| out.write_all(page.as_bytes()));
-    written.map_err(Failure::unavailable)?;
+    let html = report.directory().write("sweep.html", |out| out.write_all(page.as_bytes()));
     let run = world.run(&request(scenario, reported)).map_err(failed)?;
-    let (first, path) = report.of_seed(reported).files(run, terminal)?;
+    let (first, written) = report.of_seed(reported).files(run, terminal);
+    let written = json.and(html).map_err(Failure::unavailable).and(written);
     // An interrupted sweep is not compared with an expectation.
     let expected = report::judged_by(args, scenario, true, |level| sweep.level(level))
         .filter(|_| !sweep.interrupted);
@@ -142,13 +139,19 @@ fn tell(
         OutputFormat::Html => Err(output::no_page()),
         OutputFormat::Human => {
             let summary = terminal::sweep(swept, sweep, one, report::style(terminal));
-            let (path, again) = (path.display(), again(None));
-            Ok(format!(
-                "{summary}report: {path}/sweep.html, {path}/report.html (seed {reported}), {path}/sweep.json\n\
-                 replay: {again}\n"
-            ))
+            let places = written.as_ref().map_or_else(
+                |_| String::new(),
+                |path| {
+                    let path = path.display();
+                    format!(
+                        "report: {path}/sweep.html, {path}/report.html (seed {reported}), {path}/sweep.json\n"
+                    )
+                },
+            );
+            Ok(format!("{summary}{places}replay: {}\n", again(None)))
         }
-    })
+    })?;
+    written.map(drop)
 }
 
 /// The worst schedules once more, for their pictures.
@@ -165,8 +168,8 @@ fn worst(
     told.collect()
 }
 
-/// The results of the sweep, and how it was done.
-fn look(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure> {
+/// Runs the schedules; the results of the sweep, and how it was done.
+fn run_sweep(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept), Failure> {
     let SweepAsked { args, scenario, seeds } = asked;
     let runtime = world::runtime()?;
     let (wall, began_ns) = (Instant::now(), cpu_ns());

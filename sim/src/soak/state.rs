@@ -3,7 +3,6 @@
 //! Invariant: both are replaced as a whole, and only if they are regular files that a soak has written. A soak of
 //! something else, or of another build, is never continued.
 
-use std::error::Error;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::args::SoakArgs;
 use super::super::failure::Failure;
-use super::super::output::json_text;
+use super::super::input;
 use super::super::run::now;
+use super::super::saved::SavedFile;
 use super::super::shard::Question;
 
 /// The version of the format.
@@ -37,15 +37,13 @@ pub(super) struct SoakState {
 
 /// A soak under way, and its files.
 pub(super) struct SoakFile {
-    directory: PathBuf,
+    file: SavedFile,
     asked: Question,
     pub(super) asked_ns: u64,
     pub(super) sittings: Vec<Sitting>,
     pub(super) found: Soak,
     /// How many schedules there were before this sitting.
     before: u64,
-    /// The state as it was saved last.
-    saved: Option<String>,
 }
 
 impl SoakFile {
@@ -56,31 +54,26 @@ impl SoakFile {
         asked: Question,
         fresh: impl FnOnce() -> Result<Soak, Failure>,
     ) -> Result<Self, Failure> {
-        let directory = args.out.clone();
-        let (sittings, found) = match there(&directory.join(STATE))? {
-            false if there(&directory.join(PAGE))? => {
-                return Err(not_ours(&directory.join(PAGE), "there is no soak beside it"));
-            }
-            false => (Vec::new(), fresh()?),
+        let [path, page] = [STATE, PAGE].map(|name| args.out.join(name));
+        let (sittings, found, text) = match there(&path)? {
+            false if there(&page)? => return Err(not_ours(&page, "there is no soak beside it")),
+            false => (Vec::new(), fresh()?, None),
             true if !args.resume => {
                 return Err(Failure::usage_text(
-                    format!("{} is there already", directory.join(STATE).display()),
+                    format!("{} is there already", path.display()),
                     "add --resume to go on with it, or choose another directory with --out",
                 ));
             }
             true => {
-                let SoakState { sittings, found, .. } = read(args, &asked)?;
-                (sittings, found)
+                let (SoakState { sittings, found, .. }, text) = read(args, &asked)?;
+                (sittings, found, Some(text))
             }
         };
-        let unwritable = |error: &dyn Error| Failure::unwritable(&directory, error, "--out");
-        fs::create_dir_all(&directory).map_err(|error| unwritable(&error))?;
-        for name in [STATE, PAGE] {
-            file::check(&directory.join(name)).map_err(|error| unwritable(&error))?;
-        }
+        let file = SavedFile::new(path, "--out", text)?;
+        file::check(&page).map_err(|error| Failure::unwritable(&page, &error, "--out"))?;
         let before = found.whole.schedules;
         let asked_ns = args.span.ns();
-        let mut file = Self { directory, asked, asked_ns, sittings, found, before, saved: None };
+        let mut file = Self { file, asked, asked_ns, sittings, found, before };
         // Only reporting a soak again is no sitting.
         if !file.is_over(args.span.0) {
             file.sittings.push(Sitting { started_utc: now(), ..Sitting::default() });
@@ -100,8 +93,8 @@ impl SoakFile {
     }
 
     /// Where the page is.
-    pub(super) fn page(&self) -> String {
-        self.directory.join(PAGE).display().to_string()
+    pub(super) fn page(&self) -> PathBuf {
+        self.file.path().with_file_name(PAGE)
     }
 
     /// Notes what was found, and what the sitting has taken until now.
@@ -118,35 +111,27 @@ impl SoakFile {
     /// Writes both files.
     pub(super) fn save(&mut self, again: &str, is_running: bool) -> Result<(), Failure> {
         self.write_state()?;
-        write(&self.directory.join(PAGE), &soak_page(&self.told(again, is_running)))
+        let page = self.page();
+        there(&page)?;
+        file::write(&page, &soak_page(&self.told(again, is_running)))
+            .map_err(|error| Failure::full(&page, &error, "--out"))
     }
 
     fn write_state(&mut self) -> Result<(), Failure> {
-        let path = self.directory.join(STATE);
-        let there = fs::read_to_string(&path).ok();
-        if self.saved.is_some() && there.is_some() && there != self.saved {
-            return Err(Failure::unavailable_text(
-                format!("{} has been written by another soak meanwhile", path.display()),
-                "what this one has found since is lost: give each a directory of its own with --out",
-            ));
-        }
-        let state = SoakState {
+        there(self.file.path())?;
+        self.file.save(&SoakState {
             format: FORMAT.to_owned(),
             asked: self.asked.clone(),
             sittings: self.sittings.clone(),
             found: self.found.clone(),
-        };
-        let text = json_text(&state)?;
-        write(&path, &text)?;
-        self.saved = Some(text);
-        Ok(())
+        })
     }
 }
 
-/// The stored soak, to be continued.
-fn read(args: &SoakArgs, asked: &Question) -> Result<SoakState, Failure> {
+/// The stored soak, to be continued, and the text of its file.
+fn read(args: &SoakArgs, asked: &Question) -> Result<(SoakState, String), Failure> {
     let path = args.out.join(STATE);
-    let text = fs::read_to_string(&path).map_err(|error| not_ours(&path, &error.to_string()))?;
+    let text = input::text(&path).map_err(|error| not_ours(&path, &error.to_string()))?;
     let state: SoakState =
         serde_json::from_str(&text).map_err(|error| not_ours(&path, &error.to_string()))?;
     let of_something_else = |why: String| {
@@ -169,7 +154,7 @@ fn read(args: &SoakArgs, asked: &Question) -> Result<SoakState, Failure> {
             "its seeds are drawn from {}, not from {seed}",
             state.found.base
         ))),
-        _ => Ok(state),
+        _ => Ok((state, text)),
     }
 }
 
@@ -181,12 +166,6 @@ fn there(path: &Path) -> Result<bool, Failure> {
         Ok(found) if !found.is_file() => Err(not_ours(path, "it is no regular file")),
         Ok(_) => Ok(true),
     }
-}
-
-/// Replaces a file of ours.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    there(path)?;
-    file::write(path, text).map_err(Failure::unavailable)
 }
 
 fn not_ours(path: &Path, why: &str) -> Failure {

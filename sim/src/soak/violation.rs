@@ -27,7 +27,7 @@ pub(super) fn line(asked: &Asked, it: &SoakConviction) -> Line {
 }
 
 /// Runs it again for its report, shrinks it and prints it; returns the exit code.
-pub(super) fn tell(
+pub(super) fn write_report(
     args: &SoakArgs,
     asked: &Asked,
     it: &SoakConviction,
@@ -55,7 +55,8 @@ pub(super) fn tell(
         terminal,
     )?;
     match shrunk {
-        Exit::Violated | Exit::ProgressOnly => Ok(Exit::of_level(it.level)),
+        // What is shrunk no further because of a signal is violated all the same.
+        Exit::Violated | Exit::ProgressOnly | Exit::Interrupted => Ok(Exit::of_level(it.level)),
         _ => Err(Failure::internal(format!(
             "run again, the schedule in {} shows something else",
             run.display()

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 99] = [
+const WRONG: [(&[&str], &str); 105] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -60,6 +60,18 @@ const WRONG: [(&[&str], &str); 99] = [
     (&["show", "nope"], "`picklock list` shows the names"),
     (&["--scenario", "bonus-pool", "--threads", "2"], "add --seeds A..B"),
     (&["run", "--scenario", "bonus-pool", "--threads", "2"], "add --seeds A..B"),
+    (
+        &["--scenario", "bonus-pool", "--world", "virtual", "--digest", "--seed", "1"],
+        "or remove --digest",
+    ),
+    (&["tune", "--hold", "5ms", "--measure-for", "2s"], "no effect without --measure"),
+    (&["tune", "--hold", "5ms", "--confirm-for", "2s"], "no effect without --confirm"),
+    (&["tune", "--hold", "5ms", "--redis", "redis://h"], "add --measure or --confirm, or remove"),
+    (
+        &["explore", "--lock", "single", "--no-confirm", "--redis", "redis://h"],
+        "omit one of the two",
+    ),
+    (&["proxy", "--listen", "0", "--upstream", "127.0.0.1:1", "--tls-insecure"], "or omit them"),
     (&["--scenario", "bonus-pool", "--set", "fault.0.for=1s"], "the scenario has no `fault`"),
     (&["list", "--format", "junit"], "use human or json"),
     (&["help", "matrx"], "unrecognized subcommand"),
@@ -132,7 +144,7 @@ const WRONG: [(&[&str], &str); 99] = [
     ),
     (
         &["--scenario", "gc-pause", "--redis", "rediss://127.0.0.1:1", "--tls-ca", "/nope"],
-        "cannot read certificates from /nope",
+        "--tls-ca: cannot read /nope",
     ),
     (&["soak", "--out", "/proc"], "choose another directory with --out"),
     (&["soak", "--out", "/dev/null"], "choose another directory with --out"),

@@ -272,6 +272,34 @@ fn shards_that_do_not_belong_together_are_refused() {
 }
 
 #[test]
+fn a_shard_is_not_written_over_by_another_process() {
+    let room = Room::new();
+    let sweep = format!("{SWEEP} --seeds 0..1000000000 --shards s --progress lines");
+    let first = room.start(&words(&sweep));
+    eventually("it sweeps", || first.stderr().contains(" schedules ").then_some(()));
+    let path = room.path().join("s/slice-1-of-1.json");
+    let mut theirs: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    theirs["complete"] = true.into();
+    fs::write(&path, theirs.to_string()).unwrap();
+    first.signal(Signal::SIGTERM);
+    let said = first.said().ended(69);
+    assert!(said.message().contains("by another picklock meanwhile"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(&path).unwrap(), theirs.to_string());
+}
+
+#[test]
+fn a_shard_of_a_command_that_has_none_is_edited() {
+    let room = Room::new();
+    shard(&room, &format!("{SWEEP} --seeds 0..3"), "slice:1/1", "s").ended(0);
+    let path = room.path().join("s/slice-1-of-1.json");
+    let mut edited: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    edited["asked"]["command"] = serde_json::json!(["soak"]);
+    fs::write(&path, edited.to_string()).unwrap();
+    let said = room.run(&["merge", "s"]).ended(2);
+    assert!(said.message().contains("is no shard"), "{}", said.stderr);
+}
+
+#[test]
 fn a_place_that_takes_no_shard_is_refused() {
     let room = Room::new();
     let file = room.file("file", "mine");

@@ -213,7 +213,7 @@ fn of_two_soaks_in_one_directory_the_first_learns_that_it_is_not_alone() {
     eventually("it soaks", || second.stderr().contains(" schedules in ").then_some(()));
     first.signal(Signal::SIGINT);
     let said = first.said().ended(69);
-    assert!(said.message().contains("written by another soak"), "{}", said.stderr);
+    assert!(said.message().contains("written by another picklock meanwhile"), "{}", said.stderr);
     second.signal(Signal::SIGINT);
     second.said().ended(130);
 }

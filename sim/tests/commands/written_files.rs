@@ -220,3 +220,28 @@ fn the_log_of_a_proxy_leaves_a_device_alone() {
     playing.said().ended(0);
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }
+
+#[test]
+fn what_was_found_is_printed_although_the_disk_is_full() {
+    let room = Room::new();
+    let run = "--scenario late-messages --lock del-release --world virtual";
+    for (command, says) in [
+        (format!("{run} --seed 1"), "verdict: "),
+        (format!("{run} --seeds 0..20"), "verdict: violated"),
+        ("explore --lock del-release --no-confirm".to_owned(), "verdict: violated"),
+        ("tune --preset go --hold 5ms --holds 1000".to_owned(), "TTL"),
+    ] {
+        // A file takes so little that it is as if the disk were full. Stdout is a pipe, and takes all.
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\""]);
+        limited.arg(env!("CARGO_BIN_EXE_picklock")).args(words(&command));
+        limited.current_dir(room.path()).stdin(Stdio::null());
+        let said = Said::of(limited.output().unwrap()).ended(69);
+        assert!(said.stdout.contains(says), "{command}: {}", said.stdout);
+        assert!(said.message().contains("make room"), "{command}: {}", said.stderr);
+        let mut left = Command::new("find");
+        left.args([".", "-name", ".writing-*"]).current_dir(room.path());
+        let left = left.output().unwrap();
+        assert!(left.stdout.is_empty(), "{command}: {:?}", String::from_utf8(left.stdout));
+    }
+}
