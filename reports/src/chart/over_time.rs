@@ -137,16 +137,23 @@ impl LatencyOverTime {
 
     fn shadings(&self, pen: &Pen<'_>, across: Times) -> Result<(), ChartError> {
         let PlotArea { left, right, top, .. } = self.frame.area;
-        let mut rows = LabelRows::default();
-        let mut named = BTreeSet::new();
         for it in &self.faults {
             let corners = self.shading(across, it);
             pen.tint(&corners, STALL, 0.22)?;
             pen.line(&[corners[0], corners[1]], STALL, 2.0)?;
-            // Many of a kind are named once.
-            if !named.insert(it.fault) && self.faults.len() > 6 {
+        }
+        let mut rows = LabelRows::default();
+        let mut named = BTreeSet::new();
+        // What happens to a server often breaks connections, so its name comes first.
+        let of_server = self.faults.iter().filter(|it| it.fault.strikes().is_server());
+        let others = self.faults.iter().filter(|it| !it.fault.strikes().is_server());
+        for it in of_server.chain(others) {
+            // The same is named once, and of many faults each kind.
+            let whose = if self.faults.len() > 6 { 0 } else { it.client };
+            if !named.insert((it.fault, whose)) {
                 continue;
             }
+            let corners = self.shading(across, it);
             let name = match it.client {
                 0 => it.fault.name().to_owned(),
                 client => format!("{}, client {client}", it.fault.name()),
@@ -345,6 +352,16 @@ mod tests {
                 assert!(drawing.contains(said), "{said}");
             }
         }
+    }
+
+    #[test]
+    fn a_fault_of_a_server_is_named_before_those_of_clients_and_none_twice() {
+        let reset = |at_ns| (at_ns, Fault::Reset, 1, 0);
+        let history =
+            struck(&[reset(1), reset(2), (3, Fault::PowerLoss, 0, 9), (4, Fault::Pause, 2, 9)]);
+        let drawing = svg(&LatencyOverTime::both(&history)[0]).unwrap();
+        assert_eq!(drawing.matches("reset, client 1").count(), 1, "{drawing}");
+        assert!(drawing.contains("power-loss"), "{drawing}");
     }
 
     #[test]

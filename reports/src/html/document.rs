@@ -123,6 +123,7 @@ thead .number { white-space: normal; }
 .dot { display: inline-block; width: .65rem; height: .65rem; border-radius: .1rem; }
 .dot.held { background: var(--held-on); border: 1px solid var(--held); border-radius: 50%; }
 .dot.violated { background: var(--violated-dot); }
+.dot.unclaimed { border: 2px solid var(--violated-dot); }
 .dot.unknown {
   border: 1px solid var(--inconclusive);
   background: linear-gradient(135deg, var(--inconclusive) 50%, transparent 50%);

@@ -84,6 +84,7 @@ fn legend() -> Markup {
     let looks = [
         ("held", "held"),
         ("violated", "violated"),
+        ("unclaimed", "violated, and nothing is claimed"),
         ("unknown", "inconclusive"),
         ("open", "nothing is claimed"),
     ];
@@ -160,7 +161,10 @@ fn violates(pair: &Pair) -> bool {
 }
 
 fn cell(target: &str, pair: &Pair) -> Markup {
-    let said = |it: &Cell| format!("{} {}", it.level.name(), it.found.name());
+    let said = |it: &Cell| {
+        let unclaimed = if look(it) == "unclaimed" { " (nothing is claimed)" } else { "" };
+        format!("{} {}{unclaimed}", it.level.name(), it.found.name())
+    };
     let said = match &pair.not_run {
         Some(_) => "not run".to_owned(),
         None => pair.cells.iter().map(said).collect::<Vec<_>>().join(", "),
@@ -176,6 +180,7 @@ fn cell(target: &str, pair: &Pair) -> Markup {
 /// How what was found looks.
 fn look(cell: &Cell) -> &'static str {
     match (cell.standing, cell.found) {
+        (Conformance::Unclaimed, Outcome::Violated) => "unclaimed",
         (_, Outcome::Violated) => "violated",
         (Conformance::Unclaimed, _) | (_, Outcome::NotApplicable) => "open",
         (_, Outcome::Held) => "held",
@@ -332,5 +337,18 @@ mod tests {
         assert!(page.contains("queue</a>: key is violated, and held is expected"), "{page}");
         assert!(page.contains("<i class=\"dot violated other\">"), "{page}");
         assert!(page.contains("not as expected</span></h1>"));
+    }
+
+    #[test]
+    fn a_violation_where_nothing_is_claimed_does_not_look_like_one_that_is_claimed() {
+        let mut pair = support::pair("queue", Some(Outcome::Violated));
+        let place = pair.cells.iter().position(|it| it.found == Outcome::Violated).unwrap();
+        pair.cells[place].standing = Conformance::Unclaimed;
+        let looks = cell("m0-p0", &pair).into_string();
+        assert!(looks.contains("<i class=\"dot unclaimed\">"), "{looks}");
+        assert!(looks.contains("violated (nothing is claimed)"), "{looks}");
+        let claimed = cell("m0-p0", &support::pair("queue", Some(Outcome::Violated))).into_string();
+        assert!(claimed.contains("<i class=\"dot violated other\">"), "{claimed}");
+        assert!(legend().into_string().contains("dot unclaimed"));
     }
 }

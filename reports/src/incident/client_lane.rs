@@ -183,6 +183,8 @@ impl ClientLane<'_> {
         };
         match fault {
             Fault::Pause => self.bar(BarKind::Stands, at_ns, until_ns, lasts("stands still")),
+            // Who is cut off acts all the same, so nothing says until when.
+            Fault::Partition if for_ns == 0 => self.fault(at_ns, "is cut off".to_owned()),
             Fault::Partition => self.bar(BarKind::CutOff, at_ns, until_ns, lasts("cut off")),
             Fault::Crash => {
                 let until_ns = if for_ns > 0 { until_ns } else { u64::MAX };

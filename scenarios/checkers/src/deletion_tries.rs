@@ -13,7 +13,8 @@ use picklock::env::Phase;
 use smallvec::SmallVec;
 
 use super::interface::{
-    Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, passing, verdict,
+    Checker, EventView, HistoryEnd, frees, keeps_from_sending, lasts_until_ns, makes, passing,
+    verdict,
 };
 use super::story;
 use super::struck::LastStruck;
@@ -98,7 +99,7 @@ impl Checker for DeletionTries {
             What::Release => self.last_attempts.entry(acquisition).releasing = true,
             What::Fault { fault: Fault::ScriptFlush, .. } => {}
             What::Fault { fault, for_ns, .. } if client == 0 || keeps_from_sending(fault) => {
-                self.kept_silent.strike(client, at_ns.saturating_add(for_ns));
+                self.kept_silent.strike(client, lasts_until_ns(fault, at_ns, for_ns));
             }
             _ => {}
         }

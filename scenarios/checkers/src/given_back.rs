@@ -12,7 +12,9 @@ use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
 use history::{CommandOp, Event, Head, Recent, Touch, What};
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, keeps_from_sending, makes, verdict};
+use super::interface::{
+    Checker, EventView, HistoryEnd, frees, keeps_from_sending, lasts_until_ns, makes, verdict,
+};
 use super::story;
 use super::struck::LastStruck;
 
@@ -86,7 +88,7 @@ impl Checker for GivenBack {
                 theirs.for_each(|it| it.stood_still = true);
             }
             What::Fault { fault, for_ns, .. } if keeps_from_sending(fault) || client == 0 => {
-                self.kept_silent.strike(client, at_ns.saturating_add(for_ns));
+                self.kept_silent.strike(client, lasts_until_ns(fault, at_ns, for_ns));
                 self.open.retain(|it| client != 0 && it.client != client);
             }
             _ => {}
@@ -314,6 +316,7 @@ mod tests {
         assert_ne!(later(told_no().struck(Fault::Pause, 1, 300)), Violated, "afterwards");
         let cut_off = |span| later(told_no().struck_for(Fault::Partition, 1, span));
         assert_eq!((cut_off(50..99), cut_off(50..100)), (Violated, NotApplicable), "still");
+        assert_eq!(cut_off(50..50), NotApplicable, "nobody knows until when");
     }
 
     #[test]

@@ -108,6 +108,15 @@ pub(super) fn keeps_from_sending(fault: Fault) -> bool {
     !matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
 }
 
+/// Until when a fault that begins at `at_ns` lasts: for all that is known, for ever, where a client is cut off until something
+/// else happens.
+pub(super) fn lasts_until_ns(fault: Fault, at_ns: u64, for_ns: u64) -> u64 {
+    match (fault, for_ns) {
+        (Fault::Partition, 0) => u64::MAX,
+        _ => at_ns.saturating_add(for_ns),
+    }
+}
+
 /// How many servers the lock is on, where that is known: they come before that of the resource.
 pub(super) fn servers(head: &Head) -> Option<u16> {
     head.nodes.or(head.resource)

@@ -14,7 +14,7 @@ use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 use history::{Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd};
+use super::interface::{Checker, EventView, HistoryEnd, lasts_until_ns};
 use super::story;
 
 pub(super) const NAME: &str = "renewal";
@@ -185,7 +185,7 @@ impl Checker for Renewals {
             What::NotAcquired(_) | What::AcquireUnknown(_) => _ = self.holds.remove(acquisition),
             What::Fault { fault, for_ns, .. } => {
                 if hinders(fault) {
-                    self.hinders(client, at_ns, at_ns.saturating_add(for_ns));
+                    self.hinders(client, at_ns, lasts_until_ns(fault, at_ns, for_ns));
                 }
                 self.strikes(fault, client);
             }

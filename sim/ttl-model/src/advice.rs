@@ -269,6 +269,10 @@ fn unmet(
     if let Some((_, point)) = nearest {
         because.push(format!("the closest is {}, which misses {}", setting(point), missed(point)));
     }
+    let misses =
+        |target: &str| all.iter().flat_map(|it| &it.1.misses).any(|it| it.starts_with(target));
+    let (overlap, lose) = (misses("overlaps"), misses("lost holds"));
+    let block = misses("takeover") || misses("missed runs");
     let (says, why) = match answer {
         TargetStatus::Unknown => (
             "the data are insufficient for these targets",
@@ -278,25 +282,34 @@ fn unmet(
         ),
         TargetStatus::TooSlow => (
             "no setting meets all targets at once",
-            "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for longer",
+            match (overlap || lose, block) {
+                (true, true) => {
+                    "a longer TTL makes overlaps and lost holds rarer, but then a crashed holder blocks the others for longer"
+                }
+                (true, false) => {
+                    "a longer TTL or renewal makes overlaps and lost holds rarer: give others with --ttl and --renew"
+                }
+                (false, _) => {
+                    "under a shorter TTL a crashed holder blocks the others for less long: give shorter ones with --ttl, or \
+                     loosen --takeover"
+                }
+            },
         ),
         _ => ("no TTL makes overlaps rare enough", ""),
     };
     because.extend(Some(why.to_owned()).filter(|why| !why.is_empty()));
-    if answer != TargetStatus::Unknown {
-        because.extend(fence(points, keeping));
+    let fencing = if keeping == Protection::Fenced { lose } else { overlap };
+    if answer != TargetStatus::Unknown && fencing {
+        because.push(fence(points, keeping));
     }
     let objective = String::new();
     Advice { answer, point: nearest.map(|it| it.0), says: says.to_owned(), objective, because }
 }
 
-fn fence(points: &[Point], keeping: Protection) -> Vec<String> {
+fn fence(points: &[Point], keeping: Protection) -> String {
     if keeping == Protection::Fenced {
-        return vec![
-            "fencing protects the resource at any TTL; the missed targets concern lost work or takeover time: split \
-             the work into shorter holds, or relax the targets"
-                .to_owned(),
-        ];
+        return "fencing protects the resource at any TTL, but not the work: split it into shorter holds, or relax --lost"
+            .to_owned();
     }
     let fenced = points.iter().filter(|it| it.keeping == Protection::Fenced && it.meets());
     let cheapest = fenced.min_by(|a, b| {
@@ -306,9 +319,9 @@ fn fence(points: &[Point], keeping: Protection) -> Vec<String> {
     });
     let with = cheapest
         .map_or(String::new(), |it| format!(", and {} then meets all targets", setting(it)));
-    vec![format!(
+    format!(
         "use fencing: a resource that rejects tokens lower than the highest it has seen is safe whatever the lock does{with}"
-    )]
+    )
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use picklock::time::span_ns;
 use scenarios::distribution::Tail;
 
-use super::law::{Random, float, whole};
+use super::law::{Law, Random, float, whole};
 use super::lease::{HoldEnd, HoldObserver, HoldStart, LeaseModel, SimulatedHold};
 use super::proposal::{Proposal, ProposedHold};
 use super::stat::Mean;
@@ -94,7 +94,7 @@ impl ImportanceSampling {
 }
 
 /// Adds to the upper bounds what work may do that was longer than it was measured: if nothing renews the lease, it
-/// outlasts it. One that is renewed only has to be renewed more often.
+/// outlasts it, or ends so near to its end that the write is late. One that is renewed only has to be renewed more often.
 fn unmeasured_work(
     lease: &LeaseModel<'_>,
     traffic: &Traffic,
@@ -102,21 +102,34 @@ fn unmeasured_work(
     sums: &mut [f64; SUMS],
 ) {
     let LeaseModel { conditions, setting, .. } = lease;
-    let work = &conditions.hold.tail;
-    let lease_ns = start.round_trip_ns / 2 + span_ns(lease.options.ttl());
-    let end_ns = if setting.tracked { span_ns(lease.options.validity()) } else { lease_ns };
-    // Pauses take their part of the time.
-    let room_ns = float(end_ns.saturating_sub(start.round_trip_ns)) / (1.0 + conditions.paused());
-    let room_ns = whole(room_ns);
-    let share = work.most_at_least(room_ns) - work.at_least(room_ns);
-    if setting.renew.is_some() || share <= 0.0 {
+    if setting.renew.is_some() {
         return;
     }
-    sums[1] += share;
-    if !setting.tracked {
-        sums[3] += share * traffic.takes_over(lease_ns, beyond(work, room_ns));
-        sums[4] += share;
-    }
+    let work = &conditions.hold.tail;
+    // The work that ends then, because pauses take their part of the time, and how much likelier it may be.
+    let until = |end_ns: u64| {
+        let room_ns = float(end_ns.saturating_sub(start.round_trip_ns));
+        let room_ns = whole(room_ns / (1.0 + conditions.paused()));
+        (room_ns, work.most_at_least(room_ns) - work.at_least(room_ns))
+    };
+    let lease_ns = start.round_trip_ns / 2 + span_ns(lease.options.ttl());
+    let (late, overrun_ns) = match setting.tracked {
+        false => {
+            let (room_ns, share) = until(lease_ns);
+            sums[1] += share;
+            (share, beyond(work, room_ns))
+        }
+        true => {
+            let validity_ns = span_ns(lease.options.validity());
+            sums[1] += until(validity_ns).1;
+            match (validity_ns + conditions.write_ns).saturating_sub(lease_ns) {
+                0 => return,
+                overrun_ns => (until(lease_ns.saturating_sub(conditions.write_ns)).1, overrun_ns),
+            }
+        }
+    };
+    sums[3] += late * traffic.takes_over(lease_ns, overrun_ns);
+    sums[4] += late;
 }
 
 /// Simulates one hold and adds its failure probabilities; returns its weighted renewals.
@@ -176,25 +189,53 @@ impl RiskObserver<'_> {
             }
             return;
         }
-        if end.done_ns >= hold.lease_end_ns {
+        let tracked = self.lease.setting.tracked;
+        if !tracked && end.done_ns >= hold.lease_end_ns {
             return self.note(hold, Risk::certain(end.overrun_ns));
         }
-        let tracked = self.lease.setting.tracked;
         // The write is sent when the work is done; a client that checks its validity writes a moment later.
-        let writes_after_ns = if tracked { conditions.write_ns } else { 0 };
-        let left_ns = (hold.lease_end_ns - end.done_ns).saturating_sub(writes_after_ns);
-        let trip = Risk::of(&conditions.round_trip.tail, (2 * left_ns).max(1), random);
-        // Half of the round trip is the way there.
-        let late = trip.then(|overrun_ns| overrun_ns / 2);
-        if !tracked {
-            return self.note(hold, late);
+        let write_ns = if tracked { conditions.write_ns } else { 0 };
+        let sent_ns = end.done_ns.saturating_add(write_ns);
+        let left_ns = hold.lease_end_ns.saturating_sub(sent_ns);
+        let trip = Risk::of(&conditions.round_trip.tail, left_ns.saturating_mul(2), random);
+        // Half of the round trip is the way there, on top of what the write is late by itself.
+        let late_ns = sent_ns.saturating_sub(hold.lease_end_ns);
+        let late = trip.then(|overrun_ns| late_ns.saturating_add(overrun_ns / 2));
+        match &conditions.pause {
+            _ if !tracked => self.note(hold, late),
+            None => self.overlap(hold, late),
+            Some(pause) => self.pauses_before_write(hold, sent_ns, late, pause, random),
         }
-        self.overlap(hold, late);
-        if let Some(pauses) = self.pauses {
-            let strikes = -(-conditions.pauses_per_ns() * float(conditions.write_ns)).exp_m1();
-            let way_ns = conditions.round_trip.draw(random) / 2;
-            let fatal_ns = left_ns.saturating_sub(way_ns).max(1);
-            self.overlap(hold, Risk::of(pauses, fatal_ns, random).times(strikes));
+    }
+
+    /// Pauses between the last check and the write, which without them is sent at `sent_ns` and so late.
+    fn pauses_before_write(
+        &mut self,
+        hold: &SimulatedHold,
+        sent_ns: u64,
+        late: Risk,
+        (per_ns, lengths): &(f64, Law),
+        random: &mut Random,
+    ) {
+        let conditions = self.lease.conditions;
+        let mut arrives_ns = sent_ns.saturating_add(conditions.round_trip.draw(random) / 2);
+        // How many pauses are drawn does not shift what is drawn for the next hold.
+        let mut random = Random::new(random.bits(), 0);
+        let mut left_ns = conditions.write_ns;
+        let paused_ns = conditions.draw_pauses(left_ns, &mut random);
+        self.overlap(hold, late.then(|overrun_ns| overrun_ns.saturating_add(paused_ns)));
+        let strikes = -(-per_ns * float(left_ns)).exp_m1();
+        // The first pause, given that there is one.
+        let mut gap_ns = whole(-(-random.unit() * strikes).ln_1p() / per_ns);
+        // What is late without the next pause counts already.
+        while gap_ns < left_ns && arrives_ns < hold.lease_end_ns {
+            left_ns -= gap_ns;
+            let risk = Risk::of(&lengths.tail, hold.lease_end_ns - arrives_ns, &mut random);
+            let paused_ns = conditions.draw_pauses(left_ns, &mut random);
+            let risk = risk.then(|overrun_ns| overrun_ns.saturating_add(paused_ns));
+            self.overlap(hold, risk.times(strikes));
+            arrives_ns = arrives_ns.saturating_add(lengths.draw(&mut random));
+            gap_ns = random.gap(*per_ns);
         }
     }
 }

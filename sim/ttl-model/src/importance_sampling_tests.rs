@@ -113,6 +113,51 @@ fn bounds_of_overlaps_are_high_enough() {
     check_intervals(&held);
 }
 
+/// How often somebody takes the lock before a write that is sent `write_ns` after the last check: counted hold by hold.
+fn counted_overlaps(lease: &LeaseModel<'_>, traffic: &Traffic) -> f64 {
+    const HOLDS: u32 = 100_000;
+    let LeaseModel { conditions, options, .. } = lease;
+    let [ttl_ns, validity_ns] = [options.ttl(), options.validity()].map(span_ns);
+    let mut random = Random::new(9, 9);
+    let mut one = || {
+        let trip_ns = conditions.round_trip.draw(&mut random);
+        let work_ns = conditions.hold.draw(&mut random);
+        let way_ns = conditions.round_trip.draw(&mut random) / 2;
+        let mut lasts = |run_ns: u64| run_ns + conditions.draw_pauses(run_ns, &mut random);
+        let (done_ns, write_ns) = (trip_ns + lasts(work_ns), lasts(conditions.write_ns));
+        let lease_ns = trip_ns / 2 + ttl_ns;
+        let late_ns = (done_ns + write_ns + way_ns).saturating_sub(lease_ns);
+        if done_ns < validity_ns { traffic.takes_over(lease_ns, late_ns) } else { 0.0 }
+    };
+    (0..HOLDS).map(|_| one()).sum::<f64>() / f64::from(HOLDS)
+}
+
+#[test]
+fn a_write_that_takes_long_is_late_by_all_of_it() {
+    let traffic = Traffic { every_ns: 1_000_000_000_000, ..traffic(2) };
+    let found = |lease: &LeaseModel<'_>| {
+        let mut rare = ImportanceSampling::default();
+        rare.add(lease, &traffic, 20_000, &mut Random::new(2, 1), &AtomicBool::new(false));
+        rare.overlap.middle()
+    };
+    let setting = setting(1_000 * MS, true);
+    // 900 ms of work and 300 ms until the write, under a lease of a second: late by 202 ms, in every hold.
+    let always = Conditions { write_ns: 300_000_000, ..conditions("900ms", None) };
+    let share = found(&LeaseModel::new(&always, setting).expect("a setting"));
+    let exact = traffic.takes_over(1_001_000_000, 202_000_000);
+    assert!((share / exact - 1.0).abs() < 0.01, "{share} {exact}");
+    let (few, many) = ((5.0, "uniform:0s..100ms"), (20.0, "10ms"));
+    for (pauses, write_ms) in [(None, 200), (Some(few), 200), (Some(many), 100)] {
+        let round_trip = law("lognormal:2ms,p99=20ms");
+        let write_ns = write_ms * 1_000_000;
+        let conditions =
+            Conditions { round_trip, write_ns, ..conditions("uniform:500ms..1s", pauses) };
+        let lease = LeaseModel::new(&conditions, setting).expect("a setting");
+        let (share, counted) = (found(&lease), counted_overlaps(&lease, &traffic));
+        assert!((share / counted - 1.0).abs() < 0.05, "{pauses:?}: {share} {counted}");
+    }
+}
+
 #[test]
 fn holds_that_were_drawn_as_they_come_are_those_that_got_the_lock() {
     // A round trip takes half of a second, or longer in one of two acquisitions, which the lock does not wait for.

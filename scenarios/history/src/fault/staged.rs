@@ -157,6 +157,11 @@ impl Staged {
         self.lasts.map(Span::ns)
     }
 
+    /// The same, as it is known when the fault begins; none where something else may end it sooner.
+    pub fn surely_lasts_ns(&self) -> Option<u64> {
+        self.lasts_ns().filter(|_| self.until.is_none())
+    }
+
     /// When it is over, where it ends by itself: so long after what it waits for, or after the beginning of the run where it
     /// waits for a time.
     pub fn over_by(&self) -> Duration {

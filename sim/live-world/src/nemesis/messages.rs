@@ -97,7 +97,7 @@ impl Locked<'_> {
         client: u32,
         cue: &Staged,
     ) -> impl Fn() + Clone + Send + Sync + 'static {
-        let (fault, for_ns) = (cue.kind, cue.lasts_ns().unwrap_or(0));
+        let (fault, for_ns) = (cue.kind, cue.surely_lasts_ns().unwrap_or(0));
         let inner = Arc::clone(&self.nemesis.inner);
         // A client that has begun to release still holds what it releases.
         let held = self.meets_hold(client);

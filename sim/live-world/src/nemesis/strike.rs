@@ -51,7 +51,7 @@ impl Injector for Locked<'_> {
     fn pause(&mut self, client: u32, cue: &Staged) -> bool {
         let ran = self.client(client).is_some_and(|it| it.stop());
         if ran {
-            self.note(client, Fault::Pause, cue.lasts_ns().unwrap_or(0));
+            self.note(client, Fault::Pause, cue.surely_lasts_ns().unwrap_or(0));
         }
         ran
     }
@@ -84,7 +84,7 @@ impl Injector for Locked<'_> {
             Ways::Back => Cut::Replies,
         };
         self.state.links.cut(client, cut);
-        self.note(client, Fault::Partition, cue.lasts_ns().unwrap_or(0));
+        self.note(client, Fault::Partition, cue.surely_lasts_ns().unwrap_or(0));
     }
 
     fn mend(&mut self, client: u32) {

@@ -210,6 +210,23 @@ fn what_cannot_be_is_said_and_a_fence_is_advised() {
 }
 
 #[test]
+fn the_advice_follows_from_the_targets_that_are_missed() {
+    let of = |ttl, lost| point(Protection::Tracked, ttl, None, 0.0, lost);
+    let fenced = point(Protection::Fenced, 5, None, 0.0, 0.0);
+    for (grid, says) in [
+        (vec![of(20, 0.0)], "give shorter ones with --ttl, or loosen --takeover"),
+        (vec![of(5, 3.0)], "give others with --ttl and --renew"),
+        (vec![of(5, 3.0), of(20, 0.0)], "but then a crashed holder blocks"),
+    ] {
+        let grid = [grid, vec![fenced.clone()]].concat();
+        let (advice, _) = advised(grid, Protection::Tracked);
+        let said = advice.because.join("\n");
+        assert_eq!((advice.answer, advice.because.len()), (TargetStatus::TooSlow, 2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+#[test]
 fn the_nearest_is_what_is_least_too_often_within_the_time() {
     let of = |ttl, overlaps| point(Protection::None, ttl, None, overlaps, 0.0);
     let (advice, _) = advised(vec![of(1, 290.0), of(5, 30.0), of(60, 0.5)], Protection::None);

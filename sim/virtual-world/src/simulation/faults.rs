@@ -101,7 +101,7 @@ impl Simulation {
     /// later the request arrives, in nanoseconds.
     fn staged_delay(&mut self, call: u32, conn: u32, place: u32, cue: &Staged) -> u64 {
         let process = self.network.conn(conn).process;
-        let for_ns = cue.lasts_ns().unwrap_or(0);
+        let for_ns = cue.surely_lasts_ns().unwrap_or(0);
         let [there, back] = cue.ways.unwrap_or(Ways::There).there_and_back();
         let mut delay_ns = 0;
         if cue.until.is_some() {

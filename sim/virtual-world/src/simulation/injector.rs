@@ -47,7 +47,7 @@ impl Injector for Simulation {
     }
 
     fn pause(&mut self, client: u32, cue: &Staged) -> bool {
-        self.pause_client(client, cue.lasts_ns().unwrap_or(0))
+        self.pause_client(client, cue.surely_lasts_ns().unwrap_or(0))
     }
 
     fn resume(&mut self, client: u32) {
@@ -76,7 +76,7 @@ impl Injector for Simulation {
     }
 
     fn cut(&mut self, client: u32, ways: Ways, cue: &Staged) {
-        self.cut_links(client, ways.there_and_back(), cue.lasts_ns().unwrap_or(0));
+        self.cut_links(client, ways.there_and_back(), cue.surely_lasts_ns().unwrap_or(0));
     }
 
     fn mend(&mut self, client: u32) {

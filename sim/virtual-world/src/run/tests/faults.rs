@@ -271,6 +271,7 @@ fn a_pause_lasts_until_another_has_the_lock_or_at_most_so_long() {
                  until = { phase = \"release.before-send\" }\n";
     let (_, history) = run(&brief("polling", &format!("{pause}for = \"5s\"\n")));
     let struck = strike(&history);
+    assert!(matches!(struck.what, What::Fault { for_ns: 0, .. }), "five seconds are its limit");
     let other = phases(&history, Phase::ReleaseBeforeSend);
     let other = other.iter().find(|it| it.client != struck.client).unwrap();
     assert!(other.at_ns > struck.at_ns + 100 * MS_NS, "only after its TTL could another get it");
