@@ -251,11 +251,7 @@ impl<E: Env> Queue<E> {
             }
             if !self.subscriber.is_subscribed() {
                 // Until it is subscribed again, a release cannot reach it and hands the lock to the next.
-                let subscribing = pin!(self.subscriber.subscribe(&self.target));
-                if let Some(Err(error)) = within(env, left, subscribing).await
-                    && let error = NotAcquired::from(error)
-                    && !error.may_pass()
-                {
+                if let Some(error) = self.subscribe_again(left).await {
                     return Err(pending.ambiguous(error));
                 }
             }
@@ -290,6 +286,13 @@ impl<E: Env> Queue<E> {
                 Err(_) => sleep = self.retry_pause(),
             }
         }
+    }
+
+    /// Subscribes, and gives up after `span`. Returns a refusal that time does not change.
+    async fn subscribe_again(&self, span: Duration) -> Option<NotAcquired> {
+        let subscribing = pin!(self.subscriber.subscribe(&self.target));
+        let subscribed = within(&self.target.env, span, subscribing).await?;
+        subscribed.err().map(NotAcquired::from).filter(|error| !error.may_pass())
     }
 
     /// Leaves the queue: the clean-up hands on a grant that came meanwhile. Until it is answered, the lock may be this
