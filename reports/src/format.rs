@@ -9,22 +9,19 @@ use history::verdict::WitnessStep;
 
 pub(crate) use scenarios::format::{count, duration, long_duration};
 
-/// A time of the run in milliseconds, to the microsecond: `12.345 ms`; `fine`: to the nanosecond.
-pub(crate) fn moment(at_ns: u64, fine: bool) -> String {
-    let (ms, rest_ns) = (at_ns / 1_000_000, at_ns % 1_000_000);
-    if fine { format!("{ms}.{rest_ns:06} ms") } else { format!("{ms}.{:03} ms", rest_ns / 1000) }
+/// A time of the run in milliseconds, to the microsecond: `12.345 ms`.
+pub(crate) fn moment(at_ns: u64) -> String {
+    format!("{}.{:03} ms", at_ns / 1_000_000, at_ns % 1_000_000 / 1000)
 }
 
-/// When each step of a witness was, whose it is, if anybody's, and what happened. Two different times never look the same.
+/// When each step of a witness was, whose it is, if anybody's, and what happened.
 pub(crate) fn told(steps: &[WitnessStep]) -> impl Iterator<Item = (String, String, &str)> {
-    let looks_same = |[one, other]: [u64; 2]| one != other && one / 1000 == other / 1000;
-    let fine = steps.windows(2).any(|pair| looks_same([pair[0].at_ns, pair[1].at_ns]));
     let actor = |step: &WitnessStep| match step.client {
         _ if step.is_gap() => String::new(),
         0 => "the run".to_owned(),
         client => format!("client {client}"),
     };
-    steps.iter().map(move |it| (moment(it.at_ns, fine), actor(it), it.text.as_str()))
+    steps.iter().map(move |it| (moment(it.at_ns), actor(it), it.text.as_str()))
 }
 
 /// A count of things: `1 client`, `2 clients`.
@@ -47,6 +44,11 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// The same for Markdown, in which nothing of it is HTML.
+pub fn in_markdown(text: &str) -> String {
+    plain(text).replace('&', "&amp;").replace('<', "&lt;")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,15 +63,10 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_told_apart() {
-        let times = |times_ns: &[u64]| {
-            let step = |at_ns: &u64| WitnessStep { at_ns: *at_ns, client: 0, text: String::new() };
-            let steps: Vec<WitnessStep> = times_ns.iter().map(step).collect();
-            told(&steps).map(|it| it.0).collect::<Vec<_>>()
-        };
-        assert_eq!(times(&[12_345_678]), ["12.345 ms"]);
-        assert_eq!(times(&[1000, 1001]), ["0.001000 ms", "0.001001 ms"]);
-        assert_eq!(times(&[1000, 1000, 2000]), ["0.001 ms", "0.001 ms", "0.002 ms"]);
+    fn moments_have_three_decimals_however_close_they_are() {
+        let step = |at_ns| WitnessStep { at_ns, client: 0, text: String::new() };
+        let told: Vec<_> = told(&[step(37_241_186), step(37_241_187)]).map(|it| it.0).collect();
+        assert_eq!(told, ["37.241 ms", "37.241 ms"]);
     }
 
     #[test]

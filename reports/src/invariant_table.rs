@@ -171,6 +171,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_in_markdown_is_html() {
+        let mut table = table();
+        table.headline = "<script>&".to_owned();
+        table.rows[0].why = "<b> | c".to_owned();
+        let page = table.markdown();
+        assert!(page.starts_with("# &lt;script>&amp;\n"), "{page}");
+        assert!(page.contains("&lt;b> \\| c"), "{page}");
+    }
+
+    #[test]
     fn rows_stand_in_the_order_of_their_levels() {
         let history = support::bonus_pool();
         let mut result = support::result(&history, vec![support::overlap()]);

@@ -15,7 +15,7 @@ use scenarios::matrix::{Cell, Conformance, Matrix, Pair, Totals};
 use scenarios::scenario::Scenario;
 use scenarios::{catalog, recipe};
 
-use crate::format::count;
+use crate::format::{count, in_markdown};
 use crate::junit::skipped;
 
 /// The matrix in a line: how many cells stand how.
@@ -23,7 +23,7 @@ pub fn totals(totals: Totals) -> String {
     let Totals { as_expected, different, vacuous, unclaimed, not_run } = totals;
     let cells = as_expected + different + vacuous + unclaimed + not_run;
     let mut text = format!(
-        "{} cells: {} as expected, {} not, {} vacuous, {} of which nothing is claimed",
+        "{} cells: {} as expected, {} not, {} vacuous, {} without a claim",
         count(cells),
         count(as_expected),
         count(different),
@@ -197,13 +197,15 @@ pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
         text += &format!("\n## `{name}`\n");
         if let Some(scenario) = scenarios.get(name) {
             let story = scenario.story.split_whitespace().collect::<Vec<_>>().join(" ");
-            text += &format!("\n**{}.** {story}\n", scenario.title.trim_end_matches('.'));
+            let title = in_markdown(scenario.title.trim_end_matches('.'));
+            text += &format!("\n**{title}.** {}\n", in_markdown(&story));
             for variant in &scenario.variants {
                 let locks: Vec<String> = variant.locks.iter().map(|it| format!("`{it}`")).collect();
                 let story = variant.story.split_whitespace().collect::<Vec<_>>().join(" ");
-                text += &format!("\n*With {}:* {story}\n", locks.join(", "));
+                text += &format!("\n*With {}:* {}\n", locks.join(", "), in_markdown(&story));
             }
-            text += &format!("\nSource: {}.\n", scenario.source.trim_end_matches('.'));
+            let source = in_markdown(scenario.source.trim_end_matches('.'));
+            text += &format!("\nSource: {source}.\n");
             let is_searched = pairs().any(|it| it.scenario == name && it.searched);
             if let Some(search) = scenario.search.as_ref().filter(|_| is_searched) {
                 let kinds = search.swarm.descriptions().join("; ");
@@ -275,9 +277,9 @@ fn said(pair: &Pair) -> String {
     format!("{} | {}", cells.join(" | "), barred(why))
 }
 
-/// A text as a cell of a table.
+/// A text as a cell of a table in Markdown.
 pub(crate) fn barred(text: &str) -> String {
-    text.replace('|', "\\|")
+    in_markdown(text).replace('|', "\\|")
 }
 
 fn cell(cell: &Cell) -> String {

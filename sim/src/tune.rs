@@ -242,7 +242,7 @@ fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Durati
         _ if !grid.is_empty() => Ok(grid),
         Some(failure) => Err(failure),
         None => Err(Failure::usage_text(
-            "no setting to evaluate: every renewal interval reaches its TTL",
+            "no setting to evaluate: every renewal interval reaches the validity of its lock, which is its TTL less the drift allowance",
             "remove --renew, or give longer TTLs, such as --ttl 10s,30s",
         )),
     }

@@ -30,8 +30,8 @@ impl IncidentChart<'_> {
                 let text = format!(
                     "{}: {what}, from {begins}{} to {ends}{} ({})",
                     lane.owner.name(),
-                    moment(bar.from_ns, false),
-                    moment(bar.until_ns, false),
+                    moment(bar.from_ns),
+                    moment(bar.until_ns),
                     duration(bar.until_ns - bar.from_ns)
                 );
                 parts.push(Hover {
@@ -51,12 +51,8 @@ impl IncidentChart<'_> {
                 let x = self.places.scale.x(mark.at_ns);
                 let points =
                     rectangle((x - NEAR, x + NEAR), (place.bars.0 - NEAR, place.bars.1 + NEAR));
-                let text = format!(
-                    "{}: {}, at {}",
-                    lane.owner.name(),
-                    mark.text,
-                    moment(mark.at_ns, false)
-                );
+                let text =
+                    format!("{}: {}, at {}", lane.owner.name(), mark.text, moment(mark.at_ns));
                 parts.push(Hover { points: points.into(), is_line: false, text });
             }
         }
@@ -83,13 +79,12 @@ fn name(kind: BarKind) -> &'static str {
 
 /// What became of a message and of its answer.
 fn told(it: &IncidentMessage) -> String {
-    let mut text =
-        format!("client {}: {}, sent at {}", it.client, it.text, moment(it.sent_ns, false));
+    let mut text = format!("client {}: {}, sent at {}", it.client, it.text, moment(it.sent_ns));
     if !matches!(it.request, Delivery::Lost | Delivery::Unknown) {
-        text += &format!(", carried out at about {}", moment(it.done_ns, false));
+        text += &format!(", carried out at about {}", moment(it.done_ns));
     }
     if let Some(at_ns) = it.answered_ns {
-        text += &format!(", answered at {}: {}", moment(at_ns, false), it.answer);
+        text += &format!(", answered at {}: {}", moment(at_ns), it.answer);
     }
     text
 }

@@ -44,7 +44,7 @@ fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     let text = markdown(&[matrix()], &scenarios);
     assert!(
         text.contains(
-            "World virtual. 12 cells: 7 as expected, 1 not, 0 vacuous, 0 of which nothing is claimed, 4 not run."
+            "World virtual. 12 cells: 7 as expected, 1 not, 0 vacuous, 0 without a claim, 4 not run."
         ),
         "{text}"
     );
@@ -54,7 +54,7 @@ fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     );
     assert!(text.contains("| `single` | held | held | violated | held |"), "{text}");
     assert!(
-        text.contains("| `queue` | not run | not run | not run | not run | only <here> |"),
+        text.contains("| `queue` | not run | not run | not run | not run | only &lt;here> |"),
         "{text}"
     );
     assert!(text.contains("Source: ") && !text.contains("Searched for"), "{text}");

@@ -79,7 +79,7 @@ fn silent(found: &Sweep) -> String {
 }
 
 fn coverage(found: &Sweep) -> String {
-    let header = ["fault", "strikes", "in a hold", "schedules", "in a hold"];
+    let header = ["fault", "strikes", "in a hold", "schedules", "schedules, in a hold"];
     let rows = found.coverage.iter().map(|(fault, it)| {
         let mut row = vec![fault.name().to_owned()];
         row.extend([it.strikes, it.in_hold, it.schedules, it.schedules_in_hold].map(count));

@@ -127,7 +127,7 @@ fn scales(pen: &Pen<'_>, tuning: &Tuning, plot: &Plot<'_>) -> Result<(), ChartEr
     let width = f64::from(SIZE.0) - 2.0 * MARGIN;
     pen.text((MARGIN, TOP - 18.0), &SCALE.fit(&above, width)?, SCALE, INK, HPos::Left)?;
     let below = format!(
-        "after a crash {} within, in 99 of 100 cases (target: {})",
+        "time until {} after a crash (99 of 100 cases; target: {})",
         match tuning.if_taken {
             IfTaken::Wait => "a waiting client has the lock",
             IfTaken::Skip => "the next run begins",

@@ -82,7 +82,16 @@ pub(super) fn header(keeping: Protection, if_taken: IfTaken) -> [&'static str; 8
         IfTaken::Wait => "wait (p99)",
         IfTaken::Skip => "runs missed (p99)",
     };
-    ["TTL", "renewed every", wrong, "overlap", "takeover (p99)", wait, "renewals/s", "misses"]
+    [
+        "TTL",
+        "renewed every",
+        wrong,
+        "overlap",
+        "takeover (p99)",
+        wait,
+        "renewals/s",
+        "targets missed",
+    ]
 }
 
 /// Whether this is the point that is advised, or the nearest.
@@ -122,7 +131,7 @@ pub(super) fn row(point: &Point) -> [String; 8] {
             Some(_) if point.renewals_per_second_high < 0.001 => "< 0.001".to_owned(),
             Some(_) => format!("{:.3}", point.renewals_per_second),
         },
-        if names.is_empty() { "nothing".to_owned() } else { names.join(", ") },
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") },
     ]
 }
 
@@ -198,7 +207,7 @@ mod tests {
         assert!(marked.len() == 1 && marked[0].starts_with("5 s "), "{marked:?}");
         assert!(marked[0].ends_with("  <- take this"), "{marked:?}");
         let missed = text(&tuning(vec![point(2_000, None, 0.5, 9.0)], 0), Style::default());
-        assert!(missed.contains("lost holds  <- the closest"), "{missed}");
+        assert!(missed.contains("lost holds      <- the closest"), "{missed}");
     }
 
     #[test]

@@ -38,24 +38,22 @@ impl Span {
 
 /// A duration as people say it, with three digits.
 pub fn rounded(ns: u64) -> String {
-    let (unit_ns, unit) = match ns {
-        0..1_000 => (1, "ns"),
-        1_000..1_000_000 => (1_000, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
-    };
-    let (whole, rest) = (ns / unit_ns, ns % unit_ns);
-    let digits = match whole {
-        _ if rest == 0 => 0,
-        0..10 => 2,
-        10..100 => 1,
-        _ => 0,
-    };
-    let part = u128::from(rest) * 10_u128.pow(digits) / u128::from(unit_ns);
-    match digits {
-        0 => format!("{whole} {unit}"),
-        _ => format!("{whole}.{part:0width$} {unit}", width = digits as usize),
+    let units = [(1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
+    for (unit_ns, unit) in units {
+        for (digits, ten) in [(2, 100), (1, 10), (0, 1)] {
+            let number = (u128::from(ns) * ten + unit_ns / 2) / unit_ns;
+            if number >= 1_000 && (unit, digits) != ("s", 0) {
+                continue;
+            }
+            let (whole, part) = (number / ten, number % ten);
+            return match digits {
+                _ if u128::from(ns) % unit_ns == 0 => format!("{whole} {unit}"),
+                0 => format!("{whole} {unit}"),
+                _ => format!("{whole}.{part:0digits$} {unit}"),
+            };
+        }
     }
+    unreachable!("seconds are the last")
 }
 
 /// Why a text is no duration.
@@ -220,10 +218,13 @@ mod tests {
             (999, "999 ns"),
             (1_000, "1 µs"),
             (1_234, "1.23 µs"),
-            (12_345_678, "12.3 ms"),
-            (123_456_789, "123 ms"),
+            (9_994_999, "9.99 ms"),
+            (9_995_000, "10.0 ms"),
+            (12_355_678, "12.4 ms"),
+            (787_600_000, "788 ms"),
+            (999_500_000, "1.00 s"),
             (1_000_000_000, "1 s"),
-            (61_050_000_000, "61.0 s"),
+            (61_050_000_000, "61.1 s"),
         ] {
             assert_eq!(rounded(ns), text);
         }

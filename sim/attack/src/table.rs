@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use history::verdict::WitnessStep;
+use reports::in_markdown;
 
 use crate::board::VICTIM;
 use crate::judgement::{AttackFinding, Severity};
@@ -186,7 +187,12 @@ pub fn markdown(report: &AttackReport) -> String {
         }
         text += "\n\n";
         for finding in &plan.findings {
-            let _ = writeln!(text, "- {}: {}", finding.level.name(), cut(&finding.summary));
+            let _ = writeln!(
+                text,
+                "- {}: {}",
+                finding.level.name(),
+                in_markdown(&cut(&finding.summary))
+            );
         }
         if let Some(first) = plan.findings.first() {
             text += "\n```text\n";

@@ -21,6 +21,8 @@ pub(super) fn parse(
     let mut unit = unit;
     let mut counts = Vec::new();
     let mut first = true;
+    // Spreadsheets begin their UTF-8 with a byte order mark.
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     // A file without names of columns may have them.
     let mut has_counts = true;
     for (number, line) in lines(bytes) {
@@ -94,6 +96,7 @@ mod tests {
         let expected = [(1_500, 3), (2_000_000, 1)];
         assert_eq!(counts("1500ns,3\n2ms,1\n"), expected);
         assert_eq!(counts("value_us,count\n1.5,3\n2000,1"), expected);
+        assert_eq!(counts("\u{feff}value_us,count\n1.5,3\n2000,1"), expected);
         assert_eq!(counts("# by hand\r\n\r\nlatency_ms;count\r\n0.0015;3\r\n2;1\r\n"), expected);
         assert_eq!(counts("s\n0.0000015\n0.002"), [(1_500, 1), (2_000_000, 1)]);
         let given = parse(b"1.5,3\n2000,1\n", Some(TimeUnit::Us)).unwrap();
