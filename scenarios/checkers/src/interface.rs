@@ -136,6 +136,8 @@ pub(super) struct EventView<'a> {
     pub(super) command: Option<&'a CommandOp>,
     /// It sends a command on the lock's key, be it one that only reads.
     pub(super) sends_on_key: bool,
+    /// The last command sent by then that may do something to the lock's key; 0 if there is none.
+    pub(super) last_sent: u32,
 }
 
 impl EventView<'_> {
@@ -173,6 +175,7 @@ pub(super) struct LockCommands<'a> {
     key: Option<Text>,
     touched: bool,
     last_ns: u64,
+    last_sent: u32,
     open: Recent<CommandOp>,
     /// The operation that the last event has ended: it is shown once more, and then forgotten.
     ended: u32,
@@ -180,7 +183,8 @@ pub(super) struct LockCommands<'a> {
 
 impl<'a> LockCommands<'a> {
     pub(super) fn new(head: &'a Head) -> Self {
-        Self { head, key: None, touched: false, last_ns: 0, open: Recent::default(), ended: 0 }
+        let open = Recent::default();
+        Self { head, key: None, touched: false, last_ns: 0, last_sent: 0, open, ended: 0 }
     }
 
     /// The next event with its command.
@@ -195,6 +199,7 @@ impl<'a> LockCommands<'a> {
                 self.touched |= touches;
                 if let Some(command) = CommandOp::sent(event).filter(|_| touches) {
                     self.open.insert(event.op, command);
+                    self.last_sent = event.op;
                 }
                 touches
             }
@@ -205,7 +210,8 @@ impl<'a> LockCommands<'a> {
             _ => false,
         };
         let command = if may_touch { self.open.get(event.op) } else { None };
-        EventView { event, head: self.head, texts, command, sends_on_key }
+        let last_sent = self.last_sent;
+        EventView { event, head: self.head, texts, command, sends_on_key, last_sent }
     }
 
     fn forget_ended(&mut self) {

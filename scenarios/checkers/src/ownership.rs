@@ -33,6 +33,8 @@ struct Op {
     sent_ns: u64,
     /// By when it had surely been carried out; never, where nobody knows whether it was.
     done_ns: u64,
+    /// The last command that had been sent by then. One that was sent in the same nanosecond on a later line comes behind.
+    last_sent: u32,
     /// What it did, or would do.
     touch: Touch,
     /// It would do so only to a key that holds the caller's own value.
@@ -89,6 +91,12 @@ impl Op {
         self.done_ns == u64::MAX
     }
 
+    /// This one was sent before that was answered.
+    fn is_sent_before(&self, answered: &Op) -> bool {
+        let Op { done_ns, last_sent, .. } = *answered;
+        self.sent_ns < done_ns || (self.sent_ns == done_ns && self.number <= last_sent)
+    }
+
     /// The run sent it, to set up or to clear away: that may end a hold and is nobody's harm.
     fn is_of_run(&self) -> bool {
         self.client == 0 && self.acquisition == 0
@@ -128,9 +136,10 @@ impl Checker for Ownership {
         match (seen.event.what, seen.command) {
             (What::Answered { touch, answer, found }, Some(command)) => {
                 let answer = Some((at_ns, touch, answer));
-                self.ended(seen.event.op, &CommandOp { answer, ..*command }, found);
+                let command = CommandOp { answer, ..*command };
+                self.ended(seen.event.op, &command, found, seen.last_sent);
             }
-            (What::Unanswered(_), Some(command)) => self.ended(seen.event.op, command, 0),
+            (What::Unanswered(_), Some(command)) => self.ended(seen.event.op, command, 0, 0),
             (What::Fault { fault, node, for_ns, .. }, _) => {
                 if let Some(node) = node.filter(|_| fault.loses_keys()) {
                     let until_ns = match fault {
@@ -152,7 +161,7 @@ impl Checker for Ownership {
 
     fn finish(&mut self, end: &HistoryEnd<'_>) -> Vec<Finding> {
         for (op, command) in &end.unended {
-            self.ended(*op, command, 0);
+            self.ended(*op, command, 0, 0);
         }
         vec![Finding::new("ownership", Level::Key, self.verdict(end))]
     }
@@ -176,8 +185,8 @@ impl Ownership {
     }
 
     /// A command on the lock's key has ended, or never will. `found` is the command that had written what
-    /// this one found, or 0.
-    fn ended(&mut self, number: u32, command: &CommandOp, found: u32) {
+    /// this one found, or 0; `last_sent` the last that had been sent when it was answered.
+    fn ended(&mut self, number: u32, command: &CommandOp, found: u32, last_sent: u32) {
         let (done_ns, touch) = command.done().unwrap_or((u64::MAX, command.intent.touch));
         if touch == Touch::None {
             return;
@@ -193,6 +202,7 @@ impl Ownership {
             name,
             sent_ns,
             done_ns,
+            last_sent,
             touch,
             compares,
             found,

@@ -12,6 +12,8 @@
 //!
 //! `PICKLOCK_ORACLE_HISTORIES=A..B` sets which histories are tried, by their seeds; `--nocapture` shows the counts.
 
+use std::collections::BTreeMap;
+
 use history::fault::Fault;
 use history::verdict::{Outcome, Verdict};
 use history::{Answer, Event, FORMAT, Head, History, Intent, Touch, What};
@@ -165,6 +167,17 @@ fn carry_out(random: &mut Pcg64Mcg, stamped: bool, strike: Option<Strike>) -> Ve
         let sent_ns = now_ns - there_ns;
         all.push(Seen { kind, by, sent_ns, done_ns, did, number, found, ttl_ns });
     }
+    numbered_as_sent(all)
+}
+
+/// The same in the order of their sending, and numbered so.
+fn numbered_as_sent(mut all: Vec<Seen>) -> Vec<Seen> {
+    all.sort_by_key(|it| it.sent_ns);
+    let numbers: BTreeMap<u32, u32> = all.iter().map(|it| it.number).zip(1..).collect();
+    for it in &mut all {
+        it.number = numbers[&it.number];
+        it.found = numbers.get(&it.found).copied().unwrap_or(0);
+    }
     all
 }
 
@@ -263,7 +276,10 @@ impl Oracle {
             // Whatever is left must still have time, and so must this one.
             let latest_ns = ends_ns(gone, place).min(it.done_ns);
             let at_ns = now_ns.max(it.sent_ns);
-            if gone[place] || at_ns > latest_ns {
+            // What is answered in the nanosecond in which a later one is sent stands on an earlier line.
+            let mut earlier = all[..place].iter().zip(&*gone);
+            let is_behind = earlier.any(|(other, gone)| !gone && other.done_ns == it.sent_ns);
+            if gone[place] || at_ns > latest_ns || is_behind {
                 continue;
             }
             gone[place] = true;

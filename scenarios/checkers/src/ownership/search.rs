@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
     fn answers(&self, until_ns: u64) -> Vec<u32> {
         let answered = |it: &u32| !self.op(*it).is_open() && self.op(*it).done_ns <= until_ns;
         let mut answers: Vec<u32> = (0..self.count()).filter(answered).collect();
-        answers.sort_by_key(|&it| (self.op(it).done_ns, it));
+        answers.sort_by_key(|&it| (self.op(it).done_ns, self.op(it).last_sent, it));
         answers
     }
 
@@ -200,9 +200,10 @@ impl<'a> Search<'a> {
         u32::try_from(self.known.ops.len()).expect("events are numbered with 32 bits")
     }
 
-    /// What was sent by then is under way.
-    fn send_until(&mut self, now_ns: u64) {
-        while self.sent < self.count() && self.op(self.sent).sent_ns <= now_ns {
+    /// What was sent before this command was answered is under way.
+    fn send_before(&mut self, answered: u32) {
+        let answered = self.op(answered);
+        while self.sent < self.count() && self.op(self.sent).is_sent_before(answered) {
             self.send(self.sent);
             self.sent += 1;
         }
@@ -243,7 +244,7 @@ impl<'a> Search<'a> {
     /// The readings in which this command has been carried out by now.
     fn after(&mut self, mut groups: Vec<Group>, answered: u32) -> Result<Vec<Group>, TooMany> {
         let now_ns = self.op(answered).done_ns;
-        self.send_until(now_ns);
+        self.send_before(answered);
         let mut tried: usize = groups.iter().map(|it| it.readings.len()).sum();
         match &mut groups[..] {
             [it] if self.in_flight == [answered] && !it.early.contains(answered) => {

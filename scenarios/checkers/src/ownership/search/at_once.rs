@@ -14,7 +14,7 @@ impl Search<'_> {
         let (mut reading, mut early) = (Reading::unknown(), Early::default());
         for answered in self.answers(until_ns) {
             let now_ns = self.op(answered).done_ns;
-            self.send_until(now_ns);
+            self.send_before(answered);
             if early.contains(answered) {
                 early = early.without(answered);
             } else if let Some(next) = self.first_way(&reading, &mut early, answered, now_ns) {

@@ -44,7 +44,7 @@ impl Search<'_> {
 
     /// The readings in which the key has the value that this command has written.
     fn showing(&self, reading: Reading, writer: u32, now_ns: u64) -> ReadingList {
-        if self.is_to_come(writer, now_ns) {
+        if self.is_to_come(writer) {
             return ReadingList::new();
         }
         let is_open = self.open_of(self.op(writer).acquisition, &reading).any(|it| it == writer);
@@ -75,14 +75,14 @@ impl Search<'_> {
 
     /// Whether a key can be nobody's that this command has made.
     fn may_be_left(&self, writer: u32, now_ns: u64) -> bool {
-        let unknown =
-            |op: &Op| op.sent_ns <= now_ns && (op.touch == Touch::Unknown || op.is_of_run());
-        self.is_lost(self.op(writer).sent_ns, now_ns) || self.known.ops.iter().any(unknown)
+        let unknown = |op: &Op| op.touch == Touch::Unknown || op.is_of_run();
+        let mut sent = self.known.ops[..self.sent as usize].iter();
+        self.is_lost(self.op(writer).sent_ns, now_ns) || sent.any(unknown)
     }
 
-    /// Whether this command was not sent by then, or was and will be answered but has not been carried out.
-    fn is_to_come(&self, place: u32, now_ns: u64) -> bool {
-        self.op(place).sent_ns > now_ns || self.under_way.contains(&place)
+    /// Whether this command has not been sent yet, or has and will be answered but has not been carried out.
+    fn is_to_come(&self, place: u32) -> bool {
+        place >= self.sent || self.under_way.contains(&place)
     }
 
     fn carry_out_on(&self, reading: Reading, place: u32, now_ns: u64) -> ReadingList {

@@ -13,7 +13,20 @@ const EXTEND: Touch = Touch::Extend(TTL_NS);
 fn op(number: u32, acquisition: u32, (sent_ns, done_ns): (u64, u64), touch: Touch) -> Op {
     let (name, client) = (Text::default(), acquisition + 10);
     let (node, compares, found) = (0, false, 0);
-    Op { number, acquisition, client, node, name, sent_ns, done_ns, touch, compares, found }
+    let last_sent = 0;
+    Op {
+        number,
+        acquisition,
+        client,
+        node,
+        name,
+        sent_ns,
+        done_ns,
+        last_sent,
+        touch,
+        compares,
+        found,
+    }
 }
 
 /// Made by 1: sent at 100, answered at 110.
