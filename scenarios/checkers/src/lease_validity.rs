@@ -6,7 +6,8 @@
 //! of each, has its key. A client that has renewed its lock in time (on several servers: on more than half of them at
 //! once) has it for half of the TTL from when it asked, whatever end it has noted. And nobody relies on a lock to the very
 //! end of its key, counted from the requests that made or extended it: the drift allowance is subtracted, unless a clock
-//! has drifted further. All of this is judged only where nothing comes between a decision and its stamp.
+//! has drifted further. A client that was told an end before its clock began to drift comes to it sooner or later than the
+//! history says, by nobody knows how much. All of this is judged only where nothing comes between a decision and its stamp.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 
 use super::interface::{Checker, EventView, HistoryEnd, frees, servers};
 use super::story;
+use super::struck::LastStruck;
 
 /// An answer within this part of a TTL comes at once.
 const AT_ONCE: u64 = 20;
@@ -30,6 +32,8 @@ const APART: u64 = 4;
 #[derive(Clone, Copy, Debug)]
 struct LeaseEnd {
     until_ns: u64,
+    /// When its client was told of this end.
+    told_ns: u64,
     /// By the renewals that were answered in time it surely has the lock until then.
     renewed_until_ns: u64,
     /// The shortest life that any of its renewals would give the key.
@@ -60,11 +64,17 @@ struct LastAnswer {
 struct LeaseValidity {
     leases: Recent<LeaseEnd>,
     answers: Recent<SmallVec<[LastAnswer; 1]>>,
+    /// Requests that may have made or extended the key, and when it may be gone if they did; number 0 has surely done so.
+    may_have_made: Recent<SmallVec<[(u32, u64); 1]>>,
+    /// A command was sent that may hand the key on.
+    hands_over: bool,
     /// Commands under way that only read the lock's key: whose they are, to which server.
     reads: BTreeMap<u32, (u32, u16)>,
     /// Who got the lock at this moment and has not been told yet until when it may rely on it.
     untold: Vec<Event>,
+    /// A clock drifts; and whose have begun to, and when.
     drifting: bool,
+    drifted: LastStruck,
     acted: bool,
     first: Option<Witness>,
 }
@@ -85,16 +95,24 @@ impl Checker for LeaseValidity {
             self.judge_untold();
         }
         if let Some(command) = seen.command {
+            self.asked(event, command);
             self.freed(event, command);
             self.renewed(event, command, seen.head);
             return self.answered(event, command);
         }
         match event.what {
-            What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
+            What::Fault { fault: Fault::Drift, .. } => {
+                self.drifting = true;
+                // A server's clock moves no end, and where all clocks drift, they do from the beginning.
+                if event.client > 0 {
+                    self.drifted.strike(event.client, at_ns);
+                }
+            }
             What::ValidUntil(until_ns) => {
                 self.relies(event, until_ns, seen.head);
                 let none = LeaseEnd {
                     until_ns,
+                    told_ns: at_ns,
                     renewed_until_ns: 0,
                     least_ttl_ns: u64::MAX,
                     acquired: false,
@@ -108,8 +126,8 @@ impl Checker for LeaseValidity {
                 }
                 let Some(lease) = self.leases.get_mut(acquisition) else { return };
                 // Of a hold, what became known too late does not bring it back.
-                if !lease.acquired || at_ns < lease.until_ns {
-                    lease.until_ns = lease.until_ns.max(until_ns);
+                if until_ns > lease.until_ns && (!lease.acquired || at_ns < lease.until_ns) {
+                    (lease.until_ns, lease.told_ns) = (until_ns, at_ns);
                 }
                 if let Some(place) = self.untold.iter().position(|it| it.acquisition == acquisition)
                 {
@@ -130,6 +148,7 @@ impl Checker for LeaseValidity {
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Released(_) => {
                 self.leases.remove(acquisition);
                 self.answers.remove(acquisition);
+                self.may_have_made.remove(acquisition);
             }
             What::Acquired if self.leases.contains(acquisition) => self.takes(event),
             What::Acquired => self.untold.push(*event),
@@ -177,17 +196,31 @@ impl LeaseValidity {
         }
     }
 
+    /// A command is sent that may make or extend the key, or is answered.
+    fn asked(&mut self, event: &Event, command: &CommandOp) {
+        let may_have_made = self.may_have_made.entry(command.acquisition);
+        match event.what {
+            What::Command { .. } => {
+                self.hands_over |= command.intent.touch == Touch::Unknown;
+                let gone_ns = gone_ns(command.intent.touch, event.at_ns);
+                may_have_made.extend((gone_ns > 0).then_some((event.op, gone_ns)));
+            }
+            What::Answered { touch, .. } => {
+                // Of those that surely have, the last is enough.
+                let gone_ns = gone_ns(touch, command.invoke_ns);
+                may_have_made.retain(|it| it.0 != event.op && (it.0 != 0 || it.1 > gone_ns));
+                may_have_made.extend((gone_ns > 0).then_some((0, gone_ns)));
+            }
+            What::Refused(_) => may_have_made.retain(|it| it.0 != event.op),
+            _ => {}
+        }
+    }
+
     /// A command on the lock's key is answered; one that is refused, or has no answer, says nothing of the key.
     fn answered(&mut self, event: &Event, command: &CommandOp) {
         let What::Answered { touch, .. } = event.what else { return };
         let has_key = matches!(touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Extend(_));
-        let gone_ns = match touch {
-            Touch::Create(Some(ttl_ns))
-            | Touch::Overwrite(Some(ttl_ns))
-            | Touch::Extend(ttl_ns) => command.invoke_ns.saturating_add(ttl_ns),
-            Touch::Create(None) | Touch::Overwrite(None) => u64::MAX,
-            _ => 0,
-        };
+        let gone_ns = gone_ns(touch, command.invoke_ns);
         let (node, op) = (command.node, event.op);
         let answer = LastAnswer { node, op, has_key, gone_ns, freed_op: 0 };
         let answers = self.answers.entry(command.acquisition);
@@ -231,8 +264,7 @@ impl LeaseValidity {
         let others = if answers.len() == 1 { 0 } else { usize::from(servers) / 2 };
         let gone_ns = match ends.get(others) {
             Some(gone_ns) => *gone_ns,
-            // It was handed a key that had been made before.
-            None if ends.is_empty() => event.at_ns.saturating_add(head.ttl_ns),
+            None if ends.is_empty() => self.unseen_gone_ns(event, head),
             None => return,
         };
         let safe_ns = gone_ns.saturating_sub(head.margin_ns);
@@ -246,6 +278,21 @@ impl LeaseValidity {
         }
     }
 
+    /// When a key may be gone that may have been given back since it was last known to have been made, or never was known
+    /// to be. If a request has no answer, one of these has made the key, unless it can have been handed on.
+    fn unseen_gone_ns(&self, event: &Event, head: &Head) -> u64 {
+        let own = self.may_have_made.get(event.acquisition).map_or(&[][..], |it| it);
+        let unanswered = own.iter().any(|(op, _)| *op != 0);
+        let made_ns = own.iter().map(|(_, gone_ns)| *gone_ns).max();
+        let made_ns = made_ns.filter(|_| unanswered && !self.hands_over);
+        made_ns.unwrap_or(event.at_ns.saturating_add(head.ttl_ns))
+    }
+
+    /// The end that a client was told, if the moment is known: it is not once its clock has begun to drift.
+    fn known_until_ns(&self, client: u32, lease: &LeaseEnd) -> u64 {
+        if self.drifted.since(client, lease.told_ns) { 0 } else { lease.until_ns }
+    }
+
     /// A renewal begins.
     fn renews(&mut self, acquisition: u32, at_ns: u64, head: &Head) {
         if let Some(lease) = self.leases.get_mut(acquisition) {
@@ -257,6 +304,8 @@ impl LeaseValidity {
 
     /// A renewal is answered with yes. The other half of the TTL is for clocks that run off, and for the drift allowance.
     fn renewed(&mut self, event: &Event, command: &CommandOp, head: &Head) {
+        let Some(lease) = self.leases.get(command.acquisition) else { return };
+        let known_until_ns = self.known_until_ns(event.client, lease);
         let Some(lease) = self.leases.get_mut(command.acquisition) else { return };
         if let Touch::Extend(ttl_ns) = command.intent.touch
             && ttl_ns < lease.least_ttl_ns
@@ -268,7 +317,7 @@ impl LeaseValidity {
         let What::Answered { touch: Touch::Extend(ttl_ns), .. } = event.what else { return };
         let ttl_ns = ttl_ns.min(lease.least_ttl_ns);
         // An answer that comes when the validity is over comes too late.
-        if event.at_ns >= lease.until_ns.max(lease.renewed_until_ns) {
+        if event.at_ns >= known_until_ns.max(lease.renewed_until_ns) {
             return;
         }
         let mut from_ns = command.invoke_ns;
@@ -292,8 +341,10 @@ impl LeaseValidity {
     /// A client has learnt that the lock is lost.
     fn gave_up(&mut self, event: &Event, head: &Head) {
         let Event { at_ns, client, acquisition, .. } = *event;
-        let is_valid =
-            |it: &LeaseEnd| it.ended_by.is_none() && at_ns < it.until_ns.max(it.renewed_until_ns);
+        let is_valid = |it: &LeaseEnd| {
+            let until_ns = self.known_until_ns(client, it).max(it.renewed_until_ns);
+            it.ended_by.is_none() && at_ns < until_ns
+        };
         let (Some(servers), true) =
             (servers(head), self.leases.get(acquisition).is_some_and(is_valid))
         else {
@@ -338,8 +389,8 @@ impl LeaseValidity {
         let why = match self.leases.get(acquisition) {
             None => "it was never told until when it might".to_owned(),
             Some(LeaseEnd { ended_by: Some(why), .. }) => (*why).to_owned(),
-            Some(LeaseEnd { until_ns, .. }) if at_ns >= *until_ns => {
-                format!("its validity had ended {} ago", rounded(at_ns - until_ns))
+            Some(it) if at_ns >= it.until_ns && !self.drifted.since(client, it.told_ns) => {
+                format!("its validity had ended {} ago", rounded(at_ns - it.until_ns))
             }
             Some(_) => return,
         };
@@ -361,6 +412,17 @@ impl LeaseValidity {
             None if self.acted => Verdict::Held,
             None => Verdict::Vacuous(Vacuous::NobodyHeld),
         }
+    }
+}
+
+/// When the key may be gone, if a command that was sent then has done this to it; 0 if that gives it no life.
+fn gone_ns(touch: Touch, sent_ns: u64) -> u64 {
+    match touch {
+        Touch::Create(Some(ttl_ns)) | Touch::Overwrite(Some(ttl_ns)) | Touch::Extend(ttl_ns) => {
+            sent_ns.saturating_add(ttl_ns)
+        }
+        Touch::Create(None) | Touch::Overwrite(None) => u64::MAX,
+        _ => 0,
     }
 }
 

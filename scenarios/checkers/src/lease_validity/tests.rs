@@ -257,6 +257,52 @@ fn who_is_handed_a_key_relies_on_it_for_a_ttl_at_most() {
     assert_eq!((handed(most_ns), handed(most_ns + 1)), (Held, Violated));
 }
 
+/// False alarms with `single` and `queue` whose clock began to drift within the allowance while they held the lock.
+#[test]
+fn an_end_that_was_told_before_the_clock_drifted_is_no_moment_that_is_known() {
+    let drifts = |tape: Tape, client| tape.struck(Fault::Drift, client, 150);
+    assert_eq!(outcome(drifts(held(), 1).begins(1, 200)), Held);
+    assert_eq!(outcome(drifts(held(), 2).begins(1, 200)), Violated, "another's clock");
+    let told = drifts(held(), 1).valid(1, 160, 300);
+    assert_eq!(outcome(told.clone().begins(1, 299)), Held);
+    assert_eq!(outcome(told.begins(1, 300)), Violated, "told by the clock as it runs now");
+    let earlier = drifts(held(), 1).valid(1, 160, 190).begins(1, 200);
+    assert_eq!(outcome(earlier), Held, "an earlier end changes nothing");
+    let lost = |tape: Tape| outcome(tape.resource(1).did(1, 90..95, CREATE).lost(1, 199));
+    assert_eq!((lost(held()), lost(drifts(held(), 1))), (Violated, Held));
+    let extend = Intent { touch: Touch::Extend(200), compares: true };
+    let renewed = |from_ns| {
+        let tape = held().resource(1).did(1, 90..95, CREATE).did(1, from_ns..from_ns + 5, extend);
+        outcome(drifts(tape, 1).lost(1, 235))
+    };
+    assert_eq!(renewed(140), Violated, "half of the TTL is its own");
+    assert_eq!(renewed(155), Held, "the answer may have come too late");
+}
+
+#[test]
+fn a_key_that_was_found_counts_from_the_request_that_can_have_made_it() {
+    let until_ns = 2 + TTL_NS - 7;
+    let found = |tape: Tape, until_ns| {
+        let tape = tape.resource(1).margin(7).command(1, 301..302, CREATE, Some(Touch::None));
+        outcome(tape.calls(1, 303..304, "GET").hold(1, 1, 304..400).valid(1, 304, until_ns))
+    };
+    let lost = || Tape::tracked().command(1, 2..300, CREATE, None);
+    assert_eq!((found(lost(), until_ns), found(lost(), until_ns + 1)), (Held, Violated));
+    let again = lost().sends(1, 3, CREATE);
+    assert_eq!(found(again, until_ns + 1), Held, "the later one may have made it");
+    let refused = lost().refused_command(1, 3..4, CREATE);
+    assert_eq!(found(refused, until_ns + 1), Violated, "it made nothing");
+    // A clean-up behind the first was sent while the second was under way, which has made the key.
+    let cleaned = lost().did(1, 290..309, CREATE).command(1, 300..310, DELETE, Some(Touch::None));
+    let cleaned = cleaned.command(1, 309..310, DELETE, Some(Touch::None));
+    let cleaned = cleaned.resource(1).margin(7).hold(1, 1, 311..400);
+    let made_ns = 290 + TTL_NS - 7;
+    assert_eq!(outcome(cleaned.clone().valid(1, 311, made_ns)), Held);
+    assert_eq!(outcome(cleaned.valid(1, 311, made_ns + 1)), Violated);
+    let handed = Intent { touch: Touch::Unknown, compares: true };
+    assert_eq!(found(lost().did(2, 200..210, handed), until_ns + 1), Held, "it was handed on");
+}
+
 #[test]
 fn what_belongs_to_no_acquisition_is_nobodys_act() {
     assert_eq!(outcome(held().phase(0, 150, Phase::HoldBeforeWrite)), Held);
