@@ -55,6 +55,8 @@ struct Honesty {
     taken: bool,
     /// A command may have handed the lock on to another.
     hands_on: bool,
+    /// When the run last kept something else under the lock's key, which was free.
+    foreign_ns: Option<u64>,
     judged: bool,
     first: Option<Witness>,
 }
@@ -77,6 +79,9 @@ impl Checker for Honesty {
             What::Fault { fault, .. } => {
                 self.taken |=
                     fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
+                if matches!(fault, Fault::ForeignKey | Fault::ForeignList) {
+                    self.foreign_ns = Some(at_ns);
+                }
             }
             What::Acquire => {
                 self.open.insert(acquisition, Claimant { client, ..Claimant::default() })
@@ -301,6 +306,7 @@ impl Honesty {
             TAKEN
                 if now_ns.is_some()
                     && requests.has_one_key()
+                    && self.foreign_ns < requests.asked_ns
                     && !others.made(open, acquisition, it) =>
             {
                 Some("no other can have taken it")

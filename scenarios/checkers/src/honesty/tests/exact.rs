@@ -161,6 +161,9 @@ fn taken_by_another_needs_another() {
     assert_eq!(taken(refused), Violated);
     let handed = gone(nothing()).command(2, 150..160, HAND_ON, Some(Touch::Unknown));
     assert_eq!(taken(handed), Held, "to whom, nobody knows");
+    let foreign = |at_ns| gone(nothing()).struck(Fault::ForeignKey, 0, at_ns);
+    assert_eq!(taken(foreign(150)), Held, "the run has put something else there");
+    assert_eq!(taken(foreign(50)), Violated, "that had gone before it asked");
 }
 
 #[test]
