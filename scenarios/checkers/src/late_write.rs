@@ -2,7 +2,8 @@
 //!
 //! Invariant: a lock without fencing tokens assumes that nothing holds a write up once its client has looked
 //! at the validity a last time. Where the history takes that for granted, what became of the resource from
-//! the first write on that may have come late is no verdict on the lock; what was harmed before is.
+//! the first write on that may have come late is no verdict on the lock; what was harmed before is. A write comes late
+//! behind the end of the validity, or behind the begin of a release that did not wait for its answer.
 //! Deliberately absent: whether the write did come late, which nobody knows.
 
 use rustc_hash::FxHashMap;
@@ -19,6 +20,7 @@ use super::interface::{Checker, EventView, HistoryEnd};
 struct DecidedWrite {
     acquisition: u32,
     client: u32,
+    /// When its hold ends.
     until_ns: u64,
 }
 
@@ -66,7 +68,7 @@ impl<C: Checker + Clone> Checker for LateWrites<C> {
                 Some(Verdict::Violated(witness)) => Verdict::Violated(witness.clone()),
                 _ => Verdict::Inconclusive(format!(
                     "{}; but client {client} had decided on a write in time that was not answered when its \
-                     validity ended, at {}, and the lock assumes that no pause and no slow message holds such \
+                     hold ended, at {}, and the lock assumes that no pause and no slow message holds such \
                      a write up: only a resource that refuses old fencing tokens does without",
                     witness.summary,
                     rounded(*until_ns)
@@ -112,8 +114,16 @@ impl<C: Clone> LateWrites<C> {
                 };
                 self.writes.retain(|(of, it)| !ended(*of, it));
             }
-            What::NotAcquired(_) | What::AcquireUnknown(_) | What::Lost | What::Release => {
+            What::NotAcquired(_) | What::AcquireUnknown(_) | What::Lost => {
                 self.leases.remove(&acquisition);
+            }
+            What::Release => {
+                self.leases.remove(&acquisition);
+                let mut writes = self.writes.iter().map(|(_, it)| *it);
+                if let Some(late) = writes.find(|it| it.acquisition == acquisition) {
+                    let late = DecidedWrite { until_ns: at_ns, ..late };
+                    self.first = Some((late, self.resource.clone()));
+                }
             }
             _ => {}
         }
@@ -173,6 +183,23 @@ mod tests {
         let nothing = Tape::register().valid(1, 90, 200).phase(1, 180, Phase::HoldBeforeWrite);
         let nothing = nothing.update_nothing(1, 100..190).timely_writes();
         assert_eq!(outcomes(&others(nothing)), [Violated; 2], "it surely wrote nothing");
+    }
+
+    /// A false alarm of a pool: the decrement was late, and its client released before the end of its validity.
+    #[test]
+    fn a_write_that_a_release_did_not_wait_for_may_come_behind_it() {
+        let released = |answered| {
+            let tape = Tape::register().waited(1, 1, 85..90).valid(1, 90, 900);
+            let tape = tape.phase(1, 105, Phase::HoldBeforeWrite).releases(1, 200..210);
+            let tape = match answered {
+                true => tape.update(1, 100..190, 0, None),
+                false => tape.update_unknown(1, 100..190, 0),
+            };
+            let tape = tape.update(2, 220..400, 0, None).update(3, 410..500, 0, None);
+            outcomes(&tape.register_left(1).timely_writes())
+        };
+        assert_eq!(released(false), [Inconclusive; 2]);
+        assert_eq!(released(true), [Violated; 2], "it was answered before");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::story::StoryWriter;
 pub(super) const TTL_NS: u64 = 1_000;
 pub(super) const LOCK: &str = "lock";
 pub(super) const DELETE: Intent = Intent { touch: Touch::Delete, compares: true };
+const LOOK: Intent = Intent { touch: Touch::None, compares: false };
 pub(super) const CREATE: Intent = Intent { touch: Touch::Create(Some(TTL_NS)), compares: false };
 
 /// A history in the making.
@@ -99,10 +100,9 @@ impl Tape {
 
     /// Acquired at the start of the span, released from its end on.
     pub(super) fn hold(mut self, acquisition: u32, client: u32, span: Range<u64>) -> Self {
-        let told = self.history.texts.intern("released");
-        let asked = span.start.saturating_sub(5);
-        self.op(acquisition, client, asked..span.start, What::Acquire, What::Acquired);
-        let done = span.end + 5;
+        let asked = span.start.saturating_sub(5)..span.start;
+        self = self.waited(acquisition, client, asked);
+        let (told, done) = (self.history.texts.intern("released"), span.end + 5);
         self.op(acquisition, client, span.end..done, What::Release, What::Released(told));
         self
     }
@@ -125,10 +125,8 @@ impl Tape {
     }
 
     /// An acquisition that could not ask any more. Client and acquisition are the same.
-    pub(super) fn not_sent(mut self, acquisition: u32, span: Range<u64>) -> Self {
-        let why = self.history.texts.intern("not sent: no connection");
-        self.op(acquisition, acquisition, span, What::Acquire, What::NotAcquired(why));
-        self
+    pub(super) fn not_sent(self, acquisition: u32, span: Range<u64>) -> Self {
+        self.refused_because(acquisition, acquisition, span, "not sent: no connection")
     }
 
     /// A release that was answered.
@@ -152,13 +150,13 @@ impl Tape {
 
     /// A command on the lock's key is sent, and nothing more is heard of it.
     pub(super) fn sends(mut self, acquisition: u32, at_ns: u64, intent: Intent) -> Self {
-        let sent = self.sent(intent);
+        let sent = self.named("CMD", intent);
         self.opens(acquisition, at_ns, sent)
     }
 
-    fn sent(&mut self, intent: Intent) -> What {
+    fn named(&mut self, name: &str, intent: Intent) -> What {
         let texts = &mut self.history.texts;
-        let (name, key) = (texts.intern("CMD"), texts.intern(self.to.1));
+        let (name, key) = (texts.intern(name), texts.intern(self.to.1));
         What::Command { node: self.to.0, name, key, intent }
     }
 
@@ -279,19 +277,29 @@ impl Tape {
         intent: Intent,
         error: &str,
     ) -> Self {
-        let (sent, why) = (self.sent(intent), self.history.texts.intern(error));
+        let (sent, why) = (self.named("CMD", intent), self.history.texts.intern(error));
         self.op(acquisition, acquisition, span, sent, What::Refused(why));
         self
     }
 
     /// A command of this name that does nothing to the lock's key.
     pub(super) fn calls(mut self, acquisition: u32, span: Range<u64>, name: &str) -> Self {
-        let texts = &mut self.history.texts;
-        let (name, key) = (texts.intern(name), texts.intern(self.to.1));
-        let intent = Intent { touch: Touch::None, compares: false };
-        let sent = What::Command { node: self.to.0, name, key, intent };
+        let sent = self.named(name, LOOK);
         let end = What::Answered { touch: Touch::None, answer: Answer::Nil, found: 0 };
         self.op(acquisition, acquisition, span, sent, end);
+        self
+    }
+
+    /// The same, but the server refuses it.
+    pub(super) fn refused_call(
+        mut self,
+        acquisition: u32,
+        span: Range<u64>,
+        name: &str,
+        error: &str,
+    ) -> Self {
+        let (sent, why) = (self.named(name, LOOK), self.history.texts.intern(error));
+        self.op(acquisition, acquisition, span, sent, What::Refused(why));
         self
     }
 
@@ -302,10 +310,7 @@ impl Tape {
 
     /// A client, or with client 0 the run, asks how long a key lives.
     pub(super) fn looks_at_key(mut self, client: u32, span: Range<u64>, pttl_ms: i64) -> Self {
-        let texts = &mut self.history.texts;
-        let (name, key) = (texts.intern("PTTL"), texts.intern(self.to.1));
-        let intent = Intent { touch: Touch::None, compares: false };
-        let sent = What::Command { node: self.to.0, name, key, intent };
+        let sent = self.named("PTTL", LOOK);
         let answer = Answer::Int(pttl_ms);
         self.op(0, client, span, sent, What::Answered { touch: Touch::None, answer, found: 0 });
         self
@@ -334,9 +339,10 @@ impl Tape {
     }
 
     fn take_end(self, client: u32, span: Range<u64>, end: What) -> Self {
-        let mut tape = self.hold(client, client, span.clone());
+        let (asked_ns, done_ns) = (span.start.saturating_sub(5), span.end);
+        let mut tape = self.waited(client, client, asked_ns..span.start);
         tape.op(client, client, span, What::Take, end);
-        tape
+        tape.releases(client, done_ns..done_ns + 5)
     }
 
     /// The register is read at the start of the span or later, and the next value surely written at
@@ -382,10 +388,8 @@ impl Tape {
     }
 
     /// An update that the register refused for its token.
-    pub(super) fn update_refused(mut self, client: u32, span: Range<u64>) -> Self {
-        let why = self.history.texts.intern(history::words::STALE);
-        self.op(client, client, span, What::Update, What::NotUpdated(why));
-        self
+    pub(super) fn update_refused(self, client: u32, span: Range<u64>) -> Self {
+        self.update_fails(client, span, history::words::STALE)
     }
 
     pub(super) fn register_left(mut self, left: i64) -> Self {
@@ -412,7 +416,7 @@ impl Tape {
         intent: Intent,
         answered: Option<Touch>,
     ) -> Self {
-        let sent = self.sent(intent);
+        let sent = self.named("CMD", intent);
         let end = match answered {
             Some(touch) => What::Answered { touch, answer: Answer::Ok, found: 0 },
             None => What::Unanswered(self.history.texts.intern("reset")),
@@ -430,7 +434,7 @@ impl Tape {
         touch: Touch,
         number: i64,
     ) -> Self {
-        let sent = self.sent(intent);
+        let sent = self.named("CMD", intent);
         let end = What::Answered { touch, answer: Answer::Int(number), found: 0 };
         self.op(acquisition, acquisition, span, sent, end);
         self
