@@ -3,12 +3,13 @@
 //!
 //! Invariant: only a key that was seen to stay counts against a lock; a look that was never taken
 //! is no evidence either way, nor is one that a client was at work after, or a key that a request without an answer may have
-//! made since. Beside the lock's own key, one that never expires stays; and where nothing has gone
+//! made since, that a server whose clock was set back keeps for as much longer, or that the run itself may have left. Beside the lock's own key, one that never expires stays; and where nothing has gone
 //! wrong, so that everybody has given back what it had, any that is still there: it would grow with each acquisition.
 
 use std::collections::BTreeMap;
 
 use durations::span::rounded;
+use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict};
 use history::{Answer, Event, FOR_EVER, GONE, Head, Recent, Text, Texts, Touch, What};
 
@@ -32,6 +33,10 @@ struct DeadlockFreedom {
     active: Recent<()>,
     /// A request without an answer may make the key, or have it live longer, at any time.
     may_come: bool,
+    /// Until when a key may live that was there when a server's clock jumped: it may have been set back.
+    set_back_until_ns: u64,
+    /// Until when the run keeps something else under the lock's key; for ever, where a server ended meanwhile.
+    foreign_until_ns: u64,
     /// A fault has struck, or something was not answered.
     disturbed: bool,
     /// What is under way: acquisitions, releases, and commands that leave the lock's key alone.
@@ -60,6 +65,9 @@ impl Checker for DeadlockFreedom {
                 | What::Unanswered(_)
         );
         match what {
+            What::Fault { fault, for_ns, .. } if client == 0 => {
+                self.struck(fault, at_ns, for_ns, seen.head);
+            }
             What::Probe(pttl_ms) => {
                 self.first_ns = self.first_ns.or(Some(at_ns)).filter(|_| pttl_ms != GONE);
                 self.last = Some((at_ns, pttl_ms));
@@ -116,6 +124,25 @@ fn lengthens(touch: Touch) -> bool {
 }
 
 impl DeadlockFreedom {
+    /// A server, or all of them, are struck.
+    fn struck(&mut self, fault: Fault, at_ns: u64, for_ns: u64, head: &Head) {
+        match fault {
+            Fault::ClockStep => {
+                let lives_ns = at_ns.saturating_add(head.ttl_ns).saturating_add(head.margin_ns);
+                self.set_back_until_ns =
+                    self.set_back_until_ns.max(lives_ns).saturating_add(for_ns);
+            }
+            Fault::ForeignKey | Fault::ForeignList => {
+                self.foreign_until_ns = self.foreign_until_ns.max(at_ns.saturating_add(for_ns));
+            }
+            // Nobody may have been there to take it away.
+            _ if fault.ends_server() && at_ns < self.foreign_until_ns => {
+                self.foreign_until_ns = u64::MAX;
+            }
+            _ => {}
+        }
+    }
+
     /// It was not the last client that had done.
     fn forget_looks(&mut self) {
         if self.last.take().is_some() {
@@ -135,10 +162,22 @@ impl DeadlockFreedom {
         let waited_ns = self.first_ns.map_or(0, |first_ns| last_ns - first_ns);
         let summary = match pttl_ms {
             GONE => return self.beside(texts),
+            FOR_EVER if last_ns < self.foreign_until_ns => {
+                return Verdict::Inconclusive(
+                    "what the run had kept under the lock's key may be there still".to_owned(),
+                );
+            }
             FOR_EVER => "nobody holds the lock, and its key never expires".to_owned(),
             _ if waited_ns <= head.ttl_ns => {
                 return Verdict::Inconclusive(
                     "the lock's key was not waited for to the end".to_owned(),
+                );
+            }
+            _ if last_ns <= self.set_back_until_ns => {
+                return Verdict::Inconclusive(
+                    "the lock's key was still there, and a server's clock had jumped: if it was set back, the key lives \
+                     for as much longer"
+                        .to_owned(),
                 );
             }
             _ if self.may_come => {
@@ -221,6 +260,35 @@ mod tests {
         assert_eq!(extends(released), Outcome::Violated, "its hold was over");
         let unknown = Tape::new().unknown(1, 1, 90..600);
         assert_eq!(stays(unknown), Outcome::Inconclusive, "it was still at work");
+    }
+
+    #[test]
+    fn a_server_whose_clock_was_set_back_keeps_a_key_for_as_much_longer() {
+        let stays = |client, struck_ns| {
+            let step = struck_ns..struck_ns + 300;
+            let tape = Tape::new().margin(7).struck_for(Fault::ClockStep, client, step);
+            tape.probe(500, 900).probe(501 + TTL_NS, 300).outcome("deadlock-freedom")
+        };
+        let last_ns = 501 + TTL_NS;
+        let first_ns = last_ns - 300 - TTL_NS - 7;
+        assert_eq!(
+            (stays(0, first_ns), stays(0, first_ns - 1)),
+            (Outcome::Inconclusive, Outcome::Violated)
+        );
+        assert_eq!(stays(1, first_ns), Outcome::Violated, "a client's clock");
+    }
+
+    #[test]
+    fn what_the_run_itself_may_have_left_counts_against_nobody() {
+        let left = |fault, tape: Tape| {
+            tape.struck_for(fault, 0, 100..200).probe(500, -1).outcome("deadlock-freedom")
+        };
+        let crashed = |at_ns| Tape::new().server_lost(Fault::ServerCrash, 0, at_ns..at_ns + 10);
+        assert_eq!(left(Fault::ForeignKey, crashed(199)), Outcome::Inconclusive);
+        assert_eq!(left(Fault::ForeignList, crashed(199)), Outcome::Inconclusive);
+        assert_eq!(left(Fault::ForeignKey, crashed(200)), Outcome::Violated, "it was gone by then");
+        assert_eq!(left(Fault::ForeignKey, Tape::new()), Outcome::Violated);
+        assert_eq!(left(Fault::Flush, crashed(199)), Outcome::Violated);
     }
 
     #[test]
