@@ -13,13 +13,10 @@ use history::verdict::{Finding, Level, Witness};
 use history::words::DROPPED;
 use history::{Event, Head, Recent, Touch, What};
 
-use super::interface::{Checker, EventView, HistoryEnd, lasting, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, SUBSCRIBE, lasting, verdict};
 use super::story;
 
 pub(super) const NAME: &str = "fail-fast";
-
-/// The command by which a client listens for a release.
-const SUBSCRIBE: &str = "SUBSCRIBE";
 
 /// An acquisition that wants the lock.
 #[derive(Clone, Debug)]

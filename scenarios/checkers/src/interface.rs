@@ -10,6 +10,9 @@ use history::words::{PROTECTED, STOPPED, UNPROTECTED};
 use history::{CommandOp, Event, Head, History, Recent, Text, Texts, Touch, What};
 use picklock::env::Phase;
 
+/// The command by which a client listens for a release.
+pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";
+
 /// Kinds of events, a bit each.
 pub(super) type Kinds = u32;
 /// The sending of a command that may do something to the lock's key.

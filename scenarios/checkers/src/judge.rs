@@ -55,10 +55,7 @@ static ALL: [(MakeChecker, Kinds); 25] = [
     (deadline::checker, ANY),
     (wake_up::checker, ANY),
     (fairness::checker, ANY),
-    (
-        perseverance::checker,
-        LOCK_COMMANDS | OTHERS_SENT | at(AcquireBeforeSend) | at(AcquireBetween) | OTHERS,
-    ),
+    (perseverance::checker, ANY & !PHASES | at(AcquireBeforeSend) | at(AcquireBetween)),
     (fail_fast::checker, IF_ERROR_LASTS | LOCK_COMMANDS | OTHERS_SENT | OTHERS_ENDED | OTHERS),
     (attempts::checker, at(AcquireBeforeSend) | OTHERS),
     (one_slot::checker, LOCK_COMMANDS | OTHERS_ENDED),

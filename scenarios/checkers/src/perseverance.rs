@@ -3,8 +3,11 @@
 //! Invariant: a client is blamed only where a server had answered its last request for the lock with an error that
 //! passes, or the last had no answer, and it ended without the lock before its retries can have been used up; or where a
 //! quorum of the servers had granted the lock in its last round, and it ended without it within half a TTL from when that
-//! began. A client that its caller has stopped, or that is refused for good, is not blamed; nor is one with a grant, where
-//! clocks drift or replicas are asked as well.
+//! began. A client that its caller has stopped, or that is refused for good, be it by the channel that it would listen to, is
+//! not blamed; nor is one with a grant, where clocks drift or replicas are asked as well. Who listens tries again without a
+//! pause, so that its retries are used up once it has begun as many attempts as it may.
+
+use std::collections::BTreeSet;
 
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
@@ -14,7 +17,9 @@ use history::{Event, Head, Intent, Recent, Touch, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, makes, passing, servers, verdict};
+use super::interface::{
+    Checker, EventView, HistoryEnd, SUBSCRIBE, frees, lasting, makes, passing, servers, verdict,
+};
 use super::story;
 
 pub(super) const NAME: &str = "perseverance";
@@ -32,7 +37,12 @@ enum RequestFailure {
 /// An acquisition that wants the lock.
 #[derive(Clone, Debug)]
 struct Tries {
+    client: u32,
     began_ns: u64,
+    /// The attempts that it has begun.
+    attempts: u32,
+    /// It has asked to be told of a release.
+    listens: bool,
     /// When its last round began.
     round_ns: u64,
     /// The servers that have granted it the lock in this round, and that it has sent nothing to give it back.
@@ -51,6 +61,8 @@ struct Perseverance {
     tries_for_ns: u64,
     /// By acquisition.
     wanting: Recent<Tries>,
+    /// Subscriptions that have no answer yet.
+    subscribing: BTreeSet<u32>,
     /// A clock may have run off.
     drifting: bool,
     tested: bool,
@@ -68,7 +80,10 @@ impl Checker for Perseverance {
         match what {
             What::Acquire => {
                 let it = Tries {
+                    client,
                     began_ns: at_ns,
+                    attempts: 0,
+                    listens: false,
                     round_ns: at_ns,
                     granted: SmallVec::new(),
                     needs_more: false,
@@ -79,6 +94,7 @@ impl Checker for Perseverance {
             }
             What::Phase(Phase::AcquireBeforeSend) => {
                 let Some(it) = self.wanting.get_mut(acquisition) else { return };
+                it.attempts += 1;
                 it.round_ns = at_ns;
                 it.granted.clear();
             }
@@ -88,7 +104,12 @@ impl Checker for Perseverance {
             }
             What::Fault { fault: Fault::Drift, .. } => self.drifting = true,
             What::Command { name, .. } => {
+                let listens = seen.texts.get(name) == SUBSCRIBE;
+                if listens {
+                    self.subscribing.insert(seen.event.op);
+                }
                 let Some(it) = self.wanting.get_mut(acquisition) else { return };
+                it.listens |= listens;
                 let Some(command) = seen.command else {
                     it.needs_more |= WAITS.contains(&seen.texts.get(name));
                     return;
@@ -135,6 +156,13 @@ impl Checker for Perseverance {
                     it.granted.push(command.node);
                 }
             }
+            What::Refused(_) | What::Answered { .. } | What::Unanswered(_) => {
+                let listened = self.subscribing.remove(&seen.event.op);
+                let lasts = |why| lasting(seen.texts.get(why)).is_some();
+                if listened && matches!(what, What::Refused(why) if lasts(why)) {
+                    self.may_not_listen(client);
+                }
+            }
             _ => {}
         }
     }
@@ -159,6 +187,13 @@ impl Perseverance {
         quorum && early && !it.needs_more && !self.drifting
     }
 
+    /// A client is refused for good where it would listen, for all of its tasks: none of them can go on.
+    fn may_not_listen(&mut self, client: u32) {
+        for (_, it) in self.wanting.iter_mut().filter(|(_, it)| it.client == client) {
+            (it.failure, it.open) = (None, None);
+        }
+    }
+
     fn gives_up(&mut self, acquisition: u32, client: u32, at_ns: u64, head: &Head) {
         let Some(it) = self.wanting.remove(acquisition) else { return };
         if self.has_it(&it, at_ns, head) {
@@ -176,7 +211,8 @@ impl Perseverance {
         let Some(failure) = unanswered.or(it.failure) else { return };
         let began_ns = it.began_ns;
         let tried_ns = at_ns.saturating_sub(began_ns);
-        if tried_ns >= self.tries_for_ns {
+        let used_up = it.listens && head.attempts_most.is_some_and(|most| it.attempts >= most);
+        if tried_ns >= self.tries_for_ns || used_up {
             return;
         }
         let because = match failure {
@@ -223,6 +259,32 @@ mod tests {
         assert_eq!(open(Tape::new().sends(1, 105, DELETE), 599), NotApplicable);
         let of_several = Tape::new().sends(1, 105, CREATE).refused(1, 1, 100..599);
         assert_eq!(outcome(of_several.with(|it| it.nodes = Some(3))), NotApplicable);
+    }
+
+    /// False alarms with `notify` and `queue`.
+    #[test]
+    fn who_listens_has_used_its_retries_up_once_all_its_attempts_are_begun() {
+        let tried = |attempts: u64, listens: &str| {
+            let tape = (0..attempts).fold(Tape::new().calls(1, 101..102, listens), |tape, nth| {
+                tape.phase(1, 103 + nth, Phase::AcquireBeforeSend)
+            });
+            let tape = tape.refused_command(1, 107..110, CREATE).refused(1, 1, 100..120);
+            outcome(tape.with(|it| it.attempts_most = Some(2)))
+        };
+        assert_eq!((tried(1, "SUBSCRIBE"), tried(2, "SUBSCRIBE")), (Violated, Held));
+        assert_eq!(tried(2, "GET"), Violated, "who does not listen pauses");
+    }
+
+    #[test]
+    fn who_may_not_listen_need_not_ask_again() {
+        let listened = |client, error| {
+            let tape = Tape::new().command(1, 101..105, CREATE, None).to(0, "channel");
+            let tape = tape.refused_call(client, 106..110, "SUBSCRIBE", error);
+            outcome(tape.refused(1, 1, 100..120))
+        };
+        assert_eq!(listened(1, "NOAUTH Authentication required."), Held);
+        assert_eq!(listened(1, "OOM"), Violated, "that passes");
+        assert_eq!(listened(2, "NOAUTH Authentication required."), Violated, "another client");
     }
 
     /// It asks at 100, and is refused with OOM at 110.
