@@ -94,8 +94,11 @@ impl<W: Observed> Trial<W> {
             WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false, false),
             WorkloadPart::Register(it) => (None, Some(INITIAL), it.fenced, it.stops),
         };
-        // A lock without validity or with a known flaw claims neither to end its holds nor to tell.
+        // A lock without validity or with a known flaw does not claim to tell.
         let is_told = about.is_sound() && about.validity == Validity::Tracked;
+        // Who renews by hand as well says itself for how long.
+        let by_hand = matches!(&scenario.workload, WorkloadPart::Register(it) if it.extends);
+        let max_hold = scenario.lock.max_hold.filter(|_| about.renewed);
         let resource = scenario.resource();
         let limits = scenario.limits(exact);
         let head = Head {
@@ -123,8 +126,8 @@ impl<W: Observed> Trial<W> {
             gives_up_ns: scenario.lock.give_up.map(Span::ns),
             deadline_ns: scenario.lock.deadline.map(Span::ns),
             overrun_ns: scenario.overrun(exact).map(picklock::time::span_ns),
-            renewed: about.renewed,
-            longest_hold_ns: scenario.lock.max_hold.filter(|_| is_told).map(Span::ns),
+            renewed: about.renewed && !(by_hand && max_hold.is_some()),
+            longest_hold_ns: max_hold.filter(|_| !by_hand).map(Span::ns),
             stops: stops && is_told,
             commands_within_milli: limits.commands_within.map(commands_milli),
             available_within_ns: limits.available_within.map(Span::ns),

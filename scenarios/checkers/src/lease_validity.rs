@@ -201,13 +201,8 @@ impl LeaseValidity {
         let may_have_made = self.may_have_made.entry(command.acquisition);
         match event.what {
             What::Command { .. } => {
-                let touch = command.intent.touch;
-                self.hands_over |= touch == Touch::Unknown;
-                if frees(touch) {
-                    // What was known to be there is given back.
-                    may_have_made.retain(|it| it.0 != 0);
-                }
-                let gone_ns = gone_ns(touch, event.at_ns);
+                self.hands_over |= command.intent.touch == Touch::Unknown;
+                let gone_ns = gone_ns(command.intent.touch, event.at_ns);
                 may_have_made.extend((gone_ns > 0).then_some((event.op, gone_ns)));
             }
             What::Answered { touch, .. } => {
@@ -283,11 +278,13 @@ impl LeaseValidity {
         }
     }
 
-    /// When a key may be gone that is not known to have been made by this acquisition since it last gave one back. It was
-    /// handed on, if it can have been; otherwise the last request has made it that may have.
+    /// When a key may be gone that may have been given back since it was last known to have been made, or never was known
+    /// to be. If a request has no answer, one of these has made the key, unless it can have been handed on.
     fn unseen_gone_ns(&self, event: &Event, head: &Head) -> u64 {
-        let own = self.may_have_made.get(event.acquisition).into_iter().flatten();
-        let made_ns = own.map(|(_, gone_ns)| *gone_ns).max().filter(|_| !self.hands_over);
+        let own = self.may_have_made.get(event.acquisition).map_or(&[][..], |it| it);
+        let unanswered = own.iter().any(|(op, _)| *op != 0);
+        let made_ns = own.iter().map(|(_, gone_ns)| *gone_ns).max();
+        let made_ns = made_ns.filter(|_| unanswered && !self.hands_over);
         made_ns.unwrap_or(event.at_ns.saturating_add(head.ttl_ns))
     }
 

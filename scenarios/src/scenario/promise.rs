@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use history::Promise;
-use history::fault::{Chance, Fault, Strike};
+use history::fault::{Chance, Fault, Staged, Strike};
 use picklock::Options;
 
 use super::{Scenario, WorkloadPart};
@@ -78,7 +78,7 @@ impl Scenario {
                 Span(validity)
             ));
         }
-        let (within, because) = if self.swarm.kinds() > 0 {
+        let (within, because) = if self.swarm.kinds() > 0 || self.by_chance().next().is_some() {
             let within = self.recovery(&options);
             (within, "drawn faults may strike again and again".to_owned())
         } else if self.handover() < requested.0 / 2 {
@@ -230,12 +230,16 @@ impl Scenario {
             * (1.0 - drawn(swarm.delay.chance)).powi(2)
             * (1.0 - drawn(swarm.pause.chance)).powi(2)
             * (1.0 - drawn(swarm.crash));
-        let in_a_row = in_a_row(1.0 - spared, self.round_trips());
-        let orphan = if drawn(swarm.crash) > 0.0 { ttl } else { Duration::ZERO };
+        let missed = self.by_chance().map(|(chance, _)| (1.0 - drawn(chance)).powi(2));
+        let in_a_row = in_a_row(1.0 - spared * missed.product::<f64>(), self.round_trips());
+        let crashes = self.by_chance().any(|(_, it)| it.kind == Fault::Crash);
+        let orphan = if drawn(swarm.crash) > 0.0 || crashes { ttl } else { Duration::ZERO };
+        let staged = self.by_chance().filter_map(|(_, it)| it.lasts_ns());
         let each = self
             .try_again(options)
             .saturating_add(lasting(swarm.delay))
             .saturating_add(lasting(swarm.pause))
+            .saturating_add(Duration::from_nanos(staged.sum()))
             .saturating_add(orphan);
         let cut_off = swarm.partition.0.saturating_mul(swarm.partitions);
         let ends = swarm.ends().map(|(_, most, most_ns)| {
@@ -254,6 +258,12 @@ impl Scenario {
             .saturating_add(each.saturating_mul(in_a_row))
             .saturating_add(down)
             .saturating_add(swarm.clock_step.0)
+    }
+
+    /// Staged faults that strike again and again, as drawn ones do. One that strikes always is a story, and known.
+    fn by_chance(&self) -> impl Iterator<Item = (Chance, &Staged)> {
+        let by_chance = |it: &Staged| it.at.chance.filter(|chance| chance.0 < 1.0);
+        self.faults.iter().filter_map(move |it| Some((by_chance(it)?, it)))
     }
 
     /// How many commands a run may take, all together.

@@ -224,15 +224,14 @@ impl Register {
         held: Option<&dyn Held>,
         may_write: &(dyn Fn() -> bool + Send + Sync),
     ) {
-        let mut extended = false;
         for nth in 1..=self.part.steps {
             let Some((update, read)) = self.begin(env, token).await else { return };
             env.sleep(self.part.hold.0 / self.part.steps).await;
-            let written = self.finish(env, update, read, token, extended || may_write()).await;
+            let written = self.finish(env, update, read, token, may_write()).await;
             if !written || nth == self.part.steps {
                 return;
             }
-            extended = match held.filter(|_| self.part.extends).and_then(Held::extend) {
+            let extended = match held.filter(|_| self.part.extends).and_then(Held::extend) {
                 Some(extend) => extend.await,
                 None => false,
             };

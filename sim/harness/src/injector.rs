@@ -145,6 +145,19 @@ impl ForeignValue {
         ["EVAL", put, "1", key]
     }
 
+    /// The command that deletes it, and nothing else that has come into its place.
+    pub const fn remove(self, key: &str) -> [&str; 4] {
+        let remove = match self {
+            Self::Text => {
+                "if redis.pcall('GET', KEYS[1]) == 'an operator' then return redis.call('DEL', KEYS[1]) end return 0"
+            }
+            Self::List => {
+                "if redis.pcall('LINDEX', KEYS[1], 0) == 'a job' then return redis.call('DEL', KEYS[1]) end return 0"
+            }
+        };
+        ["EVAL", remove, "1", key]
+    }
+
     /// The fault that does so.
     pub const fn fault(self) -> Fault {
         match self {

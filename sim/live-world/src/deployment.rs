@@ -237,7 +237,7 @@ impl Deployment {
     }
 
     /// The server that a node leads to at this moment.
-    fn server_of(&self, node: Node) -> usize {
+    pub(crate) fn server_of(&self, node: Node) -> usize {
         match self.topology {
             Topology::Replicated { .. } | Topology::Cluster { .. } => self.state().primary,
             Topology::Standalone | Topology::Independent { .. } => usize::from(node.0),
@@ -259,6 +259,11 @@ impl Deployment {
     pub(crate) async fn occupy(&self, server: usize, with: ForeignValue) -> bool {
         let key = self.lock_key();
         matches!(self.command(server, &with.put(&key)).await, Ok(Reply::Int(1)))
+    }
+
+    /// Deletes what [`occupy`](Self::occupy) has stored, if it is still there.
+    pub(crate) async fn clear(&self, server: usize, with: ForeignValue) -> Result<(), CallError> {
+        self.command(server, &with.remove(&self.lock_key())).await.map(drop)
     }
 
     /// Deletes every key of a server; refused on a server that others may use.

@@ -7,7 +7,7 @@
 mod swarm;
 
 use harness::cues::{Cues, Recovery};
-use harness::injector::ServerFault;
+use harness::injector::{ForeignValue, ServerFault};
 use history::fault::{ErrorAnswer, Fault};
 use history::{Journal, What};
 
@@ -32,8 +32,8 @@ pub(super) enum PlannedFault {
     StartServer(u32),
     /// A stalled server goes on.
     WakeServer(u32),
-    /// The foreign value under the lock's key of a server is deleted.
-    ClearKey(u32),
+    /// A foreign value under the lock's key is deleted.
+    ClearKey(KeptValue),
     /// A server that was full has room again.
     MakeRoom(u32),
     /// The old primary that has gone on beside the new one becomes its replica.
@@ -45,6 +45,14 @@ pub(super) enum PlannedFault {
     /// Done, or called off by the heal.
     #[default]
     Nothing,
+}
+
+/// Something that is kept under the lock's key, on a server and, if it is a primary's, on whichever takes its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeptValue {
+    pub(super) with: ForeignValue,
+    pub(super) server: u32,
+    pub(super) node: Option<u16>,
 }
 
 /// A direction of a connection whose messages wait.
@@ -74,6 +82,8 @@ pub(super) struct VirtualNemesis {
     /// Clients (0: any) and the cues whose faults strike their next request.
     pub(super) armed: Vec<(u32, u32)>,
     pub(super) pending_crash: Option<PendingCrash>,
+    /// What was to be deleted while its server was down.
+    pub(super) overdue: Vec<KeptValue>,
     /// Whether each process holds the lock, according to its marks.
     pub(super) holders: Vec<bool>,
     pub(super) journal: Option<Journal>,

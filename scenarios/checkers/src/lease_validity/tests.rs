@@ -294,6 +294,7 @@ fn a_key_that_was_found_counts_from_the_request_that_can_have_made_it() {
     assert_eq!(found(refused, until_ns + 1), Violated, "it made nothing");
     // A clean-up behind the first was sent while the second was under way, which has made the key.
     let cleaned = lost().did(1, 290..309, CREATE).command(1, 300..310, DELETE, Some(Touch::None));
+    let cleaned = cleaned.command(1, 309..310, DELETE, Some(Touch::None));
     let cleaned = cleaned.resource(1).margin(7).hold(1, 1, 311..400);
     let made_ns = 290 + TTL_NS - 7;
     assert_eq!(outcome(cleaned.clone().valid(1, 311, made_ns)), Held);

@@ -93,6 +93,20 @@ fn a_promise_grows_with_all_that_it_depends_on() {
 }
 
 #[test]
+fn what_is_staged_by_chance_is_no_known_story() {
+    let of = |kind: &str, chance: &str, more: &str| {
+        let fault = format!("[{{ kind = \"{kind}\", at = {{ chance = {chance} }}{more} }}]");
+        promised("single", false, &[("fault", &fault)])
+    };
+    let rarely = of("lose-reply", "0.01", "").expect("more than is asked").expect("promised");
+    let often = of("lose-reply", "0.1", "").unwrap().unwrap();
+    assert!(often > rarely, "{often} {rarely}");
+    assert!(of("delay", "0.01", ", for = \"3s\"").unwrap().unwrap() > rarely + 3_000_000_000);
+    assert!(of("crash", "0.01", "").unwrap().unwrap() > rarely, "a key is left behind");
+    assert_eq!(of("lose-reply", "1.0", ""), None, "what always happens is known");
+}
+
+#[test]
 fn so_many_in_a_row_and_no_more() {
     assert_eq!(in_a_row(0.0, 1e6), 0);
     assert_eq!((in_a_row(0.1, 2.0), in_a_row(0.1, 2e6)), (10, 16));

@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 
-use harness::injector::{self, ServerFault};
+use harness::injector::{self, ForeignValue, ServerFault};
 use history::What;
 use history::fault::Fault;
 use picklock::env::Node;
@@ -34,8 +34,8 @@ pub(super) enum ServerAction {
     Restart { server: usize },
     /// It is stalled no longer.
     Wake { server: usize },
-    /// The foreign value under the lock's key is deleted.
-    ClearKey { server: usize },
+    /// The foreign value under the lock's key is deleted, on this server or on whichever the node leads to by then.
+    ClearKey { with: ForeignValue, server: usize, node: Option<u16> },
     /// It has memory again.
     MakeRoom { server: usize },
     /// The old primary that went on for this client becomes the replica of the new one.
@@ -50,6 +50,8 @@ pub(super) struct ServerOps {
     in_progress: usize,
     /// Scheduled actions, with rising numbers by which their timers find them.
     scheduled: Vec<(u64, ServerAction)>,
+    /// What was to be done to a server that was down, and is done once one is there again.
+    overdue: Vec<ServerAction>,
 }
 
 impl ServerOps {
@@ -86,9 +88,13 @@ impl LiveNemesis {
             ServerAction::Wake { server } => {
                 return deployment.wake(server).await.map_err(|error| error.to_string());
             }
-            ServerAction::ClearKey { server } => {
-                // If the server has ended meanwhile, the value is gone, or it stays: then the run says so.
-                return deployment.evict(server).await.map_err(|error| error.to_string());
+            ServerAction::ClearKey { with, server, node } => {
+                let server = node.map_or(server, |node| deployment.server_of(Node(node)));
+                if !deployment.is_up(server) {
+                    self.state().server_ops.overdue.push(op.action);
+                    return Ok(());
+                }
+                return deployment.clear(server, with).await.map_err(|error| error.to_string());
             }
             ServerAction::MakeRoom { server } => {
                 // A server that was restarted meanwhile has its memory already.
@@ -109,6 +115,7 @@ impl LiveNemesis {
                     promoted
                 };
                 self.schedule(ServerAction::Restart { server: old }, for_ns);
+                self.request_overdue();
                 return promoted.map_err(|error| error.to_string());
             }
         };
@@ -132,8 +139,9 @@ impl LiveNemesis {
             ServerFault::Occupy { with, for_ns } => {
                 if deployment.serves(server) && deployment.occupy(server, with).await {
                     // Recorded before the time begins to count: the value stays at least that long.
-                    self.struck(op, deployment.node_of(server), false);
-                    self.schedule(ServerAction::ClearKey { server }, for_ns);
+                    let node = deployment.node_of(server);
+                    self.struck(op, node, false);
+                    self.schedule(ServerAction::ClearKey { with, server, node }, for_ns);
                 }
                 return Ok(());
             }
@@ -264,6 +272,7 @@ impl LiveNemesis {
         let restarted = deployment.restart(server).await;
         // It serves from now on, whether or not replicas follow it yet.
         self.state().links.set_power(deployment.link_of(server), true);
+        self.request_overdue();
         restarted.map_err(|error| format!("server {server} cannot be restarted: {error}"))?;
         deployment.attach_replicas().await.map_err(|error| error.to_string())
     }
@@ -281,6 +290,14 @@ impl LiveNemesis {
         let in_hold = op.in_hold && !(cue.loses_hold && kept);
         let what = What::Fault { fault: cue.kind, node, for_ns, in_hold, staged: staged(place) };
         self.inner.write(0, what);
+    }
+
+    /// A server may be there again: what had to wait for that is requested.
+    fn request_overdue(&self) {
+        let mut locked = self.lock();
+        for action in std::mem::take(&mut locked.state.server_ops.overdue) {
+            locked.request(ServerOp { action, cue: None, in_hold: false });
+        }
     }
 
     /// Schedules an action in `in_ns`; after the heal it is requested at once.

@@ -15,7 +15,7 @@ use redis_model::model::Termination;
 use resp::Reply;
 
 use super::super::executor::ProcessState;
-use super::super::nemesis::{PendingCrash, PlannedFault, StalledDirection};
+use super::super::nemesis::{KeptValue, PendingCrash, PlannedFault, StalledDirection};
 use super::super::network::{Direction, NetworkConn, Purpose};
 use super::Simulation;
 
@@ -280,17 +280,26 @@ impl Simulation {
         }
         self.nemesis.note(0, node, with.fault(), for_ns);
         self.servers.after_command(server, &mut self.time, &mut self.choices);
-        self.plan_in(for_ns, PlannedFault::ClearKey(server));
+        self.plan_in(for_ns, PlannedFault::ClearKey(KeptValue { with, server, node }));
     }
 
-    /// Deletes the foreign value under the lock's key of a server.
-    pub(crate) fn clear_key(&mut self, server: u32) {
+    /// Deletes a foreign value under the lock's key. If its server is down, that is done once it is there again.
+    pub(crate) fn clear_key(&mut self, kept: KeptValue) {
         let Some(key) = self.lock_key() else { return };
-        if self.servers[server].is_up() {
-            let now_ns = self.time.now_ns();
-            self.servers[server].execute_at_once(now_ns, &[b"DEL", &key]);
-            self.servers.after_command(server, &mut self.time, &mut self.choices);
+        let leads_to = kept.node.and_then(|node| self.servers.of_node(0, node.into()));
+        let server = leads_to.unwrap_or(kept.server);
+        if !self.servers[server].is_up() {
+            return self.nemesis.overdue.push(kept);
         }
+        let key = String::from_utf8_lossy(&key);
+        let remove = kept.with.remove(&key).map(str::as_bytes);
+        self.servers[server].execute_at_once(self.time.now_ns(), &remove);
+        self.servers.after_command(server, &mut self.time, &mut self.choices);
+    }
+
+    /// A server is there: what was to be deleted from it while it was down is deleted now.
+    fn clear_overdue(&mut self) {
+        std::mem::take(&mut self.nemesis.overdue).into_iter().for_each(|it| self.clear_key(it));
     }
 
     /// A server that was full has room again. One that was restarted meanwhile has room already.
@@ -398,6 +407,7 @@ impl Simulation {
         for conn in self.network.conns_where(|it| it.server == server && it.ended && it.open) {
             self.break_conn(conn);
         }
+        self.clear_overdue();
     }
 
     /// A replica takes the place of the primary, if that has ended. If there is none, the primary comes
@@ -410,5 +420,6 @@ impl Simulation {
         if !self.servers.promote(to, self.time.now_ns(), &mut self.choices) {
             self.start_server(primary);
         }
+        self.clear_overdue();
     }
 }

@@ -82,7 +82,7 @@ impl Simulation {
             PlannedFault::StrikeServer { server, with } => self.strike_server(server, with),
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::WakeServer(server) => self.wake_server(server),
-            PlannedFault::ClearKey(server) => self.clear_key(server),
+            PlannedFault::ClearKey(kept) => self.clear_key(kept),
             PlannedFault::MakeRoom(server) => self.make_room(server),
             PlannedFault::StepDown => self.step_down(),
             PlannedFault::Promote { to, for_ns } => {
@@ -99,7 +99,7 @@ impl Simulation {
         match self.nemesis.take_planned(planned) {
             PlannedFault::StartServer(server) => self.start_server(server),
             PlannedFault::WakeServer(server) => self.wake_server(server),
-            PlannedFault::ClearKey(server) => self.clear_key(server),
+            PlannedFault::ClearKey(kept) => self.clear_key(kept),
             PlannedFault::MakeRoom(server) => self.make_room(server),
             PlannedFault::StepDown => self.step_down(),
             PlannedFault::Promote { to, .. } => {

@@ -266,6 +266,29 @@ fn something_else_is_kept_under_the_key_of_a_lock_that_is_free() {
 }
 
 #[test]
+fn what_was_kept_under_the_key_is_cleared_away_and_nothing_else() {
+    for kind in ["foreign-key", "foreign-list"] {
+        let kept = format!(
+            "[[fault]]\nkind = \"{kind}\"\nat = {{ phase = \"acquire.before-send\" }}\nfor = \"100ms\"\n"
+        );
+        // Client 1 has the lock when the other value was to go, and stands still for longer than that.
+        let flush = "[[fault]]\nkind = \"flush\"\nat = { time = \"50ms\" }\n\
+                     [[fault]]\nkind = \"pause\"\nat = { phase = \"hold\" }\nfor = \"300ms\"\n";
+        let (_, history) = run(&scenario("single", &format!("{kept}{flush}")));
+        let [first, second] = phases(&history, Phase::AcquireApplied)[..2] else { panic!() };
+        assert!(first.at_ns < 100 * MS_NS && second.at_ns > first.at_ns + 300 * MS_NS, "{kind}");
+        assert_eq!(outcome(&history, Level::Belief), Outcome::Held, "{kind}");
+        // A server that is down at that moment comes back without it.
+        let crash =
+            "[[fault]]\nkind = \"server-crash\"\nat = { time = \"50ms\" }\nfor = \"200ms\"\n";
+        let crashed = format!("{kept}{crash}[server]\nappend_only = \"always\"\n");
+        let (_, history) = run(&scenario("single", &crashed));
+        assert!(phases(&history, Phase::AcquireApplied)[0].at_ns > 250 * MS_NS, "{kind}");
+        assert_eq!(outcome(&history, Level::Progress), Outcome::Held, "{kind}");
+    }
+}
+
+#[test]
 fn a_pause_lasts_until_another_has_the_lock_or_at_most_so_long() {
     let pause = "[[fault]]\nkind = \"pause\"\non = \"holder\"\nat = { command = \"DECR\" }\n\
                  until = { phase = \"release.before-send\" }\n";

@@ -39,6 +39,37 @@ fn every_client_makes_its_rounds_and_no_step_is_lost() {
     }
 }
 
+/// A false alarm: what a client had been told before its work, it took for the last look at the validity.
+#[test]
+fn who_has_renewed_by_hand_looks_again_before_it_writes() {
+    // The end of the validity is over when it has been renewed, works, and stands still.
+    let pause = r#"[{ kind = "pause", on = "holder", at = { phase = "renew.before-send", after = "20ms" }, for = "700ms" }]"#;
+    let set = [("fault", pause), ("workload.register.steps", "5")];
+    for lock in ["single", "fenced", "queue"] {
+        let (_, history) = benign(&catalogued("by-hand", lock, &set));
+        assert_eq!(strikes(&history).len(), 1, "{lock}");
+        for level in [Level::Belief, Level::Effect] {
+            assert_eq!(outcome(&history, level), Outcome::Held, "{lock} {level:?}");
+        }
+    }
+}
+
+#[test]
+fn only_who_renews_by_itself_claims_that_a_hold_has_a_longest() {
+    let claims = |lock, set: &[(&str, &str)]| {
+        let (_, History { head, .. }) = benign(&catalogued("hanging-job", lock, set));
+        (head.longest_hold_ns.is_some(), head.renewed)
+    };
+    for lock in ["single-watchdog", "native-cas", "redlock-watchdog"] {
+        assert_eq!(claims(lock, &[]), (true, true), "{lock}");
+    }
+    for lock in ["single", "fenced", "queue"] {
+        assert_eq!(claims(lock, &[]), (false, false), "{lock}");
+    }
+    let by_hand = [("workload.register.extends", "true"), ("workload.register.stops", "false")];
+    assert_eq!(claims("single-watchdog", &by_hand), (false, false), "its clients say how long");
+}
+
 #[test]
 fn what_is_dropped_is_of_unknown_outcome_every_second_time() {
     for lock in ["single", "queue", "redlock", "polling"] {
