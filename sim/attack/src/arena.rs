@@ -17,13 +17,14 @@ use picklock::time::span_ns;
 use scenarios::span::rounded;
 
 use crate::error::AttackError;
-use crate::known::LIFE_MOST;
 use crate::lock_key::LockKey;
 use crate::protocol::{Order, PROTOCOL, WorkerAnswer, cut};
 use crate::seen::CommandSeen;
 use crate::server::WatchedServer;
 use crate::worker::{Worker, WorkerError};
 
+/// How many times the requested TTL a key may live: some libraries count in whole seconds.
+const LIFE_MOST: u32 = 4;
 /// How many workers are started for a client before the arena gives up.
 const START_MOST: u32 = 3;
 

@@ -13,8 +13,6 @@ use crate::recorder::Recorder;
 
 /// How far an expiry may be off: the resolution of Redis's clock, and how late Redis may notice the expiry.
 pub(crate) const MARGIN: Duration = Duration::from_millis(2);
-/// How many times the requested TTL a key may live: some libraries count in whole seconds.
-pub(crate) const LIFE_MOST: u32 = 4;
 /// How late this process itself may be, as a part of the key's life.
 pub(crate) const LATE_MOST: f64 = 0.15;
 /// How often the lock's key is probed after all clients are done.
