@@ -38,8 +38,8 @@ fn page() -> Result<String, Box<dyn Error>> {
     );
     let medians: Vec<Option<u64>> = claims.iter().map(|it| it.percentile(50)).collect();
     let within = |aim| medians.iter().filter(|it| it.is_some_and(|it| it <= aim)).count();
-    let within = AIMS.map(|aim| format!("{} within {aim} seeds", within(aim))).join(", ");
-    writeln!(text, "Of {} claims, the median search ends {within}.", claims.len())?;
+    let within = AIMS.map(|aim| format!("{} need at most {aim} seeds", within(aim))).join(", ");
+    writeln!(text, "Of {} claims, by the median of their searches, {within}.", claims.len())?;
     for scenario in catalog::all()? {
         let of_it: Vec<&Claim> = claims.iter().filter(|it| it.scenario == scenario.name).collect();
         if !of_it.is_empty() {
