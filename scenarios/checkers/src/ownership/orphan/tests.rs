@@ -165,7 +165,7 @@ fn who_sleeps_beside_a_key_that_has_expired_is_told_of_with_whoever_had_it() {
     let expires = 15 + TTL_NS;
     for line in [
         "20 1 has the lock: its key lives 1 µs".to_owned(),
-        "25 1 stands still for 3.97 µs".to_owned(),
+        "25 1 stands still for 3.98 µs".to_owned(),
         format!("{expires} 1 its key expires"),
         format!("{expires} 2 sleeps, and the lock is free from now on"),
     ] {
