@@ -203,13 +203,17 @@ impl LeaseValidity {
             What::Command { .. } => {
                 self.hands_over |= command.intent.touch == Touch::Unknown;
                 let gone_ns = gone_ns(command.intent.touch, event.at_ns);
-                may_have_made.extend((gone_ns > 0).then_some((event.op, gone_ns)));
+                if gone_ns > 0 {
+                    may_have_made.push((event.op, gone_ns));
+                }
             }
             What::Answered { touch, .. } => {
                 // Of those that surely have, the last is enough.
                 let gone_ns = gone_ns(touch, command.invoke_ns);
                 may_have_made.retain(|it| it.0 != event.op && (it.0 != 0 || it.1 > gone_ns));
-                may_have_made.extend((gone_ns > 0).then_some((0, gone_ns)));
+                if gone_ns > 0 {
+                    may_have_made.push((0, gone_ns));
+                }
             }
             What::Refused(_) => may_have_made.retain(|it| it.0 != event.op),
             _ => {}
