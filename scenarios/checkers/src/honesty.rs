@@ -113,7 +113,9 @@ impl Checker for Honesty {
                 self.close(acquisition);
             }
             What::AcquireUnknown(why) => self.unknown(acquisition, texts.get(why), |it| {
-                it.requests.surely_got_nothing().then_some(
+                // Who has a place in line may be handed the lock.
+                let in_line = head.fair_within.is_some() && it.places > 0;
+                (!in_line && it.requests.surely_got_nothing()).then_some(
                     "it has the lock, though every request of it had been answered with no",
                 )
             }),

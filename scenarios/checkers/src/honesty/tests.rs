@@ -216,6 +216,20 @@ fn surely_not_is_false_where_the_key_is_given_back_later() {
     assert_eq!(outcome(unknown.did(1, 210..220, DELETE)), NotApplicable, "it has not said so");
 }
 
+/// A false alarm with `queue`: who is cut off in line at its deadline does not know what has become of its turn.
+#[test]
+fn who_has_a_place_in_line_may_have_been_handed_the_lock() {
+    use picklock::env::Phase;
+    let told = |fair, phase| {
+        let tape = Tape::new().unknown(1, 1, 90..200).command(1, 91..99, CREATE, Some(Touch::None));
+        let tape = tape.phase(1, 100, phase).with(|it| it.fair_within = fair);
+        outcome(tape)
+    };
+    assert_eq!(told(Some(0), Phase::Wait), NotApplicable);
+    assert_eq!(told(None, Phase::Wait), Violated, "it waits, and not in line");
+    assert_eq!(told(Some(0), Phase::AcquireBeforeSend), Violated, "it has no place");
+}
+
 #[test]
 fn who_was_in_line_hands_on_no_more_than_its_places() {
     let hands_on =
