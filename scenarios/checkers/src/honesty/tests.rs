@@ -222,7 +222,7 @@ fn who_has_a_place_in_line_may_have_been_handed_the_lock() {
     use picklock::env::Phase;
     let told = |fair, phase| {
         let tape = Tape::new().unknown(1, 1, 90..200).command(1, 91..99, CREATE, Some(Touch::None));
-        let tape = tape.phase(1, 100, phase).with(|it| it.fair_within = fair);
+        let tape = tape.phase(1, 100, phase).with(|it| (it.exact, it.fair_within) = (true, fair));
         outcome(tape)
     };
     assert_eq!(told(Some(0), Phase::Wait), NotApplicable);
