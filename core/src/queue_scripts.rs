@@ -29,8 +29,8 @@ pub fn keys_beside(key: &[u8]) -> Result<[Box<[u8]>; 2], OptionsError> {
 }
 
 /// The common part of the scripts: the server's time, in microseconds as text and in milliseconds; the first token of the
-/// queue; and the first one but `token` that can be told to look, without those before it.
-macro_rules! line {
+/// queue; and the first one that is `token` or can be told to look, which drops those before it.
+macro_rules! common {
     () => {
         "local time = redis.call('TIME')\n\
          local us = time[1] .. string.format('%06d', time[2])\n\
@@ -64,7 +64,7 @@ macro_rules! line {
 macro_rules! ask {
     ($joins:literal) => {
         concat!(
-            line!(),
+            common!(),
             "local token, ttl = ARGV[1], ARGV[5]\n\
              local joins = ",
             $joins,
@@ -116,12 +116,12 @@ pub static JOIN: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("true"), M
 /// As [`JOIN`] for a client that is in the queue; -1 where it has neither a place there nor the lock.
 pub static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(ask!("false"), Meaning::Creates));
 
-/// Sets `KEYS[1]` to token `ARGV[1]` for `ARGV[2]` milliseconds if it is missing and nobody waits whom a message
-/// reaches; who waits is told to look. Answers a list: 1 or 0.
+/// Sets `KEYS[1]` to token `ARGV[1]` for `ARGV[2]` milliseconds if it is missing and no message reaches
+/// anybody in the queue; the first whom one reaches is told to look. Answers a list: 1 or 0.
 pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         concat!(
-            line!(),
+            common!(),
             "if redis.call('GET', KEYS[1]) or reachable(nil) then return {0} end\n\
              redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])\n\
              return {1}\n"
@@ -137,7 +137,7 @@ pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
 pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         concat!(
-            line!(),
+            common!(),
             "local stood = redis.call('ZREM', KEYS[2], ARGV[1])\n\
              redis.call('HDEL', KEYS[3], ARGV[1])\n\
              local owner = redis.call('GET', KEYS[1])\n\

@@ -7,6 +7,7 @@
 //! next caller makes another. A message may be lost without an error, so waiters also look by themselves.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -252,11 +253,15 @@ impl SubscriberShared {
             if state.task != id {
                 return (Vec::new(), false);
             }
-            let is_confirmed = matches!(subscription, SubscriptionState::Confirmed);
-            let has_failed = matches!(subscription, SubscriptionState::Failed(_));
-            // Who knows already that it failed pauses before the next try.
-            let wakes = is_confirmed || (has_failed && state.was_confirmed);
-            state.was_confirmed = is_confirmed || (state.was_confirmed && !has_failed);
+            let wakes = match subscription {
+                SubscriptionState::Confirmed => {
+                    state.was_confirmed = true;
+                    true
+                }
+                // A waiter that knows this already pauses before its next try.
+                SubscriptionState::Failed(_) => mem::take(&mut state.was_confirmed),
+                _ => false,
+            };
             let woken: Vec<_> = match wakes {
                 true => state.waiters.values().map(Arc::clone).collect(),
                 false => Vec::new(),

@@ -13,7 +13,9 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env};
 use picklock::options::TTL_MAX;
 use picklock::reply::Reply;
-use picklock::{Lost, Node, NotAcquired, Options, Released, Renewal, Single, TokioEnv, wait};
+use picklock::{
+    Count, Lost, Node, NotAcquired, Options, Released, Renewal, Single, TokioEnv, wait,
+};
 use test_server::RedisServer;
 
 const POLL: wait::Poll = wait::Poll {
@@ -45,9 +47,6 @@ async fn a_busy_server_is_waited_for_in_any_database() {
     let conn = env.connect(Node(0)).await.unwrap();
     let endless = Command::new("EVAL").arg("while true do end").arg("0");
     let script = tokio::spawn(async move { conn.call(endless).await });
-    let other = TokioEnv::open(url(&server, "", "1")).unwrap();
-    let acquiring =
-        tokio::spawn(async move { lock(other, options(LONG)).acquire(PATIENCE, POLL).await });
     let killer = server.env();
     eventually(&killer, || async {
         let conn = killer.connect(Node(0)).await.unwrap();
@@ -55,6 +54,11 @@ async fn a_busy_server_is_waited_for_in_any_database() {
         found.is_err_and(|error| error.has_code("BUSY"))
     })
     .await;
+    let other = lock(TokioEnv::open(url(&server, "", "1")).unwrap(), options(LONG));
+    let waits = other.clone();
+    let acquiring = tokio::spawn(async move { waits.acquire(PATIENCE, POLL).await });
+    let has_waited = || other.counters().get(Count::Waited) > 0;
+    eventually(&killer, || async { acquiring.is_finished() || has_waited() }).await;
     assert!(!acquiring.is_finished());
     call(&killer, &["SCRIPT", "KILL"]).await;
     assert!(script.await.unwrap().is_err());

@@ -139,7 +139,7 @@ impl<'c, 's> LockQueue<'c, 's> {
         })
     }
 
-    /// The first but `token` that can be told to look, without those before it.
+    /// The first that is `token` or can be told to look; drops those before it.
     fn reachable(&mut self, token: Option<&[u8]>) -> Option<Blob> {
         loop {
             let NextWaiter { token: head, till, channel, .. } = self.first()?;
