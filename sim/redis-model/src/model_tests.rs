@@ -39,7 +39,7 @@ fn error(text: &str) -> Reply {
 #[test]
 fn a_key_lives_through_its_last_millisecond_and_no_longer() {
     let mut bench = TestModel::default();
-    bench.model.attach_replica("127.0.0.1", 7001);
+    bench.model.attach_replica(7001);
     assert_eq!(bench.run("SET k v NX PX 10"), Reply::Ok);
     bench.now_ms = 1_010;
     assert_eq!(bench.run("SET k w NX PX 10"), Reply::Nil);
@@ -51,7 +51,7 @@ fn a_key_lives_through_its_last_millisecond_and_no_longer() {
 #[test]
 fn every_change_of_a_key_goes_into_the_stream_once() {
     let mut bench = TestModel::default();
-    bench.model.attach_replica("127.0.0.1", 7001);
+    bench.model.attach_replica(7001);
     for (line, streamed) in [
         ("SET k 1", Some("SET k 1")),
         ("SET k 2 PX 5", Some("SET k 2 PXAT 1005")),
@@ -71,7 +71,7 @@ fn every_change_of_a_key_goes_into_the_stream_once() {
 #[test]
 fn active_expiry_takes_the_earliest_first_and_no_more_than_asked() {
     let mut bench = TestModel::default();
-    bench.model.attach_replica("127.0.0.1", 7001);
+    bench.model.attach_replica(7001);
     for line in ["SET late v PX 9", "SET early v PX 3", "SET never v", "SET after v PX 500"] {
         bench.run(line);
     }
@@ -126,7 +126,7 @@ fn a_server_refuses_by_the_flags_of_the_command() {
         match refusal {
             WriteRefusal::ReadOnly => {
                 let snapshot = bench.model.snapshot();
-                bench.model.follow("127.0.0.1", 7000, &snapshot);
+                bench.model.follow(7000, &snapshot);
             }
             WriteRefusal::OutOfMemory => {
                 bench.run("CONFIG SET maxmemory 1");
@@ -219,7 +219,7 @@ fn a_model_that_was_reset_or_configured_cannot_be_told_from_a_new_one() {
         }
         let random = "return {tostring(math.random()), redis.call('get', 'n')}";
         seen.push(format!("{:?}", bench.eval(random)));
-        bench.model.attach_replica("127.0.0.1", 7001);
+        bench.model.attach_replica(7001);
         bench.run("SET k w");
         seen.push(format!("{} {:?}", bench.model.offset(), bench.model.next_cut(0)));
         seen.push(format!("{:?} {:?}", bench.model.next_fsync(), bench.model.next_deadline()));
@@ -241,7 +241,7 @@ fn a_model_that_was_reset_or_configured_cannot_be_told_from_a_new_one() {
             }
             bench.run("CONFIG SET maxmemory 1");
             let snapshot = bench.model.snapshot();
-            bench.model.follow("127.0.0.1", 7000, &snapshot);
+            bench.model.follow(7000, &snapshot);
             bench.run("CONFIG SET requirepass x");
             match is_other {
                 true => bench.model.configure(with(append_only)),

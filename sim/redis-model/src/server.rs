@@ -23,7 +23,7 @@ use self::blocking::Blocking;
 use self::notify::KeyspaceEvent;
 use self::persistence::AppendOnlyFile;
 use self::pubsub::Subscriptions;
-use self::replication::{Following, Replica};
+use self::replication::Replica;
 use self::session::Session;
 pub(crate) use self::table::{
     CommandGroup, CommandSpec, CommandTable, Execution, Handler, KeyPositions, Lookup, TableRow,
@@ -114,8 +114,8 @@ pub(crate) struct Server {
     pub(crate) applying: bool,
     /// EXEC is under way, in which nothing blocks.
     pub(crate) in_exec: bool,
-    /// The primary it follows; none: it is a primary.
-    pub(crate) following: Option<Following>,
+    /// The port of the primary it follows; none: it is a primary.
+    pub(crate) primary_port: Option<u16>,
     pub(crate) replicas: Vec<Replica>,
     pub(crate) file: AppendOnlyFile,
     pub(crate) blocking: Blocking,
@@ -156,7 +156,7 @@ impl Server {
             journal: WriteJournal::default(),
             applying: false,
             in_exec: false,
-            following: None,
+            primary_port: None,
             replicas: Vec::new(),
             file: AppendOnlyFile::default(),
             blocking: Blocking::default(),
@@ -201,7 +201,7 @@ impl Server {
         self.libraries.clear();
         self.applying = false;
         self.in_exec = false;
-        self.following = None;
+        self.primary_port = None;
         self.replicas.clear();
         self.blocking.clear();
         self.subscriptions.clear();

@@ -92,7 +92,7 @@ fn hello(server: &mut Server, request: &Request<'_>) -> CommandResult {
              RESP protocol version at the same time",
         ));
     }
-    let replica = server.following.is_some();
+    let replica = server.is_replica();
     let session = server.session(request);
     if let Some(name) = name {
         session.name = blob(name);

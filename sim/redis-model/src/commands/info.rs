@@ -13,6 +13,7 @@ use resp::{Blob, ErrorReply, Reply, integer};
 use crate::libraries::function_count;
 use crate::options::VERSION;
 use crate::server::pubsub::Topic;
+use crate::server::replication::HOST;
 use crate::server::{CommandResult, CommandSpec, FIRST_CLIENT, Request, Server, flag, group};
 use crate::stats::CommandCounters;
 
@@ -101,11 +102,11 @@ fn about_stats(server: &Server, _request: &Request<'_>, text: &mut String) {
 
 fn about_replication(server: &Server, _request: &Request<'_>, text: &mut String) {
     let end = server.journal.end();
-    match &server.following {
-        Some(primary) => {
+    match server.primary_port {
+        Some(port) => {
             line(text, "role", "slave");
-            line(text, "master_host", String::from_utf8_lossy(&primary.host));
-            line(text, "master_port", primary.port);
+            line(text, "master_host", HOST);
+            line(text, "master_port", port);
             line(text, "master_link_status", "up");
             line(text, "master_sync_in_progress", 0);
             line(text, "slave_repl_offset", end);
@@ -115,9 +116,8 @@ fn about_replication(server: &Server, _request: &Request<'_>, text: &mut String)
     }
     line(text, "connected_slaves", server.replicas.len());
     for (place, replica) in server.replicas.iter().enumerate() {
-        let host = String::from_utf8_lossy(&replica.host);
         let (port, offset) = (replica.port, replica.offset);
-        let about = format!("ip={host},port={port},state=online,offset={offset},lag=0");
+        let about = format!("ip={HOST},port={port},state=online,offset={offset},lag=0");
         line(text, &format!("slave{place}"), about);
     }
     line(text, "master_failover_state", "no-failover");

@@ -8,6 +8,7 @@
 use resp::{ErrorReply, Reply, decimal, integer};
 
 use crate::server::blocking::Awaited;
+use crate::server::replication::HOST;
 use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE | flag::FAST;
@@ -23,15 +24,14 @@ fn offset(offset: u64) -> i64 {
 
 fn role(server: &mut Server, _request: &Request<'_>) -> CommandResult {
     let end = Reply::Int(offset(server.journal.end()));
-    if let Some(primary) = &server.following {
-        let host = Reply::Bulk(primary.host.clone());
-        let port = Reply::Int(i64::from(primary.port));
+    if let Some(port) = server.primary_port {
+        let (host, port) = (Reply::bulk(HOST), Reply::Int(i64::from(port)));
         let state = Reply::bulk("connected");
         return Ok(Reply::Array(vec![Reply::bulk("slave"), host, port, state, end]));
     }
     let replicas = server.replicas.iter().map(|replica| {
         Reply::Array(vec![
-            Reply::Bulk(replica.host.clone()),
+            Reply::bulk(HOST),
             Reply::bulk(replica.port.to_string()),
             Reply::Bulk(integer(offset(replica.offset))),
         ])
@@ -40,7 +40,7 @@ fn role(server: &mut Server, _request: &Request<'_>) -> CommandResult {
 }
 
 fn wait(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    if server.following.is_some() {
+    if server.is_replica() {
         return Err(ErrorReply::new(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 \
              if a replica is configured to be writable (which is not the default) writes to replicas \

@@ -4,19 +4,18 @@
 //! can lag, lose and repeat nothing else.
 
 use picklock::time::WallTime;
-use resp::blob;
 
 use super::{Model, unix_us};
-use crate::server::replication::{Following, Replica, ReplicaId, Snapshot};
+use crate::server::replication::{Replica, ReplicaId, Snapshot};
 
 impl Model {
     /// A replica has come, and from now on a stream is kept. It takes a [`Model::snapshot`] first.
-    /// ROLE and INFO show its address.
-    pub fn attach_replica(&mut self, host: &str, port: u16) -> ReplicaId {
+    /// ROLE and INFO show its port.
+    pub fn attach_replica(&mut self, port: u16) -> ReplicaId {
         let server = &mut *self.server.borrow_mut();
         let id = ReplicaId(server.replicas.last().map_or(0, |last| last.id.0 + 1));
         let offset = 0;
-        server.replicas.push(Replica { id, host: blob(host.as_bytes()), port, offset });
+        server.replicas.push(Replica { id, port, offset });
         server.apply_parameters();
         id
     }
@@ -70,11 +69,10 @@ impl Model {
         self.server.borrow_mut().snapshot()
     }
 
-    /// Becomes a replica of the server at this address with its data set, whatever it was before and
+    /// Becomes a replica of the server at this port with its data set, whatever it was before and
     /// whatever it held. Clients that wait get an error and are closed.
-    pub fn follow(&mut self, host: &str, port: u16, snapshot: &Snapshot) {
-        let following = Following { host: blob(host.as_bytes()), port };
-        self.server.borrow_mut().follow(following, snapshot);
+    pub fn follow(&mut self, port: u16, snapshot: &Snapshot) {
+        self.server.borrow_mut().follow(port, snapshot);
     }
 
     /// Carries out what lies between two cuts of the primary's stream, the first being this
@@ -84,21 +82,21 @@ impl Model {
     /// If it is no replica.
     pub fn apply(&mut self, now: WallTime, groups: &[u8]) {
         let server = &mut *self.server.borrow_mut();
-        assert!(server.following.is_some(), "a primary applies nobody's stream");
+        assert!(server.is_replica(), "a primary applies nobody's stream");
         server.apply(unix_us(now), groups);
     }
 
     /// Becomes a primary with what it has, whatever it has not received being lost.
     pub fn promote(&mut self) {
         let server = &mut *self.server.borrow_mut();
-        if server.following.take().is_some() {
+        if server.primary_port.take().is_some() {
             server.journal.forget_database();
         }
     }
 
     /// Whether it follows a primary.
     pub fn is_replica(&self) -> bool {
-        self.server.borrow().following.is_some()
+        self.server.borrow().is_replica()
     }
 }
 

@@ -104,7 +104,7 @@ impl Server {
     /// The state in which it refuses commands; a replica refuses writes.
     pub(crate) fn refusing(&self) -> Option<WriteRefusal> {
         match () {
-            () if self.following.is_some() => Some(WriteRefusal::ReadOnly),
+            () if self.is_replica() => Some(WriteRefusal::ReadOnly),
             () => self.out_of_memory.then_some(WriteRefusal::OutOfMemory),
         }
     }

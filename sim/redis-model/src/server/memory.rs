@@ -27,7 +27,7 @@ impl Server {
     /// Evicts keys until the limit is kept, where there is one, and notes whether it is.
     pub(crate) fn evict_to_limit(&mut self) {
         self.out_of_memory = false;
-        if self.max_memory_bytes == 0 || self.following.is_some() {
+        if self.max_memory_bytes == 0 || self.is_replica() {
             return;
         }
         let mut used = self.used_memory();

@@ -5,12 +5,15 @@
 //! partial resynchronisation (a replica that cannot go on takes a whole snapshot), chains of replicas, and
 //! the handshake.
 
-use resp::{Blob, ErrorReply, Parsed, Reply, RequestParser};
+use resp::{ErrorReply, Parsed, Reply, RequestParser};
 
 use super::blocking::Awaited;
 use super::table::{Execution, Lookup};
 use super::{Request, STREAM_SESSION, Server};
 use crate::keyspace::Db;
+
+/// The host of every server, as ROLE and INFO show it: they differ in their ports.
+pub(crate) const HOST: &str = "127.0.0.1";
 
 /// A replica as its primary knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,17 +23,9 @@ pub struct ReplicaId(pub(crate) u32);
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) id: ReplicaId,
-    pub(crate) host: Blob,
     pub(crate) port: u16,
     /// How far it has acknowledged the stream.
     pub(crate) offset: u64,
-}
-
-/// What a replica knows of its primary.
-#[derive(Clone, Debug)]
-pub(crate) struct Following {
-    pub(crate) host: Blob,
-    pub(crate) port: u16,
 }
 
 /// A data set as it stood at one offset of its server's stream.
@@ -55,8 +50,13 @@ impl Server {
         Snapshot { dbs, offset }
     }
 
+    /// Whether it follows a primary.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.primary_port.is_some()
+    }
+
     /// Takes over a primary's data set and follows it from there.
-    pub(crate) fn follow(&mut self, following: Following, snapshot: &Snapshot) {
+    pub(crate) fn follow(&mut self, primary_port: u16, snapshot: &Snapshot) {
         // Blocked clients wait for what only a primary can give, so none may wait on a replica.
         for session in std::mem::take(&mut self.blocking.sessions) {
             let state = &mut self.sessions[session as usize];
@@ -70,7 +70,7 @@ impl Server {
         }
         self.sessions[STREAM_SESSION as usize].db = 0;
         self.dbs.clone_from(&snapshot.dbs);
-        self.following = Some(following);
+        self.primary_port = Some(primary_port);
         self.replicas.clear();
         self.journal.restart_at(snapshot.offset);
         self.start_file();

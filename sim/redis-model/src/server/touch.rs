@@ -35,7 +35,7 @@ impl Server {
             // The primary decides, and says so by a DEL.
             return Some(slot);
         }
-        if self.following.is_none() {
+        if !self.is_replica() {
             self.expire(number, slot);
         }
         None
@@ -273,7 +273,7 @@ impl Server {
     /// and slot. It returns how many they were.
     pub(crate) fn expire_due(&mut self, now_ms: i64, limit: usize) -> usize {
         let mut due = Vec::new();
-        if self.following.is_some() {
+        if self.is_replica() {
             return 0;
         }
         for (number, db) in (0_u16..).zip(&self.dbs) {

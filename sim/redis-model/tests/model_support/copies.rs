@@ -26,8 +26,8 @@ pub(crate) fn run(draws: &[Option<Draw>]) -> Result<(), String> {
     let options = ModelOptions { append_only: AppendOnly::Always, ..ModelOptions::default() };
     let (mut primary, mut replica) = (Model::new(options), Model::new(ModelOptions::default()));
     let clients: Vec<_> = (0..CLIENTS).map(|_| primary.connect(at(START_MS), "a")).collect();
-    primary.attach_replica("127.0.0.1", 7001);
-    replica.follow("127.0.0.1", 7000, &primary.snapshot());
+    primary.attach_replica(7001);
+    replica.follow(7000, &primary.snapshot());
     let (mut now_ms, mut story, mut applied) = (START_MS, String::new(), replica.offset());
     for draw in draws.iter().flatten() {
         now_ms += STEP_MS;
@@ -71,7 +71,7 @@ fn apply(primary: &Model, replica: &mut Model, from: u64, to: u64, now_ms: u64) 
 /// Keys, values and expiries.
 fn held(model: &mut Model, now_ms: u64) -> Vec<String> {
     let mut copy = Model::new(ModelOptions::default());
-    copy.follow("127.0.0.1", 7000, &model.snapshot());
+    copy.follow(7000, &model.snapshot());
     copy.promote();
     let client = copy.connect(at(now_ms), "a");
     let mut ask = |words: &[&[u8]]| copy.execute(at(now_ms), client, words);

@@ -61,11 +61,11 @@ impl VirtualServers {
         let primary = self.primary;
         let port = |server: u32| u16::try_from(6379 + server).unwrap_or(u16::MAX);
         let model = &mut self[primary].model;
-        let id = model.attach_replica("127.0.0.1", port(replica));
+        let id = model.attach_replica(port(replica));
         let snapshot = model.snapshot();
         let offset = snapshot.offset();
         model.acknowledge(id, offset);
-        self[replica].model.follow("127.0.0.1", port(primary), &snapshot);
+        self[replica].model.follow(port(primary), &snapshot);
         self.feeds_begun += 1;
         self.feeds.push(ReplicaFeed {
             number: self.feeds_begun,

@@ -15,8 +15,8 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         let (mut primary, mut replica) = (TestModel::default(), TestModel::default());
-        let id = primary.model.attach_replica("127.0.0.1", 7001);
-        replica.model.follow("127.0.0.1", 7000, &primary.model.snapshot());
+        let id = primary.model.attach_replica(7001);
+        replica.model.follow(7000, &primary.model.snapshot());
         Self { primary, replica, id, applied: 0 }
     }
 
@@ -80,7 +80,7 @@ fn a_promoted_replica_has_lost_what_it_had_not_received_and_the_old_primary_take
     assert!(!pair.replica.model.is_replica());
     assert_eq!(pair.read(1_001, "SET lock second NX PX 5000"), Reply::Ok);
     let snapshot = pair.replica.model.snapshot();
-    pair.primary.model.follow("127.0.0.1", 7001, &snapshot);
+    pair.primary.model.follow(7001, &snapshot);
     assert_eq!(pair.run(1_002, "GET lock"), Reply::bulk("second"));
     assert_eq!(pair.run(1_002, "GET a"), Reply::bulk("t"));
     assert!(pair.run(1_002, "SET a u").is_error());

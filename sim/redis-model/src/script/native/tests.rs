@@ -20,7 +20,7 @@ impl One {
         let mut model = Model::new(ModelOptions { lua_only, ..ModelOptions::default() });
         let mut connect = |from| model.connect(WallTime::from_unix_ns(0), from);
         let (client, other) = (connect("127.0.0.1:1"), connect("127.0.0.1:2"));
-        model.attach_replica("127.0.0.1", 7001);
+        model.attach_replica(7001);
         let mut one = Self { model, client, other };
         one.run(0, &[b"@", b"SUBSCRIBE", b"one"]);
         one
