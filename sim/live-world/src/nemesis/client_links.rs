@@ -58,18 +58,18 @@ impl ClientLinks {
         }
     }
 
-    /// From now on a node leads to another server; connections to the old one stay.
-    pub(super) fn redirect(&self, node: u16, upstream: &Upstream) {
+    /// From now on node 0 leads to another server; connections to the old one stay.
+    pub(super) fn redirect(&self, upstream: &Upstream) {
         for links in &self.links {
-            links[usize::from(node)].set_upstream(upstream.clone());
+            links[0].set_upstream(upstream.clone());
         }
     }
 
-    /// From now on a node leads these clients to another server; their connections to the old one are broken.
-    pub(super) fn lead_away(&self, node: u16, upstream: &Upstream, whom: impl Fn(u32) -> bool) {
+    /// From now on node 0 leads these clients to another server; their connections to the old one are broken.
+    pub(super) fn lead_away(&self, upstream: &Upstream, whom: impl Fn(u32) -> bool) {
         for (_, links) in (0_u32..).zip(&self.links).filter(|(client, _)| whom(*client)) {
-            links[usize::from(node)].set_upstream(upstream.clone());
-            links[usize::from(node)].reset_connections();
+            links[0].set_upstream(upstream.clone());
+            links[0].reset_connections();
         }
     }
 

@@ -103,7 +103,7 @@ impl LiveNemesis {
             }
             ServerAction::StepDown { keeps } => {
                 let upstream = deployment.upstream(Node(0));
-                self.state().links.lead_away(0, &upstream, |client| client == keeps);
+                self.state().links.lead_away(&upstream, |client| client == keeps);
                 return deployment.step_down().await.map_err(|error| error.to_string());
             }
             ServerAction::Promote { old, to, for_ns } => {
@@ -111,7 +111,7 @@ impl LiveNemesis {
                     deployment.await_election(old).await
                 } else {
                     let promoted = deployment.promote(to.map(|it| it as usize)).await;
-                    self.state().links.redirect(0, &deployment.upstream(Node(0)));
+                    self.state().links.redirect(&deployment.upstream(Node(0)));
                     promoted
                 };
                 self.schedule(ServerAction::Restart { server: old }, for_ns);
@@ -243,7 +243,7 @@ impl LiveNemesis {
         self.struck(op, deployment.node_of(old), kept);
         let split = deployment.split(to).await;
         let upstream = deployment.upstream(Node(0));
-        self.state().links.lead_away(0, &upstream, |client| client != keeps);
+        self.state().links.lead_away(&upstream, |client| client != keeps);
         self.schedule(ServerAction::StepDown { keeps }, for_ns);
         split.map_err(|error| error.to_string())
     }
@@ -263,7 +263,7 @@ impl LiveNemesis {
         let node = deployment.node_of(old);
         let switched = deployment.switch_over(to.map(|it| it as usize)).await;
         self.struck(op, node, false);
-        self.state().links.redirect(0, &deployment.upstream(Node(0)));
+        self.state().links.redirect(&deployment.upstream(Node(0)));
         switched.map_err(|error| error.to_string())?;
         deployment.attach_others(Some(old)).await.map_err(|error| error.to_string())
     }
