@@ -31,7 +31,7 @@ const PACKAGES: [(&str, &str, Runtime); 20] = [
     ("fault-proxy", "picklock history scenarios resp redis-model", Runtime::Free),
     (
         "live-world",
-        "picklock history scenarios reports harness resp redis-model ttl-model fault-proxy",
+        "picklock history scenarios harness resp redis-model ttl-model fault-proxy",
         Runtime::Free,
     ),
     (

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use picklock::time::span_ns;
-use reports::latency::Latencies;
+use reports::latency::{Latencies, Operation};
 use scenarios::distribution::{Distribution, Histogram, Measured};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -104,8 +104,19 @@ pub(super) fn gather(
         if_taken: args.if_taken.into(),
         waiting: 0.0,
     };
-    let log = measured.map(|(it, _)| (it.latencies, span_ns(args.measure_for.0)));
+    let log = measured.map(|(it, _)| (latencies(&it), span_ns(args.measure_for.0)));
     Ok(Inputs { conditions, traffic, reported, log })
+}
+
+/// What was measured, for a log.
+fn latencies(measured: &MachineMeasurements) -> Latencies {
+    let mut latencies = Latencies::default();
+    for (tag, samples_ns) in &measured.samples_ns {
+        for ns in samples_ns {
+            latencies.record(Operation::Command((*tag).to_owned()), *ns);
+        }
+    }
+    latencies
 }
 
 /// How often processes stand still, for how long, and who says so.

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use picklock::command::Command;
 use picklock::env::CallError;
-use reports::latency::{Latencies, Operation};
 use scenarios::distribution::{Bucket, Distribution, Histogram, Measured};
 use scenarios::span::Span;
 
@@ -38,8 +37,8 @@ pub struct MachineMeasurements {
     pub pauses_per_ns: f64,
     /// How many round trips, and how many pauses.
     pub counts: (u64, u64),
-    /// All of it, for a log.
-    pub latencies: Latencies,
+    /// All round trips and all delays of the thread in nanoseconds, each with its tag in a log.
+    pub samples_ns: [(&'static str, Vec<u64>); 2],
 }
 
 /// Measures for `length`.
@@ -63,7 +62,7 @@ pub async fn measure(
         tokio::time::sleep(NAP).await;
     }
     let late = napping.await.map_err(|error| CallError::Indeterminate(error.to_string().into()))?;
-    Ok(found(&trips, &late, length))
+    Ok(found(trips, late, length))
 }
 
 /// By how much later than it wanted a thread woke, each time.
@@ -80,13 +79,7 @@ fn nap(length: Duration) -> Vec<u64> {
     late
 }
 
-fn found(trips: &[u64], late: &[u64], length: Duration) -> MachineMeasurements {
-    let mut latencies = Latencies::default();
-    for (tag, values) in [(ROUND_TRIPS, trips), (PAUSES, late)] {
-        for value in values {
-            latencies.record(Operation::Command(tag.to_owned()), *value);
-        }
-    }
+fn found(trips: Vec<u64>, late: Vec<u64>, length: Duration) -> MachineMeasurements {
     let mut pauses: Vec<u64> = late.iter().copied().filter(|it| *it >= PAUSE_NS).collect();
     if pauses.is_empty() {
         // The longest delay bounds how rare pauses are.
@@ -94,11 +87,11 @@ fn found(trips: &[u64], late: &[u64], length: Duration) -> MachineMeasurements {
     }
     let count = pauses.len() as u64;
     MachineMeasurements {
-        round_trip: named(trips, ROUND_TRIPS),
+        round_trip: named(&trips, ROUND_TRIPS),
         pause: named(&pauses, PAUSES),
         pauses_per_ns: float(count) / float(ns(length).max(1)),
         counts: (trips.len() as u64, count),
-        latencies,
+        samples_ns: [(ROUND_TRIPS, trips), (PAUSES, late)],
     }
 }
 
@@ -129,12 +122,16 @@ mod tests {
     #[test]
     fn only_what_lasts_is_a_pause_and_none_is_no_nothing() {
         let second = Duration::from_secs(1);
-        let with = found(&[100_000, 200_000], &[999_999, 1_000_000, 30_000_000, 50_000], second);
+        let with =
+            found(vec![100_000, 200_000], vec![999_999, 1_000_000, 30_000_000, 50_000], second);
         assert_eq!(with.counts, (2, 2));
         assert!((with.pauses_per_ns * 1e9 - 2.0).abs() < 1e-9);
         assert_eq!(with.pause.tail().at_least(30_000_000), 0.5);
-        assert_eq!(with.latencies.count(&Operation::Command(PAUSES.to_owned())), 4);
-        let without = found(&[100_000], &[50_000, 70_000], second);
+        assert_eq!(
+            with.samples_ns.map(|(tag, it)| (tag, it.len())),
+            [(ROUND_TRIPS, 2), (PAUSES, 4)]
+        );
+        let without = found(vec![100_000], vec![50_000, 70_000], second);
         assert_eq!((without.counts.1, without.pause.sampler().at(0)), (1, 70_000));
     }
 
