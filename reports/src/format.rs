@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use history::verdict::WitnessStep;
 
-pub(crate) use scenarios::format::{count, duration, long_duration};
+pub(crate) use scenarios::format::{count, counted, duration, long_duration};
 
 /// A time of the run in milliseconds, to the microsecond: `12.345 ms`.
 pub(crate) fn moment(at_ns: u64) -> String {
@@ -22,11 +22,6 @@ pub(crate) fn told(steps: &[WitnessStep]) -> impl Iterator<Item = (String, Strin
         client => format!("client {client}"),
     };
     steps.iter().map(move |it| (moment(it.at_ns), actor(it), it.text.as_str()))
-}
-
-/// A count of things: `1 client`, `2 clients`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 /// The text with everything escaped that would act rather than be read: control characters, line
@@ -67,12 +62,6 @@ mod tests {
         let step = |at_ns| WitnessStep { at_ns, client: 0, text: String::new() };
         let told: Vec<_> = told(&[step(37_241_186), step(37_241_187)]).map(|it| it.0).collect();
         assert_eq!(told, ["37.241 ms", "37.241 ms"]);
-    }
-
-    #[test]
-    fn one_thing_is_singular() {
-        assert_eq!(counted(1, "client", "clients"), "1 client");
-        assert_eq!(counted(2, "client", "clients"), "2 clients");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use scenarios::matrix::{Cell, Conformance, Matrix, Pair, Totals};
 use scenarios::scenario::Scenario;
 use scenarios::{catalog, recipe};
 
-use crate::format::{count, in_markdown};
+use crate::format::{count, counted, in_markdown};
 use crate::junit::skipped;
 
 /// The matrix in a line: how many cells stand how.
@@ -71,7 +71,7 @@ pub(crate) fn surprise(cell: &Cell) -> String {
 
 /// Which runs of a pair were made again, and why.
 pub(crate) fn again(scenario: &str, lock: &str, why: &[String]) -> String {
-    let runs = if why.len() == 1 { "1 run" } else { &*format!("{} runs", why.len()) };
+    let runs = counted(why.len() as u64, "run");
     let mut each: Vec<&str> = why.iter().map(String::as_str).collect();
     each.dedup();
     format!("{scenario} with {lock}, after {runs} that showed nothing ({})", each.join("; "))

@@ -44,6 +44,16 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// Of one thing its name, of others the plural in `s`.
+pub fn plural(number: u64, one: &str) -> String {
+    format!("{one}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A count of things, with its thousands separated: `1 client`, `12,345 clients`.
+pub fn counted(number: u64, one: &str) -> String {
+    format!("{} {}", count(number), plural(number, one))
+}
+
 /// A parser's message in words of people who do not write Rust.
 pub fn in_words(message: &str) -> String {
     let whole = |least: &str, most: &str| format!("expected a whole number from {least} to {most}");
@@ -122,6 +132,12 @@ mod tests {
         ] {
             assert_eq!(in_words(said), words);
         }
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!(counted(1, "client"), "1 client");
+        assert_eq!(counted(2, "client"), "2 clients");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl<'a> LatencyChart<'a> {
         let lines: Vec<_> = lines.take(MOST_LINES).collect();
         [&WIDE, &NARROW].map(|frame| Self {
             title: format!("{operation}: latency by percentile"),
-            subtitle: counted(lines.len() as u64, "run", "runs"),
+            subtitle: counted(lines.len() as u64, "run"),
             lines: lines.clone(),
             frame,
         })
@@ -103,7 +103,7 @@ impl<'a> LatencyChart<'a> {
 
     fn of_run(latencies: &'a Latencies, head: &Head, frame: &'static ChartFrame) -> Self {
         let Head { scenario, lock, world, .. } = head;
-        let clients = counted(u64::from(head.clients), "client", "clients");
+        let clients = counted(u64::from(head.clients), "client");
         let chosen = chosen(latencies).into_iter();
         Self {
             title: format!("Latency by percentile — {scenario}, {lock}, {clients}, {world}"),
@@ -118,14 +118,13 @@ impl<'a> LatencyChart<'a> {
 fn measured(latencies: &Latencies, seed: u64) -> String {
     let is_command = |it: &(&Operation, _)| matches!(it.0, Operation::Command(_));
     let commands = latencies.iter().filter(is_command).map(|it| it.1.count()).sum();
-    let mut parts =
-        vec![counted(latencies.count(&Operation::Acquire), "acquisition", "acquisitions")];
+    let mut parts = vec![counted(latencies.count(&Operation::Acquire), "acquisition")];
     let refused = latencies.count(&Operation::Refusal);
     if refused > 0 {
-        parts.push(counted(refused, "refusal", "refusals"));
+        parts.push(counted(refused, "refusal"));
     }
-    parts.push(counted(latencies.count(&Operation::Release), "release", "releases"));
-    parts.push(counted(commands, "answered command", "answered commands"));
+    parts.push(counted(latencies.count(&Operation::Release), "release"));
+    parts.push(counted(commands, "answered command"));
     format!("{}; seed {seed}", parts.join(", "))
 }
 

@@ -195,7 +195,7 @@ impl LatencyOverTime {
             pen.tint(&corners, STALL, 0.3)?;
             pen.line(&[corners[0], corners[1]], STALL, 2.0)?;
             pen.text((x + 13.0, y - 1.0), "faults", NAME, INK, HPos::Left)?;
-            let many = counted(self.faults.len() as u64, "strike", "strikes");
+            let many = counted(self.faults.len() as u64, "strike");
             pen.text((x + 13.0, y + 14.5), &many, NOTE, FAINT_INK, HPos::Left)?;
         }
         Ok(())

@@ -43,11 +43,11 @@ const PROSE: [&str; 10] = [
 /// # Errors
 /// Where a chart cannot be drawn, which would be a defect.
 pub fn compare_page(runs: &[ComparedRun]) -> Result<String, ChartError> {
-    let title = format!("{} compared — picklock", counted(runs.len() as u64, "run", "runs"));
+    let title = format!("{} compared — picklock", counted(runs.len() as u64, "run"));
     let charts = charts(runs)?;
     let body = html! {
         header {
-            h1 { (counted(runs.len() as u64, "run", "runs")) " compared" }
+            h1 { (counted(runs.len() as u64, "run")) " compared" }
             p.lead { "Numbers stand for the runs, in the order of the first table." }
         }
         main {
@@ -222,7 +222,7 @@ fn invariants(runs: &[ComparedRun]) -> Markup {
             @else { (shown(&differing, "Invariants on which runs differ")) }
             @if !same.is_empty() {
                 details {
-                    summary { (counted(same.len() as u64, "invariant", "invariants")) " of which all say the same" }
+                    summary { (counted(same.len() as u64, "invariant")) " of which all say the same" }
                     (shown(&same, "Invariants of which all say the same"))
                 }
             }

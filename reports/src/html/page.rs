@@ -43,7 +43,7 @@ pub fn page(result: &RunResult, pictures: &RunPictures, files: &[String]) -> Str
 }
 
 fn lead(result: &RunResult) -> String {
-    let clients = counted(u64::from(result.stats.clients), "client", "clients");
+    let clients = counted(u64::from(result.stats.clients), "client");
     let RunResult { lock, world, seed, .. } = result;
     plain(&format!("{clients}, lock {lock}, world {world}, seed {seed}")).into_owned()
 }

@@ -29,7 +29,7 @@ pub fn soak_page(told: &SoakTold<'_>) -> String {
         header {
             h1 { "Soak " (badge(verdict)) }
             p.lead {
-                (state) ": " (counted(found.pairs.len() as u64, "pair", "pairs"))
+                (state) ": " (counted(found.pairs.len() as u64, "pair"))
                 " of a scenario, in its searched form, and a recipe; each in turn with fresh seeds, drawn from "
                 (found.base)
             }
@@ -111,7 +111,7 @@ fn figures(told: &SoakTold<'_>) -> Markup {
                 dt { "Pairs" } dd { (count((all - missing) as u64)) " of " (count(all as u64)) " have been run" }
                 dt { "Lasted" } dd {
                     (long_duration(told.lasted_ns())) " of " (long_duration(told.asked_ns)) ", in "
-                    (counted(told.sittings.len() as u64, "sitting", "sittings"))
+                    (counted(told.sittings.len() as u64, "sitting"))
                 }
                 dt { "Memory" } dd { (megabytes(now)) " now, " (megabytes(told.highest_bytes())) " at most" }
             }

@@ -127,7 +127,7 @@ fn worst(page: &SweptPage<'_>, found: &Sweep) -> Markup {
                 h2 { "The worst schedules" }
                 p.faint {
                     "Of all schedules that violate the same invariants the one with the fewest faults; those at most levels first. "
-                    (counted(found.kinds.len() as u64, "set", "sets")) " of invariants were violated together."
+                    (counted(found.kinds.len() as u64, "set")) " of invariants were violated together."
                 }
                 @for it in page.worst {
                     @let seed = it.result.seed;
@@ -137,8 +137,8 @@ fn worst(page: &SweptPage<'_>, found: &Sweep) -> Markup {
                             @if let Some((what, kind)) = kind(seed) {
                                 ": " (plain(what)) " "
                                 span.faint {
-                                    "— " (counted(kind.schedules, "schedule", "schedules")) " of this kind, "
-                                    (counted(kind.strikes, "strike", "strikes")) " in this one"
+                                    "— " (counted(kind.schedules, "schedule")) " of this kind, "
+                                    (counted(kind.strikes, "strike")) " in this one"
                                 }
                             }
                         }

@@ -57,7 +57,7 @@ impl IncidentLayout {
         lanes.iter_mut().for_each(|lane| notice::mark(&missed, lane));
         let left_out: usize = lanes.iter_mut().map(thin_out).sum();
         if left_out > 0 {
-            let marks = counted(left_out as u64, "mark", "marks");
+            let marks = counted(left_out as u64, "mark");
             notes.push(format!("{marks} in the middle left out."));
         }
         let messages = message::messages(&facts, &keys, &mut notes);
@@ -68,7 +68,7 @@ impl IncidentLayout {
         // A sum over the whole run, such as how many updates were lost, is no incident.
         let others = groups.iter().filter(|it| it.has_clients()).count().saturating_sub(1);
         if others > 0 {
-            let others = counted(others as u64, "other incident", "other incidents");
+            let others = counted(others as u64, "other incident");
             notes.push(format!("{others} of this run not drawn."));
         }
         let title = cause(&facts, first.level, &missed, &holds);

@@ -173,7 +173,7 @@ impl<'a> IncidentFacts<'a> {
         let left_out = self.clients.len().saturating_sub(most);
         if left_out > 0 {
             self.clients.truncate(most);
-            let left_out = counted(left_out as u64, "client", "clients");
+            let left_out = counted(left_out as u64, "client");
             notes.push(format!("{left_out} of the story left out."));
         }
     }

@@ -26,7 +26,7 @@ pub(super) fn owners(facts: &IncidentFacts<'_>, notes: &mut Vec<String>) -> Vec<
         _ => {
             let left_out = nodes.len().saturating_sub(KEY_LANES_MOST);
             if left_out > 0 {
-                notes.push(format!("{} left out.", counted(left_out as u64, "server", "servers")));
+                notes.push(format!("{} left out.", counted(left_out as u64, "server")));
             }
             nodes.truncate(KEY_LANES_MOST);
             nodes.into_iter().map(|node| LaneOwner::Key(Some(node))).collect()

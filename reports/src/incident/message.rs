@@ -73,7 +73,7 @@ pub(super) fn messages(
         left_out += all - chosen.len();
     }
     if left_out > 0 {
-        let commands = counted(left_out as u64, "command", "commands");
+        let commands = counted(left_out as u64, "command");
         let they = if left_out == 1 { "it" } else { "they" };
         notes.push(format!(
             "{commands} on the key left out: {they} changed nothing, or renewed it."

@@ -39,12 +39,12 @@ pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
         count(found.whole.schedules),
         count(told.pace()),
         count(all - missing),
-        counted(all, "pair", "pairs"),
+        counted(all, "pair"),
         count(found.strikes_in_holds()),
         megabytes(told.highest_bytes()),
         long_duration(told.lasted_ns()),
         long_duration(told.asked_ns),
-        counted(told.sittings.len() as u64, "sitting", "sittings"),
+        counted(told.sittings.len() as u64, "sitting"),
         found.base,
     );
     text + &verdict

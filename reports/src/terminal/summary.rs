@@ -42,7 +42,7 @@ pub fn footer(result: &RunResult, report_dir: &Path, style: Style) -> String {
 
 /// What was run.
 fn headline(result: &RunResult, style: Style) -> String {
-    let clients = counted(u64::from(result.stats.clients), "client", "clients");
+    let clients = counted(u64::from(result.stats.clients), "client");
     let server = server(&result.server);
     let server = if server.is_empty() { server } else { format!(" ({server})") };
     let RunResult { scenario, lock, world, seed, .. } = result;

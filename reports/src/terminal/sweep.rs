@@ -9,7 +9,7 @@ use scenarios::sweep::{InvariantCounts, Silent, Sweep};
 use super::colour::Emphasis;
 use super::summary::verdict_line;
 use super::{Style, Verbosity, table};
-use crate::format::{count, duration, plain};
+use crate::format::{count, counted, duration, plain};
 
 /// What was swept, and how fast.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,8 +71,7 @@ fn outcomes(found: &Sweep, style: Style) -> String {
 /// What was not put to the test, and where.
 fn silent(found: &Sweep) -> String {
     let told = found.vacuous.iter().map(|(what, Silent { schedules, seed })| {
-        let many = if *schedules == 1 { "schedule" } else { "schedules" };
-        let many = format!("{} {many}", count(*schedules));
+        let many = counted(*schedules, "schedule");
         format!("{many} showed nothing: {} (the first is seed {seed})\n", plain(what))
     });
     told.collect()

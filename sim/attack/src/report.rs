@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use history::History;
 use history::verdict::Outcome;
 use reports::plain;
+use scenarios::format::plural;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -201,7 +202,7 @@ impl AttackReport {
         let parts = all.into_iter().map(|(outcome, says)| (self.count(outcome), says));
         let parts: Vec<String> =
             parts.filter(|it| it.0 > 0).map(|(count, says)| format!("{count} {says}")).collect();
-        let plans = if self.plans.len() == 1 { "plan" } else { "plans" };
+        let plans = plural(self.plans.len() as u64, "plan");
         let rest = if self.complete { "" } else { "; others were not run" };
         format!("{} {plans}: {}{rest}", self.plans.len(), parts.join(", "))
     }

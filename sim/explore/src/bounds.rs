@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use scenarios::format::plural;
 use serde::{Deserialize, Serialize};
 
 /// How large a world is.
@@ -40,7 +41,7 @@ impl Bounds {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { clients, rounds } = self;
-        write!(f, "{clients} clients, {rounds} round{}", if *rounds == 1 { "" } else { "s" })
+        write!(f, "{clients} clients, {rounds} {}", plural(u64::from(*rounds), "round"))
     }
 }
 

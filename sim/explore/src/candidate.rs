@@ -5,6 +5,7 @@
 use std::fmt;
 
 use history::fault::{Fault, Staged, Trigger, Whom};
+use scenarios::format::plural;
 use scenarios::scenario::DropPart;
 
 use super::bounds::Size;
@@ -77,6 +78,6 @@ pub(crate) fn bare(kind: Fault, on: Option<Whom>, at: Trigger) -> Staged {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults = self.count();
-        write!(f, "{}, {faults} fault{}", self.size, if faults == 1 { "" } else { "s" })
+        write!(f, "{}, {faults} {}", self.size, plural(faults as u64, "fault"))
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: a count of schedules stands beside the bounds of the search.
 
 use explore::{Base, Bounds, Counterexample, Explored, SearchEnd, SearchStage};
-use scenarios::format::count;
+use scenarios::format::{count, counted};
 use serde::Serialize;
 
 use super::super::example::ExampleReport;
@@ -69,7 +69,7 @@ impl ExploreReport {
 
     /// For people.
     pub(super) fn text(&self, examples: &[Counterexample], terminal: &Terminal) -> String {
-        let tried = format!("{} in {:.1} s", schedules(self.schedules), self.seconds);
+        let tried = format!("{} in {:.1} s", counted(self.schedules, "schedule"), self.seconds);
         let undecided: u64 = self.stages.iter().map(|it| it.undecided).sum();
         let undecided = few(undecided, "undecided");
         let Bounds { clients, rounds, faults } = self.bounds;
@@ -135,8 +135,8 @@ pub(super) fn stage(stage: &SearchStage) -> String {
     let violate = if *violating == 0 { ", none violates anything" } else { "" };
     format!(
         "{size}, {}: {}{violate}{}{}{}{}",
-        plural(*faults as u64, "fault"),
-        self::schedules(*schedules),
+        counted(*faults as u64, "fault"),
+        counted(*schedules, "schedule"),
         few(*violating, "violating something"),
         few(*undecided, "undecided"),
         few(*vacuous, "showing nothing"),
@@ -144,19 +144,12 @@ pub(super) fn stage(stage: &SearchStage) -> String {
     )
 }
 
-fn schedules(number: u64) -> String {
-    format!("{} schedule{}", count(number), if number == 1 { "" } else { "s" })
-}
-
 /// How many of them did so, if any.
 fn few(number: u64, what: &str) -> String {
     if number == 0 { String::new() } else { format!(", {} {what}", count(number)) }
 }
 
-fn plural(number: u64, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
 fn up_to(most: u64, what: &str) -> String {
-    if most <= 1 { plural(most, what) } else { format!("up to {}", plural(most, what)) }
+    let many = counted(most, what);
+    if most <= 1 { many } else { format!("up to {many}") }
 }

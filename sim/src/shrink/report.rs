@@ -3,7 +3,7 @@
 //! Invariant: a schedule that could not be staged is not shown as a scenario.
 
 use explore::{Counterexample, DrawnSchedule};
-use scenarios::format::count;
+use scenarios::format::{count, plural};
 use serde::Serialize;
 
 use super::super::example::ExampleReport;
@@ -56,8 +56,8 @@ impl ScheduleSize {
         let Self { clients, rounds, staged, choices, strayed } = self;
         let (many, strayed) = (count(choices as u64), count(strayed as u64));
         format!(
-            "{clients} clients, {rounds} round{}, {staged} staged, {many} choices ({strayed} of them not benign)",
-            if rounds == 1 { "" } else { "s" }
+            "{clients} clients, {rounds} {}, {staged} staged, {many} choices ({strayed} of them not benign)",
+            plural(u64::from(rounds), "round")
         )
     }
 }
