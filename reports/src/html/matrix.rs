@@ -12,7 +12,7 @@ use scenarios::recipe;
 use scenarios::scenario::Scenario;
 
 use super::document::document;
-use super::verdicts::{ToldRun, badge};
+use super::verdicts::{ToldRun, badge, class};
 use crate::format::{count, plain};
 use crate::matrix::{again, is_surprising, servers, surprise, totals, verdict};
 
@@ -185,15 +185,6 @@ fn look(cell: &Cell) -> &'static str {
         (Conformance::Unclaimed, _) | (_, Outcome::NotApplicable) => "open",
         (_, Outcome::Held) => "held",
         (_, Outcome::Inconclusive) => "unknown",
-    }
-}
-
-fn class(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Held => "held",
-        Outcome::Violated => "violated",
-        Outcome::Inconclusive => "inconclusive",
-        Outcome::NotApplicable => "na",
     }
 }
 

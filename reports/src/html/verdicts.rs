@@ -13,13 +13,17 @@ use crate::incident::group::{FindingGroup, groups, most_telling};
 
 /// A verdict in its badge.
 pub(super) fn badge(outcome: Outcome) -> Markup {
-    let class = match outcome {
+    html! { span.badge.(class(outcome)) { (outcome.name()) } }
+}
+
+/// The style of a badge.
+pub(super) fn class(outcome: Outcome) -> &'static str {
+    match outcome {
         Outcome::Held => "held",
         Outcome::Violated => "violated",
         Outcome::Inconclusive => "inconclusive",
         Outcome::NotApplicable => "na",
-    };
-    html! { span.badge.(class) { (outcome.name()) } }
+    }
 }
 
 /// The four levels and the invariants under each.
@@ -75,7 +79,7 @@ pub(super) fn stories(result: &RunResult) -> Markup {
     }
 }
 
-/// A run of many that violates something, to be told beside others.
+/// A run of many that violates something.
 #[derive(Clone, Debug)]
 pub struct ToldRun {
     /// What it found.
