@@ -14,6 +14,7 @@ mod serve;
 mod shard;
 mod shrink;
 mod soak;
+mod threads;
 mod tune;
 
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub(crate) use self::serve::ServeArgs;
 pub(crate) use self::shard::{MergeArgs, ShardArgs};
 pub(crate) use self::shrink::ShrinkArgs;
 pub(crate) use self::soak::SoakArgs;
+pub(crate) use self::threads::{Threads, cpus};
 pub(crate) use self::tune::{Renew, Taken, TuneArgs, TuneFormat};
 
 /// Can your Redis lock be picked?

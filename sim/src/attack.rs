@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use self::part::AttackPart;
 pub(super) use self::part::merged;
-use super::args::{AttackArgs, OutputFormat};
+use super::args::{AttackArgs, OutputFormat, cpus};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::line::Line;
@@ -145,13 +145,12 @@ async fn act(
         Some(_) => ReportPlace::Shard(Box::new(AttackPart::open(args, &mut plans)?)),
         None => ReportPlace::Directory(run::directory(&args.out, "attack", 1)?),
     };
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
     let done = Arc::new(AtomicU64::new(0));
     let campaign = Campaign {
         plans,
         faultless,
         runs_each: args.again,
-        jobs: args.jobs.map_or(cores * JOBS_PER_CORE, usize::from),
+        jobs: args.jobs.map_or_else(|| cpus() * JOBS_PER_CORE, usize::from),
         done: Arc::clone(&done),
         stopped,
     };

@@ -140,9 +140,7 @@ fn bounds(args: &ExploreArgs) -> Bounds {
 }
 
 fn plan(args: &ExploreArgs) -> SearchPlan {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or(cores, usize::from);
-    SearchPlan { bounds: bounds(args), threads, beyond: args.beyond }
+    SearchPlan { bounds: bounds(args), threads: args.threads.count(), beyond: args.beyond }
 }
 
 /// Searches for as long as the budget says; whether a signal has ended it.

@@ -234,8 +234,7 @@ async fn on_virtual_time(
     PairCounts { done, total }: PairCounts,
     terminal: &Terminal,
 ) -> Result<Matrix, Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or(cores, usize::from);
+    let threads = args.threads.count();
     let (seeds, lua) = (args.seeds.as_ref().map(|it| it.0.clone()), args.lua);
     let work = move |batch: &BatchProgress| {
         batch.before.store(done, Ordering::Relaxed);
@@ -321,9 +320,7 @@ async fn on_server(
     let shown = Arc::clone(&done);
     let total = scenarios.len() as u64;
     let progress = Progress::show(terminal, move || shown.load(Ordering::Relaxed), total, "pairs");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let places = args.threads.map_or(AT_ONCE * cores, usize::from).max(1);
-    let places = u32::try_from(places).unwrap_or(u32::MAX).min(PLACES_MOST);
+    let places = u32::try_from(args.threads.or_per_cpu(AT_ONCE)).unwrap_or(u32::MAX).min(PLACES_MOST);
     let at_once = Arc::new(Semaphore::new(places as usize));
     let mut running = JoinSet::new();
     let mut pairs: Vec<Option<Pair>> = Vec::new();

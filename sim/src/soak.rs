@@ -21,7 +21,7 @@ use scenarios::recipe;
 use scenarios::soak::{Soak, SoakConviction};
 
 use self::state::SoakFile;
-use super::args::{MatrixArgs, ServerArgs, ShardArgs, SoakArgs, World};
+use super::args::{MatrixArgs, ServerArgs, ShardArgs, SoakArgs, Threads, World};
 use super::exit::Exit;
 use super::failure::{Failure, failed};
 use super::line::Line;
@@ -103,7 +103,7 @@ fn of_matrix(args: &SoakArgs) -> MatrixArgs {
         lua: false,
         server: ServerArgs::default(),
         seeds: None,
-        threads: None,
+        threads: Threads::default(),
         shard: ShardArgs::default(),
         format: Vec::new(),
     }
@@ -143,8 +143,7 @@ fn sit(
     let runtime = world::runtime()?;
     let began = Instant::now();
     let end = began + args.span.0.saturating_sub(file.lasted());
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or(cores, usize::from);
+    let threads = args.threads.count();
     let shared = Arc::new(SharedSoak::new(file.found.clone()));
     let batch = Arc::new(BatchProgress::default());
     let again = again(args, asked, None);

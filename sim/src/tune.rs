@@ -123,7 +123,6 @@ fn simulate_and_confirm(
     let mut inputs = gather(args, runtime, signals.clone(), terminal)?;
     let grid = grid(args, &inputs)?;
     fits(args, &inputs)?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let study = Study {
         conditions: inputs.conditions.clone(),
         traffic: inputs.traffic,
@@ -131,7 +130,7 @@ fn simulate_and_confirm(
         keepings: Protection::ALL.to_vec(),
         holds: args.holds,
         seed: args.seed,
-        threads: args.threads.map_or(cores, usize::from),
+        threads: args.threads.count(),
     };
     let log = inputs.log.take();
     let confirm = match args.confirm {

@@ -11,6 +11,7 @@ use super::number::whole;
 use super::output::{Output, outputs};
 use super::run::{RegressionDirectory, ServerArgs};
 use super::shard::ShardArgs;
+use super::threads::Threads;
 
 /// Options of `explore`.
 #[derive(Clone, Debug, Args)]
@@ -43,9 +44,9 @@ pub(crate) struct ExploreArgs {
     /// recipes only)
     #[arg(long, env = "PICKLOCK_BEYOND", value_parser = BoolishValueParser::new())]
     pub(crate) beyond: bool,
-    /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
-    pub(crate) threads: Option<u16>,
+    /// How many threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// Parts of a search for several machines.
     #[command(flatten)]
     pub(crate) shard: ShardArgs,

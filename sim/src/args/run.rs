@@ -11,13 +11,17 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use scenarios::span::Span;
 
-use super::number::{clients, seed, whole};
+use super::number::{clients, seed};
 use super::output::{Output, outputs};
 use super::shard::ShardArgs;
+use super::threads::Threads;
 
 /// Options of `run`.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Run")]
+#[command(
+    next_help_heading = "Run",
+    mut_arg("threads", |it| it.help("Threads for --seeds; default: one per CPU"))
+)]
 pub(crate) struct RunArgs {
     /// Scenario: a name from `picklock list`, or a TOML file
     #[arg(
@@ -70,9 +74,9 @@ pub(crate) struct RunArgs {
         conflicts_with = "seed"
     )]
     pub(crate) seeds: Option<Seeds>,
-    /// Threads for --seeds; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
-    pub(crate) threads: Option<u16>,
+    /// How many threads for --seeds.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// Print a digest of all histories of --seeds, to compare builds and machines; takes twice as long
     #[arg(long, env = "PICKLOCK_DIGEST", value_parser = BoolishValueParser::new(), requires = "seeds")]
     pub(crate) digest: bool,
@@ -140,9 +144,9 @@ pub(crate) struct MatrixArgs {
     /// claimed (--world virtual only)
     #[arg(long, value_name = "A..B", env = "PICKLOCK_SEEDS", allow_hyphen_values = true)]
     pub(crate) seeds: Option<Seeds>,
-    /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
-    pub(crate) threads: Option<u16>,
+    /// How many threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// Which part of the pairs.
     #[command(flatten)]
     pub(crate) shard: ShardArgs,

@@ -7,7 +7,8 @@ use clap::Args;
 use clap::builder::BoolishValueParser;
 use scenarios::span::Span;
 
-use super::number::{seed, whole};
+use super::number::seed;
+use super::threads::Threads;
 
 /// Options of `soak`.
 #[derive(Clone, Debug, Args)]
@@ -33,9 +34,9 @@ pub(crate) struct SoakArgs {
     /// Only these recipes; default: all without a known flaw. Of a flawed one, everything that it violates ends the soak
     #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
     pub(crate) lock: Vec<String>,
-    /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
-    pub(crate) threads: Option<u16>,
+    /// How many threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// How long to shrink a violation
     #[arg(
         long,

@@ -12,6 +12,7 @@ use ttl_model::tuning::{IfTaken, Protection};
 
 use super::number::{seed, whole};
 use super::run::ServerArgs;
+use super::threads::Threads;
 
 /// Fewer holds per setting say nothing.
 const HOLDS_LEAST: u64 = 1_000;
@@ -204,9 +205,9 @@ pub(crate) struct TuneArgs {
         allow_negative_numbers = true
     )]
     pub(crate) seed: u64,
-    /// Threads; default: one per CPU
-    #[arg(long, value_name = "N", env = "PICKLOCK_THREADS", allow_negative_numbers = true, value_parser = whole::<u16>(1..=u16::MAX.into()))]
-    pub(crate) threads: Option<u16>,
+    /// How many threads.
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// Directory for reports
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,

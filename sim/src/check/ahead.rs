@@ -4,12 +4,13 @@
 //! cancelled: its thread ends after it, or with the process.
 
 use std::io::{self, Read};
-use std::num::NonZero;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, available_parallelism};
+use std::thread;
 
 use history::{Block, Blocks, Stretch};
+
+use super::super::args::cpus;
 
 /// More threads would parse faster than one thread can judge.
 const PARSERS_MOST: usize = 4;
@@ -24,7 +25,7 @@ pub(super) struct ParsedAhead {
 
 impl ParsedAhead {
     pub(super) fn of(blocks: Blocks<impl Read + Send + 'static>) -> io::Result<Self> {
-        let parsers = available_parallelism().map_or(1, NonZero::get).min(PARSERS_MOST);
+        let parsers = cpus().min(PARSERS_MOST);
         let (order, next) = sync_channel(2 * parsers);
         let (give, jobs) = sync_channel(parsers);
         let jobs = Arc::new(Mutex::new(jobs));

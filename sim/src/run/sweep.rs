@@ -187,11 +187,10 @@ fn run_sweep(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept
 
 impl SweepAsked<'_> {
     fn plan(self) -> SweepPlan {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         SweepPlan {
             seeds: self.seeds.0.clone(),
             part: self.args.shard.partition.unwrap_or(Partition::WHOLE),
-            threads: self.args.threads.map_or(cores, usize::from),
+            threads: self.args.threads.count(),
             keep: KEEP,
             digest: self.args.digest,
         }
