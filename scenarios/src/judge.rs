@@ -52,15 +52,12 @@ pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
 /// The result of a history with this head, of which this was found and counted.
 pub fn sum_up(
     head: &Head,
-    mut findings: Vec<Finding>,
+    findings: Vec<Finding>,
     counts: HistoryCounts<'_>,
     circumstances: Circumstances,
 ) -> RunResult {
-    let stuck = circumstances.stuck.map(Verdict::Violated);
-    findings.extend(stuck.map(|verdict| Finding::new(STUCK, Level::Progress, verdict)));
-    if let Some(why) = &circumstances.disturbed {
-        findings = findings.into_iter().map(|it| it.doubted(why)).collect();
-    }
+    let findings =
+        beside_history(findings, circumstances.stuck, circumstances.disturbed.as_deref());
     let invariants: Vec<Invariant> = findings.into_iter().map(Invariant::from).collect();
     let stats = Stats {
         server_commands: circumstances.server_commands,
@@ -87,6 +84,21 @@ pub fn sum_up(
         remarks,
         stats,
         replay: circumstances.replay,
+    }
+}
+
+/// These findings of a history, with what it does not say: whether tasks waited or went on for ever, and who else may have
+/// caused what was seen.
+pub fn beside_history(
+    mut findings: Vec<Finding>,
+    stuck: Option<Witness>,
+    disturbed: Option<&str>,
+) -> Vec<Finding> {
+    let stuck = stuck.map(Verdict::Violated);
+    findings.extend(stuck.map(|verdict| Finding::new(STUCK, Level::Progress, verdict)));
+    match disturbed {
+        Some(why) => findings.into_iter().map(|it| it.doubted(why)).collect(),
+        None => findings,
     }
 }
 

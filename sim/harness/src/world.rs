@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use history::History;
-use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
-use scenarios::judge::Circumstances;
+use history::verdict::{Finding, Level, Outcome, Witness, worst};
+use scenarios::judge::{Circumstances, beside_history};
 use scenarios::recipe::BuildError;
 use scenarios::result::{LatencyFigures, ServerFacts};
 use scenarios::scenario::Scenario;
-use scenarios::sweep::{Facts, STUCK};
+use scenarios::sweep::Facts;
 
 use crate::threads::ThreadsError;
 
@@ -105,14 +105,8 @@ pub struct Run {
 impl Run {
     /// What was found.
     pub fn findings(&self) -> Vec<Finding> {
-        let stuck = self.stuck.clone().map(Verdict::Violated);
-        let stuck = stuck.map(|verdict| Finding::new(STUCK, Level::Progress, verdict));
         let findings = checkers::judge(&self.history, self.cut_short.is_none());
-        let findings = findings.into_iter().chain(stuck);
-        match &self.disturbed {
-            Some(why) => findings.map(|it| it.doubted(why)).collect(),
-            None => findings.collect(),
-        }
+        beside_history(findings, self.stuck.clone(), self.disturbed.as_deref())
     }
 
     /// What these findings say at each level, in the order of [`Level::ALL`].
