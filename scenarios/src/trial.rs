@@ -12,6 +12,7 @@ use picklock::Drift;
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Node};
 use picklock::reply::Reply;
+use picklock::time::span_ns;
 
 use crate::call::answered;
 use crate::recipe::{self, About, BuildError, KeyValue, Params, Recipe, Servers, Validity};
@@ -57,6 +58,12 @@ pub struct Naming<'a> {
     pub exact: bool,
 }
 
+impl Naming<'_> {
+    fn lock_key(&self) -> String {
+        format!("{}lock", self.prefix)
+    }
+}
+
 impl<W: Observed> Trial<W> {
     /// The scenario, put together; `journal` says where its history is written.
     ///
@@ -67,91 +74,22 @@ impl<W: Observed> Trial<W> {
         naming: Naming<'_>,
         journal: impl FnOnce(Head) -> Journal,
     ) -> Result<Self, BuildError> {
-        let Naming { world, seed, prefix, exact } = naming;
         let about = recipe::about(&scenario.lock.recipe)?;
-        let lock_key = format!("{prefix}lock");
-        let drift = Drift::default();
-        let ttl = scenario.lock.ttl.0;
-        let nodes = scenario.topology().nodes();
-        let params = Params {
-            node: NODE,
-            nodes,
-            replicas: match scenario.topology() {
-                Topology::Replicated { replicas } => replicas,
-                _ => 0,
-            },
-            key: lock_key.clone().into_bytes().into(),
-            ttl,
-            drift,
-            retries: scenario.lock.retries,
-            pause: scenario.lock.pause.0,
-            jitter: scenario.lock.jitter.0,
-            give_up: scenario.lock.give_up.map(|span| span.0),
-            deadline: scenario.lock.deadline.map(|span| span.0),
-            max_hold: scenario.lock.max_hold.map(|span| span.0),
-        };
-        let (prizes, register, fenced, stops) = match &scenario.workload {
-            WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false, false),
-            WorkloadPart::Register(it) => (None, Some(INITIAL), it.fenced, it.stops),
-        };
-        // A lock without validity or with a known flaw does not claim to tell.
-        let is_told = about.is_sound() && about.validity == Validity::Tracked;
-        // Who renews by hand as well says itself for how long.
-        let by_hand = matches!(&scenario.workload, WorkloadPart::Register(it) if it.extends);
-        let max_hold = scenario.lock.max_hold.filter(|_| about.renewed);
-        let resource = scenario.resource();
-        let limits = scenario.limits(exact);
-        let head = Head {
-            format: FORMAT.to_owned(),
-            scenario: scenario.name.clone(),
-            lock: about.name.to_owned(),
-            tracked: about.validity == Validity::Tracked,
-            locks: about.locks,
-            stamped: about.value == KeyValue::Stamp,
-            world: world.to_owned(),
-            seed,
-            clients: scenario.clients,
-            lock_key: lock_key.clone(),
-            ttl_ns: picklock::time::span_ns(ttl),
-            margin_ns: picklock::time::span_ns(drift.over(ttl)),
-            exact,
-            late_ns: None,
-            fair_within: about.fair,
-            honest: about.is_sound(),
-            tries_for_ns: scenario.tries_for().map(picklock::time::span_ns),
-            fails_within_ns: scenario.fails_within(exact).map(picklock::time::span_ns),
-            attempts_most: scenario.attempts_most(),
-            nodes: Some(lock_nodes(about, nodes)),
-            cluster: matches!(scenario.topology(), Topology::Cluster { .. }),
-            gives_up_ns: scenario.lock.give_up.map(Span::ns),
-            deadline_ns: scenario.lock.deadline.map(Span::ns),
-            overrun_ns: scenario.overrun(exact).map(picklock::time::span_ns),
-            renewed: about.renewed && !(by_hand && max_hold.is_some()),
-            longest_hold_ns: max_hold.filter(|_| !by_hand).map(Span::ns),
-            stops: stops && is_told,
-            commands_within_milli: limits.commands_within.map(commands_milli),
-            available_within_ns: limits.available_within.map(Span::ns),
-            woken_within_ns: limits.woken_within.map(Span::ns),
-            promise: scenario.promise(exact),
-            timely_writes: scenario.timely_writes(),
-            prizes,
-            register,
-            fenced,
-            resource: resource.map(|node| node.0),
-            acquisitions: Some(scenario.acquisitions()),
-            staged: scenario.faults.iter().map(Declared::from).collect(),
-        };
+        let params = params(scenario, naming.lock_key());
+        let head = head(scenario, about, &params, naming);
+        let resource = scenario.resource().unwrap_or(NODE);
         Ok(Self {
             about,
-            other_lock: OtherLock::of(&scenario.workload, about, &params, prefix)?.map(Arc::new),
+            other_lock: OtherLock::of(&scenario.workload, about, &params, naming.prefix)?
+                .map(Arc::new),
+            nodes: lock_nodes(about, params.nodes),
+            ttl: params.ttl,
             recipe: recipe::build(about.name, params)?,
-            nodes: lock_nodes(about, nodes),
-            workload: workload::build(&scenario.workload, prefix, resource.unwrap_or(NODE)),
+            workload: workload::build(&scenario.workload, naming.prefix, resource),
             journal: journal(head),
             dialect: Dialect::of(about),
             tasks: scenario.workload.tasks(),
-            lock_key,
-            ttl,
+            lock_key: naming.lock_key(),
         })
     }
 
@@ -265,6 +203,82 @@ impl<W: Observed> Trial<W> {
 
     fn observe(&self, world: W, client: u32) -> Recorded<W> {
         Recorded::new(world, self.journal.clone(), self.dialect, client)
+    }
+}
+
+/// What the scenario's recipe is built with.
+fn params(scenario: &Scenario, lock_key: String) -> Params {
+    Params {
+        node: NODE,
+        nodes: scenario.topology().nodes(),
+        replicas: match scenario.topology() {
+            Topology::Replicated { replicas } => replicas,
+            _ => 0,
+        },
+        key: lock_key.into_bytes().into(),
+        ttl: scenario.lock.ttl.0,
+        drift: Drift::default(),
+        retries: scenario.lock.retries,
+        pause: scenario.lock.pause.0,
+        jitter: scenario.lock.jitter.0,
+        give_up: scenario.lock.give_up.map(|span| span.0),
+        deadline: scenario.lock.deadline.map(|span| span.0),
+        max_hold: scenario.lock.max_hold.map(|span| span.0),
+    }
+}
+
+/// What the checkers are told of the run.
+fn head(scenario: &Scenario, about: &About, params: &Params, naming: Naming<'_>) -> Head {
+    let Naming { world, seed, exact, .. } = naming;
+    let (prizes, register, fenced, stops) = match &scenario.workload {
+        WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false, false),
+        WorkloadPart::Register(it) => (None, Some(INITIAL), it.fenced, it.stops),
+    };
+    // A lock without validity or with a known flaw does not claim to tell.
+    let is_told = about.is_sound() && about.validity == Validity::Tracked;
+    // Who renews by hand as well says itself for how long.
+    let by_hand = matches!(&scenario.workload, WorkloadPart::Register(it) if it.extends);
+    let max_hold = scenario.lock.max_hold.filter(|_| about.renewed);
+    let limits = scenario.limits(exact);
+    Head {
+        format: FORMAT.to_owned(),
+        scenario: scenario.name.clone(),
+        lock: about.name.to_owned(),
+        tracked: about.validity == Validity::Tracked,
+        locks: about.locks,
+        stamped: about.value == KeyValue::Stamp,
+        world: world.to_owned(),
+        seed,
+        clients: scenario.clients,
+        lock_key: naming.lock_key(),
+        ttl_ns: span_ns(params.ttl),
+        margin_ns: span_ns(params.drift.over(params.ttl)),
+        exact,
+        late_ns: None,
+        fair_within: about.fair,
+        honest: about.is_sound(),
+        tries_for_ns: scenario.tries_for().map(span_ns),
+        fails_within_ns: scenario.fails_within(exact).map(span_ns),
+        attempts_most: scenario.attempts_most(),
+        nodes: Some(lock_nodes(about, params.nodes)),
+        cluster: matches!(scenario.topology(), Topology::Cluster { .. }),
+        gives_up_ns: scenario.lock.give_up.map(Span::ns),
+        deadline_ns: scenario.lock.deadline.map(Span::ns),
+        overrun_ns: scenario.overrun(exact).map(span_ns),
+        renewed: about.renewed && !(by_hand && max_hold.is_some()),
+        longest_hold_ns: max_hold.filter(|_| !by_hand).map(Span::ns),
+        stops: stops && is_told,
+        commands_within_milli: limits.commands_within.map(commands_milli),
+        available_within_ns: limits.available_within.map(Span::ns),
+        woken_within_ns: limits.woken_within.map(Span::ns),
+        promise: scenario.promise(exact),
+        timely_writes: scenario.timely_writes(),
+        prizes,
+        register,
+        fenced,
+        resource: scenario.resource().map(|node| node.0),
+        acquisitions: Some(scenario.acquisitions()),
+        staged: scenario.faults.iter().map(Declared::from).collect(),
     }
 }
 
