@@ -15,9 +15,9 @@ mod verdicts;
 
 pub use compare::compare_page;
 pub use document::document;
-pub use matrix::{ToldMatrix, matrix_page};
+pub use matrix::{MatrixSection, matrix_page};
 pub use page::{RunPictures, page};
 pub use picture::Picture;
 pub use soak::soak_page;
 pub use sweep::{SweptPage, sweep_page};
-pub use verdicts::ToldRun;
+pub use verdicts::FailingRun;

@@ -18,7 +18,7 @@ use harness::world::{CutShort, Run, RunError, RunRequest, World as _};
 use history::nearest::nearest;
 use history::verdict::{Finding, Outcome, Verdict};
 use live_world::LiveWorld;
-use reports::html::{ToldMatrix, ToldRun, matrix_page};
+use reports::html::{FailingRun, MatrixSection, matrix_page};
 use reports::matrix as written;
 use scenarios::catalog;
 use scenarios::matrix::{Conformance, INTERRUPTED, Matrix, Pair, Several, VerdictCounts, locks};
@@ -76,7 +76,7 @@ pub(super) fn main(args: &MatrixArgs, terminal: &Terminal) -> Result<Exit, Failu
             let pairs = asked.pairs.clone();
             let counts = PairCounts { done: 0, total: pairs.len() as u64 };
             let matrix = runtime.block_on(on_virtual_time(args, pairs, counts, terminal))?;
-            (MatricesFound::told(args, &asked, matrix)?, None)
+            (MatricesFound::of_virtual(args, &asked, matrix)?, None)
         }
         _ => runtime.block_on(on_each(args, &asked, terminal))?,
     };
@@ -92,13 +92,13 @@ fn write_report(
     found: MatricesFound,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let MatricesFound { matrices, told } = found;
+    let MatricesFound { matrices, failing } = found;
     output::write(&args.format, |format| match format {
         OutputFormat::Html => {
-            let told = matrices.iter().zip(&told);
-            let told: Vec<ToldMatrix<'_>> =
-                told.map(|(matrix, told)| ToldMatrix { matrix, told: told.clone() }).collect();
-            Ok(matrix_page(&told, &asked.scenarios, |pair| asked.replay(args, pair)))
+            let sections = matrices.iter().zip(&failing);
+            let sections: Vec<MatrixSection<'_>> =
+                sections.map(|(matrix, failing)| MatrixSection { matrix, failing }).collect();
+            Ok(matrix_page(&sections, &asked.scenarios, |pair| asked.replay(args, pair)))
         }
         _ => text(&matrices, format, args, asked, terminal),
     })?;
@@ -106,22 +106,22 @@ fn write_report(
 }
 
 /// Runs of pairs that violate something, by scenario and recipe.
-type ToldRuns = BTreeMap<(String, String), ToldRun>;
+type FailingRuns = BTreeMap<(String, String), FailingRun>;
 
-/// The matrix on each server, and the runs to show of each if a page is asked for.
+/// The matrix on each server, and the failing runs of each if a page is asked for.
 struct MatricesFound {
     matrices: Vec<Matrix>,
-    told: Vec<ToldRuns>,
+    failing: Vec<FailingRuns>,
 }
 
 impl MatricesFound {
-    /// A matrix of the virtual world, with the runs to show of it.
-    fn told(args: &MatrixArgs, asked: &Asked, matrix: Matrix) -> Result<Self, Failure> {
-        let told = match wants_stories(args) {
+    /// A matrix of the virtual world.
+    fn of_virtual(args: &MatrixArgs, asked: &Asked, matrix: Matrix) -> Result<Self, Failure> {
+        let failing = match wants_stories(args) {
             true => stories(args, asked, &matrix)?,
-            false => ToldRuns::new(),
+            false => FailingRuns::new(),
         };
-        Ok(Self { matrices: vec![matrix], told: vec![told] })
+        Ok(Self { matrices: vec![matrix], failing: vec![failing] })
     }
 }
 
@@ -245,19 +245,20 @@ async fn on_virtual_time(
 }
 
 /// The pairs that violate something once more, each with the lowest seed that does.
-fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<ToldRuns, Failure> {
+fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<FailingRuns, Failure> {
     let mut world = world::simulated(args.lua);
-    let mut told = ToldRuns::new();
+    let mut failing = FailingRuns::new();
     for pair in &matrix.pairs {
         let seed = pair.cells.iter().filter_map(|it| it.runs.first_violated).min();
         let is_it = |it: &&Arc<Scenario>| it.name == pair.scenario && it.lock.recipe == pair.lock;
         if let (Some(seed), Some(scenario)) = (seed, asked.pairs.iter().find(is_it)) {
             let run = world.run(&RunRequest::new(Arc::clone(scenario), seed)).map_err(failed)?;
-            let told_run = report::told(&run, scenario, asked.line(args, pair, Some(seed)));
-            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run.single());
+            let line = asked.line(args, pair, Some(seed));
+            let run = report::failing_run(&run, scenario, line);
+            failing.insert((pair.scenario.clone(), pair.lock.clone()), run.single());
         }
     }
-    Ok(told)
+    Ok(failing)
 }
 
 /// The matrix on every server that was named, and why there is none on one of them.
@@ -272,13 +273,13 @@ async fn on_each(
         world::choose(args.world, server)?;
     }
     let interrupted = signal::watch().map_err(Failure::unavailable)?;
-    let (mut all, mut failed) = (MatricesFound { matrices: Vec::new(), told: Vec::new() }, None);
+    let (mut all, mut failed) = (MatricesFound { matrices: Vec::new(), failing: Vec::new() }, None);
     for server in &servers {
         let found = on_server(args, server, asked, interrupted.clone(), terminal).await;
         let failure = match found {
-            Ok((matrix, told)) => {
+            Ok((matrix, failing)) => {
                 all.matrices.push(matrix);
-                all.told.push(told);
+                all.failing.push(failing);
                 continue;
             }
             Err(failure) if servers.len() == 1 => return Err(failure),
@@ -288,7 +289,7 @@ async fn on_each(
         let why = Some(failure.first_line());
         let pairs = asked.pairs.iter().map(|it| Pair::not_run(it, why.clone())).collect();
         all.matrices.push(Matrix::new(args.world.name(), path(server), pairs, false));
-        all.told.push(ToldRuns::new());
+        all.failing.push(FailingRuns::new());
         match failed {
             None => failed = Some(failure),
             Some(_) => print::raw(&failure.render(terminal)),
@@ -308,7 +309,7 @@ async fn on_server(
     asked: &Asked,
     interrupted: watch::Receiver<bool>,
     terminal: &Terminal,
-) -> Result<(Matrix, ToldRuns), Failure> {
+) -> Result<(Matrix, FailingRuns), Failure> {
     let (scenarios, is_told) = (&asked.pairs, wants_stories(args));
     let first = world::choose(args.world, server)?;
     if !terminal.options.quiet {
@@ -350,7 +351,7 @@ async fn on_server(
         }
         pairs.push(pair);
     }
-    let (mut known, mut told, mut failure) = (None, ToldRuns::new(), None);
+    let (mut known, mut failing, mut failure) = (None, FailingRuns::new(), None);
     while let Some(ended) = running.join_next().await {
         let Some((place, found)) = ended.map_err(Failure::internal)? else { continue };
         let (pair, shown) = match found {
@@ -362,9 +363,9 @@ async fn on_server(
                 continue;
             }
         };
-        if let Some(it) = shown.told {
-            let told_run = ToldRun { replay: asked.line(args, &pair, None), ..it };
-            told.insert((pair.scenario.clone(), pair.lock.clone()), told_run.single());
+        if let Some(it) = shown.failing {
+            let run = FailingRun { replay: asked.line(args, &pair, None), ..it };
+            failing.insert((pair.scenario.clone(), pair.lock.clone()), run.single());
         }
         pairs[place] = Some(pair);
         known = known.or(shown.server);
@@ -377,7 +378,7 @@ async fn on_server(
     let pairs = pairs.into_iter().flatten().collect();
     // If nothing was run, the server's version is not known.
     let known = known.or_else(|| path(server));
-    Ok((Matrix::new(first.world.name(), known, pairs, cut_short), told))
+    Ok((Matrix::new(first.world.name(), known, pairs, cut_short), failing))
 }
 
 /// What a run of a pair has shown beside its verdicts.
@@ -387,8 +388,8 @@ struct Shown {
     server: Option<String>,
     /// Why it shows nothing of what is claimed, if so.
     vacuous: Option<String>,
-    /// The run to show, if that is wanted and something was violated.
-    told: Option<ToldRun>,
+    /// The run, if stories are wanted and it violates something.
+    failing: Option<FailingRun>,
 }
 
 /// One pair, run until a run has shown something.
@@ -437,8 +438,8 @@ fn one(
     let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
     let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
     let is_told = is_told && levels.contains(&Outcome::Violated);
-    let told = is_told.then(|| report::told(&run, scenario, String::new()));
-    Ok((pair, Shown { server, vacuous, told }))
+    let failing = is_told.then(|| report::failing_run(&run, scenario, String::new()));
+    Ok((pair, Shown { server, vacuous, failing }))
 }
 
 /// Why a run is vacuous, if the lock was not put to the test. A run that is undecided for another reason would be so

@@ -12,26 +12,26 @@ use scenarios::recipe;
 use scenarios::scenario::Scenario;
 
 use super::document::document;
-use super::verdicts::{ToldRun, badge, class};
+use super::verdicts::{FailingRun, badge, class};
 use crate::format::{count, plain};
 use crate::matrix::{again, is_surprising, servers, surprise, totals, verdict};
 
-/// A matrix, and what is told of its pairs.
+/// A matrix on its page.
 #[derive(Clone, Debug)]
-pub struct ToldMatrix<'a> {
+pub struct MatrixSection<'a> {
     /// What was found.
     pub matrix: &'a Matrix,
     /// A run of each pair that violates something, by scenario and recipe.
-    pub told: BTreeMap<(String, String), ToldRun>,
+    pub failing: &'a BTreeMap<(String, String), FailingRun>,
 }
 
 /// The page. `scenarios` are the scenarios, for their stories; `replay` gives the line that runs a pair again.
 pub fn matrix_page(
-    matrices: &[ToldMatrix<'_>],
+    sections: &[MatrixSection<'_>],
     scenarios: &[Scenario],
     replay: impl Fn(&Pair) -> String,
 ) -> String {
-    let all: Vec<Matrix> = matrices.iter().map(|it| it.matrix.clone()).collect();
+    let all: Vec<Matrix> = sections.iter().map(|it| it.matrix.clone()).collect();
     let sum = Totals::sum(&all);
     let (outcome, says) = verdict(&all);
     let titles: BTreeMap<&str, &Scenario> =
@@ -42,7 +42,7 @@ pub fn matrix_page(
             p.lead { (totals(sum)) }
         }
         main {
-            @for (place, (it, server)) in matrices.iter().zip(servers::names(&all)).enumerate() {
+            @for (place, (it, server)) in sections.iter().zip(servers::names(&all)).enumerate() {
                 section id=(format!("m{place}")) {
                     h2 { "World " (plain(&it.matrix.world)) @if it.matrix.server.is_some() { ", " (plain(server)) } }
                     @if it.matrix.interrupted { p { strong { "Interrupted: " } "not every pair has been run." } }
@@ -191,7 +191,7 @@ fn look(cell: &Cell) -> &'static str {
 /// What was found of each pair; shown for the cell that was chosen.
 fn articles(
     place: usize,
-    it: &ToldMatrix<'_>,
+    it: &MatrixSection<'_>,
     titles: &BTreeMap<&str, &Scenario>,
     replay: &impl Fn(&Pair) -> String,
 ) -> Markup {
@@ -214,14 +214,14 @@ fn article(
     place: usize,
     number: usize,
     pairs: &[&Pair],
-    matrix: &ToldMatrix<'_>,
+    section: &MatrixSection<'_>,
     titles: &BTreeMap<&str, &Scenario>,
     replay: &impl Fn(&Pair) -> String,
 ) -> Markup {
     let id = id(place, number);
     let pair = pairs[0];
     let locks: Vec<&str> = pairs.iter().map(|it| it.lock.as_str()).collect();
-    let told = matrix.told.get(&(pair.scenario.clone(), pair.lock.clone()));
+    let failing = section.failing.get(&(pair.scenario.clone(), pair.lock.clone()));
     html! {
         section.pair id=(id) {
             p { a href=(format!("#m{place}")) { "back to the table" } }
@@ -230,8 +230,8 @@ fn article(
             @if let Some(why) = &pair.not_run { p { "Not run: " (plain(why)) } }
             @if !pair.cells.is_empty() { (levels(pair, pairs.len() == 1)) }
             @if !pair.why.is_empty() { p.faint { "Why this is expected: " (plain(&pair.why)) } }
-            @match told {
-                Some(told) => (told.markup(&id)),
+            @match failing {
+                Some(run) => (run.markup(&id)),
                 None if pair.not_run.is_none() => pre { (plain(&replay(pair))) },
                 None => (html! {}),
             }
@@ -302,14 +302,14 @@ mod tests {
         let matrix = Matrix::new("virtual", None, pairs, false);
         let history = support::bonus_pool();
         let result = support::result(&history, vec![support::overlap()]);
-        let told = ToldRun {
+        let run = FailingRun {
             picture: crate::write::incident(&history, &result),
             result,
             replay: "picklock matrix --seeds 3..4".to_owned(),
         };
         let key = ("gc-pause".to_owned(), "del-release".to_owned());
-        let told = ToldMatrix { matrix: &matrix, told: BTreeMap::from([(key, told)]) };
-        let page = matrix_page(&[told], &[], |pair| format!("picklock --lock {}", pair.lock));
+        let section = MatrixSection { matrix: &matrix, failing: &BTreeMap::from([(key, run)]) };
+        let page = matrix_page(&[section], &[], |pair| format!("picklock --lock {}", pair.lock));
         let hrefs = page.split("href=\"#").skip(1).filter_map(|it| it.split('"').next());
         let ids: Vec<&str> =
             page.split(" id=\"").skip(1).filter_map(|it| it.split('"').next()).collect();

@@ -9,7 +9,7 @@ use scenarios::sweep::{Coverage, InvariantCounts, NO_FAULT, Silent, Sweep};
 use ttl_model::stat::wilson;
 
 use super::document::document;
-use super::verdicts::{ToldRun, badge};
+use super::verdicts::{FailingRun, badge};
 use crate::format::{count, counted, plain};
 
 /// The columns behind the verdict; on a telephone each cell says its own.
@@ -27,7 +27,7 @@ pub struct SweptPage<'a> {
     /// The seed that `report.html` beside it is of.
     pub reported: u64,
     /// The worst schedules, the worst first.
-    pub worst: &'a [ToldRun],
+    pub worst: &'a [FailingRun],
     /// The line that runs the whole sweep again.
     pub again: &'a str,
 }
@@ -415,9 +415,9 @@ mod tests {
             let result =
                 RunResult { seed: it.seed, ..support::result(&history, vec![support::overlap()]) };
             let replay = format!("picklock --seed {}", it.seed);
-            ToldRun { picture: crate::write::incident(&history, &result), result, replay }
+            FailingRun { picture: crate::write::incident(&history, &result), result, replay }
         });
-        let worst: Vec<ToldRun> = told.collect();
+        let worst: Vec<FailingRun> = told.collect();
         let page = sweep_page(&SweptPage { worst: &worst, ..SweptPage::default() }, &found, |_| {
             String::new()
         });

@@ -81,7 +81,7 @@ pub(super) fn stories(result: &RunResult) -> Markup {
 
 /// A run of many that violates something.
 #[derive(Clone, Debug)]
-pub struct ToldRun {
+pub struct FailingRun {
     /// What it found.
     pub result: RunResult,
     /// Its picture, if it could be drawn.
@@ -90,7 +90,7 @@ pub struct ToldRun {
     pub replay: String,
 }
 
-impl ToldRun {
+impl FailingRun {
     /// The same for a page with very many of them.
     #[must_use]
     pub fn single(self) -> Self {

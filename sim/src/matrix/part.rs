@@ -82,9 +82,9 @@ pub(in super::super) fn merged(
     let matrix = Matrix::new(args.world.name(), server, found, !is_whole);
     let exit = Exit::of_pairs(&matrix);
     let found = match args.world {
-        World::Virtual => MatricesFound::told(args, &own, matrix)?,
+        World::Virtual => MatricesFound::of_virtual(args, &own, matrix)?,
         // Only the verdicts of runs on a server are kept.
-        _ => MatricesFound { matrices: vec![matrix], told: vec![BTreeMap::new()] },
+        _ => MatricesFound { matrices: vec![matrix], failing: vec![BTreeMap::new()] },
     };
     write_report(args, &own, found, terminal)?;
     Ok(exit)

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use harness::world::{CutShort, Run, RunRequest};
 use history::verdict::{Level, Outcome};
 use reports::directory::{Latest, RunDirectory, WriteError};
-use reports::html::ToldRun;
+use reports::html::FailingRun;
 use reports::invariant_table::InvariantTable;
 use reports::latency::Latencies;
 use reports::manifest::{self, Manifest, Platform};
@@ -185,10 +185,10 @@ pub(super) fn refuse_unexpected(args: &RunArgs, scenario: &Scenario) -> Result<(
     ))
 }
 
-/// A run that is shown beside others: judged, and drawn.
-pub(crate) fn told(run: &Run, scenario: &Scenario, replay: String) -> ToldRun {
+/// A run of many that violates something: judged, and drawn.
+pub(crate) fn failing_run(run: &Run, scenario: &Scenario, replay: String) -> FailingRun {
     let result = judge(&run.history, run.circumstances(scenario, replay.clone(), Vec::new()));
-    ToldRun { picture: reports::write::incident(&run.history, &result), result, replay }
+    FailingRun { picture: reports::write::incident(&run.history, &result), result, replay }
 }
 
 /// Has `latest` lead to what was written, or says why it does not.

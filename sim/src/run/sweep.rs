@@ -17,7 +17,7 @@ use harness::sweep;
 use harness::sweep::{BatchProgress, SweepPlan};
 use harness::world::World;
 use picklock::time::span_ns;
-use reports::html::{SweptPage, ToldRun, sweep_page};
+use reports::html::{FailingRun, SweptPage, sweep_page};
 use reports::invariant_table::InvariantTable;
 use reports::terminal::{self, Swept};
 use scenarios::scenario::Scenario;
@@ -160,12 +160,12 @@ fn worst(
     scenario: &Arc<Scenario>,
     sweep: &Sweep,
     replay: impl Fn(u64) -> String,
-) -> Result<Vec<ToldRun>, Failure> {
-    let told = sweep.worst(KEEP).into_iter().map(|(_, kind)| {
+) -> Result<Vec<FailingRun>, Failure> {
+    let worst = sweep.worst(KEEP).into_iter().map(|(_, kind)| {
         let run = world.run(&request(scenario, kind.seed)).map_err(failed)?;
-        Ok(report::told(&run, scenario, replay(kind.seed)))
+        Ok(report::failing_run(&run, scenario, replay(kind.seed)))
     });
-    told.collect()
+    worst.collect()
 }
 
 /// Runs the schedules; the results of the sweep, and how it was done.
