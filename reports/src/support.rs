@@ -219,10 +219,9 @@ pub(crate) fn result(history: &History, invariants: Vec<Invariant>) -> RunResult
 pub(crate) fn pair(lock: &str, key: Option<Outcome>) -> Pair {
     let scenario = Pair::scenario("gc-pause", lock).unwrap();
     let runs = Level::ALL.map(|level| {
-        let mut tally = VerdictCounts::default();
         let expected = scenario.expected(lock, level);
-        tally.add(3, if level == Level::Key { key.unwrap_or(expected) } else { expected });
-        tally
+        let found = if level == Level::Key { key.unwrap_or(expected) } else { expected };
+        VerdictCounts::of_run(3, found)
     });
     Pair::found(&scenario, runs)
 }

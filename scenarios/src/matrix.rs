@@ -139,6 +139,13 @@ pub struct Totals {
 }
 
 impl VerdictCounts {
+    /// The counts of one run, with this seed.
+    pub fn of_run(seed: u64, outcome: Outcome) -> Self {
+        let mut counts = Self::default();
+        counts.add(seed, outcome);
+        counts
+    }
+
     /// Adds what the run with this seed showed.
     pub fn add(&mut self, seed: u64, outcome: Outcome) {
         match outcome {

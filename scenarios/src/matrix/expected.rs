@@ -36,11 +36,7 @@ pub fn compare(
         let standing = Conformance::Unclaimed;
         return Some(RunConformance { standing, remark, cells: Vec::new() });
     }
-    let runs = Level::ALL.map(|level| {
-        let mut tally = VerdictCounts::default();
-        tally.add(0, found(level));
-        tally
-    });
+    let runs = Level::ALL.map(|level| VerdictCounts::of_run(0, found(level)));
     let cells = Pair::found(scenario, runs).cells;
     let is_one_of_many = scenario.swarm.searched && !is_sweep;
     let differs: Vec<&Cell> = cells
