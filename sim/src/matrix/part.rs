@@ -13,7 +13,8 @@ use super::super::failure::Failure;
 use super::super::shard::{PartFound, Question, ShardFile, refuse_changed};
 use super::super::terminal::Terminal;
 use super::super::{print, signal, world};
-use super::{Asked, MatricesFound, PairCounts, on_server, on_virtual_time, write_report};
+use super::live::on_server;
+use super::{Asked, MatricesFound, PairCounts, on_virtual_time, write_report};
 
 /// Runs one part of the matrix, and keeps its findings for `merge`. The exit code says whether all was done, and
 /// nothing of the findings.
