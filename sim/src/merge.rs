@@ -3,7 +3,7 @@
 //! Invariant: the output is what one run of the whole would have given. Shards of something else, the same part twice,
 //! and missing parts are refused, or reported if the user allows it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,25 +55,7 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
         }
         CliCommand::Matrix(mut matrix) => {
             matrix.format.clone_from(&args.format);
-            let (mut server, mut pairs) = (None, BTreeMap::new());
-            for shard in found {
-                let PartFound::Matrix { server: of, pairs: theirs } = shard.found else {
-                    return Err(Failure::internal("a matrix has a shard of a sweep"));
-                };
-                if server.is_some() && of.is_some() && server != of {
-                    return Err(Failure::usage_text(
-                        format!(
-                            "these shards ran against different servers: {} and {}",
-                            server.unwrap_or_default(),
-                            of.unwrap_or_default()
-                        ),
-                        "what one server shows is never taken for what another does: merge those of one",
-                    ));
-                }
-                server = server.or(of);
-                pairs.extend(theirs);
-            }
-            matrix::merged(&matrix, &asked, server, (pairs, lacking.is_none()), terminal)?
+            matrix::merged(&matrix, &asked, found, lacking.is_none(), terminal)?
         }
         CliCommand::Attack(mut attack) => {
             output::check(&args.format)?;

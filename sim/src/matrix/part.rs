@@ -10,7 +10,7 @@ use scenarios::scenario::Scenario;
 use super::super::args::{MatrixArgs, World};
 use super::super::exit::Exit;
 use super::super::failure::Failure;
-use super::super::shard::{PartFound, Question, ShardFile, refuse_changed};
+use super::super::shard::{PartFound, Question, Shard, ShardFile, refuse_changed};
 use super::super::terminal::Terminal;
 use super::super::{print, signal, world};
 use super::live::on_server;
@@ -70,10 +70,28 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
 pub(in super::super) fn merged(
     args: &MatrixArgs,
     asked: &Question,
-    server: Option<String>,
-    (mut pairs, is_whole): (BTreeMap<u64, Pair>, bool),
+    shards: impl Iterator<Item = Shard>,
+    is_whole: bool,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    let (mut server, mut pairs) = (None, BTreeMap::new());
+    for shard in shards {
+        let PartFound::Matrix { server: of, pairs: theirs } = shard.found else {
+            return Err(Failure::internal("a matrix has a shard of a sweep"));
+        };
+        if server.is_some() && of.is_some() && server != of {
+            return Err(Failure::usage_text(
+                format!(
+                    "these shards ran against different servers: {} and {}",
+                    server.unwrap_or_default(),
+                    of.unwrap_or_default()
+                ),
+                "what one server shows is never taken for what another does: merge those of one",
+            ));
+        }
+        server = server.or(of);
+        pairs.extend(theirs);
+    }
     let own = Asked::read(args)?;
     refuse_changed(asked, &own.question(args)?)?;
     let missing = |pair: &Scenario| Pair::not_run(pair, Some("its shard is missing".to_owned()));
