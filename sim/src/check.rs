@@ -40,7 +40,7 @@ pub(super) fn main(args: &CheckArgs, terminal: &Terminal) -> Result<Exit, Failur
     }
     let footer = format!("history: {name}, {lines} lines\n");
     report::print_with(&args.format, &result, None, &footer, terminal)?;
-    Ok(Exit::of_incomplete(&result))
+    Ok(Exit::of_result(&result))
 }
 
 /// The result, and the number of lines of the history.

@@ -6,10 +6,13 @@ use std::process::ExitCode;
 
 use attack::{AttackReport, PlanOutcome, Severity};
 use explore::{Explored, Reproduction, SearchEnd};
+use harness::world::CutShort;
 use history::verdict::{Level, Outcome};
 use scenarios::matrix::{Conformance, Matrix, Totals};
 use scenarios::result::RunResult;
+use scenarios::soak::Soak;
 use scenarios::sweep::Sweep;
+use ttl_model::tuning::{Confirmation, TargetStatus, Tuning};
 
 /// How picklock exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +38,16 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    pub(crate) fn of(result: &RunResult) -> Self {
-        if result.complete { Self::of_incomplete(result) } else { Self::Interrupted }
+    /// What was found before the server was lost still counts.
+    pub(crate) fn of_run(result: &RunResult, cut_short: Option<&CutShort>) -> Self {
+        match cut_short {
+            Some(CutShort::Interrupted) => Self::Interrupted,
+            _ => Self::of_result(result),
+        }
     }
 
-    /// The exit of a result that counts although it is incomplete.
-    pub(crate) fn of_incomplete(result: &RunResult) -> Self {
+    /// The exit of a result, whether or not it is complete.
+    pub(crate) fn of_result(result: &RunResult) -> Self {
         Self::of_outcome(result.verdict, |level| result.level(level))
     }
 
@@ -87,6 +94,56 @@ impl Exit {
         }
     }
 
+    /// Like that of a run whose lock holds, does not, or is only too slow, unless the server does not confirm the model.
+    pub(crate) fn of_tuning(found: &Tuning) -> Self {
+        match (found.confirmation.as_ref().map(Confirmation::agrees), found.advice.answer) {
+            (Some(None | Some(false)), _) | (_, TargetStatus::Unknown) => Self::Inconclusive,
+            (_, TargetStatus::Met) => Self::Held,
+            (_, TargetStatus::TooSlow) => Self::ProgressOnly,
+            (_, TargetStatus::TooManyOverlaps) => Self::Violated,
+        }
+    }
+
+    /// A violation ends a soak, so it comes before an interruption.
+    pub(crate) fn of_soak(found: &Soak, interrupted: bool) -> Self {
+        match (&found.conviction, found.verdict()) {
+            (Some(it), _) => Self::of_level(it.level),
+            (None, _) if interrupted => Self::Interrupted,
+            (None, Outcome::Held) => Self::Held,
+            (None, _) => Self::Inconclusive,
+        }
+    }
+
+    /// Whether all of a shard was done, and nothing of what was found.
+    pub(crate) const fn of_shard(complete: bool, interrupted: bool) -> Self {
+        match (complete, interrupted) {
+            (true, _) => Self::Held,
+            (false, true) => Self::Interrupted,
+            (false, false) => Self::Inconclusive,
+        }
+    }
+
+    /// The exit of shards together, given that of what they found: what was not run might have shown something.
+    pub(crate) fn of_merged(self, is_whole: bool) -> Self {
+        match self {
+            Self::Held | Self::NothingRan if !is_whole => Self::Inconclusive,
+            exit => exit,
+        }
+    }
+
+    /// The exit with that of the counterexamples that were kept: one that violates its expectation at this level counts as
+    /// a violation, and if all else held, a stale one makes the result inconclusive.
+    pub(crate) fn with_regressions(self, broken: Option<Level>, stale: bool) -> Self {
+        match (broken, self) {
+            (Some(level), Self::Held | Self::Inconclusive | Self::NothingRan) => {
+                Self::of_level(level)
+            }
+            (Some(level), Self::ProgressOnly) if level != Level::Progress => Self::Violated,
+            (None, Self::Held) if stale => Self::Inconclusive,
+            (_, exit) => exit,
+        }
+    }
+
     /// A violation counts even if the budget ran out; an interruption comes before it.
     pub(crate) fn of_explored(found: &Explored, interrupted: bool) -> Self {
         match (found.ended, found.found.first()) {
@@ -95,6 +152,11 @@ impl Exit {
             (SearchEnd::Exhausted, None) => Self::Held,
             (SearchEnd::Violated | SearchEnd::Stopped, None) => Self::Inconclusive,
         }
+    }
+
+    /// Interrupted, it might have been shrunk further.
+    pub(crate) const fn of_shrunk(violated: Level, interrupted: bool) -> Self {
+        if interrupted { Self::Interrupted } else { Self::of_level(violated) }
     }
 
     /// What was confirmed is violated.
@@ -197,5 +259,25 @@ mod tests {
             }
         }
         assert_eq!(Exit::of_matrices(&[]), Exit::NothingRan);
+    }
+
+    #[test]
+    fn what_is_violated_again_counts_and_what_is_stale_leaves_a_run_open() {
+        let broken = |level| (Some(level), true);
+        let stale = (None, true);
+        for ((broken, stale), of_run, exit) in [
+            ((None, false), Exit::Held, Exit::Held),
+            (stale, Exit::Held, Exit::Inconclusive),
+            (stale, Exit::Violated, Exit::Violated),
+            (stale, Exit::ProgressOnly, Exit::ProgressOnly),
+            (broken(Level::Key), Exit::Held, Exit::Violated),
+            (broken(Level::Key), Exit::ProgressOnly, Exit::Violated),
+            (broken(Level::Progress), Exit::Inconclusive, Exit::ProgressOnly),
+            (broken(Level::Progress), Exit::Violated, Exit::Violated),
+            (broken(Level::Key), Exit::Interrupted, Exit::Interrupted),
+        ] {
+            let found = of_run.with_regressions(broken, stale);
+            assert_eq!(found, exit, "{broken:?}, {stale}, {of_run:?}");
+        }
     }
 }

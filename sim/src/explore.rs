@@ -52,7 +52,8 @@ pub(super) fn main(args: &ExploreArgs, terminal: &Terminal) -> Result<Exit, Fail
     let began = Instant::now();
     let (explored, interrupted) = explored(args, &base, terminal)?;
     let spent = SearchSpent { took: began.elapsed(), interrupted, lacking: None };
-    Ok(kept.and(write_report((args, &base), &explored, spent, directory, terminal)?))
+    let exit = write_report((args, &base), &explored, spent, directory, terminal)?;
+    Ok(exit.with_regressions(kept.broken, kept.stale))
 }
 
 /// What a search took, and what may have ended it early.

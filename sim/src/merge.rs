@@ -77,11 +77,7 @@ pub(super) fn main(args: &MergeArgs, terminal: &Terminal) -> Result<Exit, Failur
             ));
         }
     };
-    Ok(match exit {
-        // What was not run might have shown something.
-        Exit::Held | Exit::NothingRan if lacking.is_some() => Exit::Inconclusive,
-        exit => exit,
-    })
+    Ok(exit.of_merged(lacking.is_none()))
 }
 
 /// What these shards of a sweep have found.

@@ -16,7 +16,6 @@ use reports::file;
 use scenarios::scenario::{Overrides, Scenario};
 
 use super::args::{RegressionArgs, RegressionDirectory};
-use super::exit::Exit;
 use super::failure::{Failure, failed as not_run};
 use super::load::source;
 use super::terminal::Terminal;
@@ -26,12 +25,12 @@ use super::{input, print, world};
 const NAMES: u32 = 99;
 
 /// The result of the files of a recipe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Regressions {
     /// The nearest level at which a file violates what it expects to hold.
-    broken: Option<Level>,
+    pub(super) broken: Option<Level>,
     /// Whether a file violates no more what it expects to be violated.
-    stale: bool,
+    pub(super) stale: bool,
 }
 
 /// Runs the files of this recipe, and prints their result in a line. `asked` is the user's own scenario, which is run
@@ -97,21 +96,6 @@ pub(super) fn first(
     Ok(found)
 }
 
-impl Regressions {
-    /// The exit code, given that of the run itself: a file that violates its expectation counts as a violation, and if
-    /// all else held, a stale file makes the result inconclusive.
-    pub(super) fn and(self, exit: Exit) -> Exit {
-        match (self.broken, exit) {
-            (Some(level), Exit::Held | Exit::Inconclusive | Exit::NothingRan) => {
-                Exit::of_level(level)
-            }
-            (Some(level), Exit::ProgressOnly) if level != Level::Progress => Exit::Violated,
-            (None, Exit::Held) if self.stale => Exit::Inconclusive,
-            (_, exit) => exit,
-        }
-    }
-}
-
 /// Every scenario of the directory, by name; none if there is no such directory.
 fn files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let refused = |error: std::io::Error| {
@@ -174,28 +158,4 @@ pub(super) fn keep(directory: &Path, example: &Counterexample) -> Result<PathBuf
         }
     }
     Err(failed(&path, ErrorKind::AlreadyExists.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_violated_again_counts_and_what_is_stale_leaves_a_run_open() {
-        let broken = |level| Regressions { broken: Some(level), stale: true };
-        let stale = Regressions { broken: None, stale: true };
-        for (found, of_run, exit) in [
-            (Regressions::default(), Exit::Held, Exit::Held),
-            (stale, Exit::Held, Exit::Inconclusive),
-            (stale, Exit::Violated, Exit::Violated),
-            (stale, Exit::ProgressOnly, Exit::ProgressOnly),
-            (broken(Level::Key), Exit::Held, Exit::Violated),
-            (broken(Level::Key), Exit::ProgressOnly, Exit::Violated),
-            (broken(Level::Progress), Exit::Inconclusive, Exit::ProgressOnly),
-            (broken(Level::Progress), Exit::Violated, Exit::Violated),
-            (broken(Level::Key), Exit::Interrupted, Exit::Interrupted),
-        ] {
-            assert_eq!(found.and(of_run), exit, "{found:?}, {of_run:?}");
-        }
-    }
 }

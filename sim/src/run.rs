@@ -59,7 +59,8 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     let (lock, asked) = (&scenario.lock.recipe, args.scenario.as_deref());
     let kept = regressions::first(&args.regressions, lock, asked, terminal)?;
     if let Some(seeds) = &args.seeds {
-        return sweep::main(args, &scenario, seeds, terminal).map(|exit| kept.and(exit));
+        return sweep::main(args, &scenario, seeds, terminal)
+            .map(|exit| exit.with_regressions(kept.broken, kept.stale));
     }
     let runtime = world::runtime()?;
     let entered = runtime.enter();
@@ -82,7 +83,9 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
             print::note(&format!("{error}: there is nothing to report"));
             Ok(Exit::Interrupted)
         }
-        run => report.write(run.map_err(failed)?, terminal).map(|exit| kept.and(exit)),
+        run => report
+            .write(run.map_err(failed)?, terminal)
+            .map(|exit| exit.with_regressions(kept.broken, kept.stale)),
     }
 }
 

@@ -92,8 +92,7 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
         OutputFormat::Json => output::json_text(&report),
         _ => Ok(report.text(example.as_ref(), terminal)),
     })?;
-    let exit = if interrupted { Exit::Interrupted } else { Exit::of_level(whole.violation.level) };
-    failure.map_or(Ok(exit), Err)
+    failure.map_or(Ok(Exit::of_shrunk(whole.violation.level, interrupted)), Err)
 }
 
 /// The run's schedule, and what it violates; none if it violates nothing.

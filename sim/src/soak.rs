@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use harness::soak::{SharedSoak, soak};
 use harness::sweep::BatchProgress;
-use history::verdict::Outcome;
 use reports::soak::SoakTold;
 use scenarios::format::count;
 use scenarios::recipe;
@@ -67,7 +66,7 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
     let saved = file.save(&again, false);
     let reported = conviction
         .as_ref()
-        .map_or(Ok(Exit::Held), |it| violation::write_report(args, &asked, it, terminal));
+        .map_or(Ok(()), |it| violation::write_report(args, &asked, it, terminal));
     let next = match file.is_over(args.span.0) {
         true => String::new(),
         false => format!("go on: {again}\n"),
@@ -79,13 +78,8 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
     let summary = reports::terminal::soak(&file.told(&again, false), report::style(terminal));
     print::results(&format!("{summary}{page}{next}"))?;
     saved?;
-    let of_conviction = reported?;
-    Ok(match file.found.verdict() {
-        _ if interrupted && conviction.is_none() => Exit::Interrupted,
-        Outcome::Violated => of_conviction,
-        Outcome::Held => Exit::Held,
-        Outcome::Inconclusive | Outcome::NotApplicable => Exit::Inconclusive,
-    })
+    reported?;
+    Ok(Exit::of_soak(&file.found, interrupted))
 }
 
 /// The matrix whose pairs are soaked.

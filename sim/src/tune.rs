@@ -18,7 +18,7 @@ use reports::{RunDirectory, WriteError};
 use scenarios::span::Span;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use ttl_model::tuning::{Confirmation, Protection, SCHEMA, TargetStatus, Targets, Tuning};
+use ttl_model::tuning::{Confirmation, Protection, SCHEMA, Targets, Tuning};
 
 use self::confirm::{Aborted, Confirm};
 use self::inputs::{Inputs, gather};
@@ -58,19 +58,19 @@ pub(super) fn main(args: &TuneArgs, terminal: &Terminal) -> Result<Exit, Failure
         print::note(&format!("{why}; for the rest run: {}", tuning.replay));
         return Ok(Exit::Interrupted);
     }
-    match (cut, tuning.confirmation.as_ref().map(Confirmation::agrees)) {
-        (Some(Aborted::Interrupted), _) => Ok(Exit::Interrupted),
-        (Some(Aborted::Failed(failure)), _) => Err(failure),
-        (None, Some(Some(false))) => {
-            print::note("the server disagrees with the model: do not rely on this advice");
-            Ok(Exit::Inconclusive)
-        }
-        (None, Some(None)) => {
-            print::note("too few holds failed on the server to validate the model");
-            Ok(Exit::Inconclusive)
-        }
-        (None, Some(Some(true)) | None) => Ok(exit(tuning.advice.answer)),
+    match cut {
+        Some(Aborted::Interrupted) => return Ok(Exit::Interrupted),
+        Some(Aborted::Failed(failure)) => return Err(failure),
+        None => {}
     }
+    match tuning.confirmation.as_ref().map(Confirmation::agrees) {
+        Some(Some(false)) => {
+            print::note("the server disagrees with the model: do not rely on this advice");
+        }
+        Some(None) => print::note("too few holds failed on the server to validate the model"),
+        Some(Some(true)) | None => {}
+    }
+    Ok(Exit::of_tuning(&tuning))
 }
 
 /// Refuses options that ask for the impossible, or that have no effect.
@@ -172,16 +172,6 @@ fn print_result(
     };
     print::results(&said)?;
     written
-}
-
-/// The exit code: like that of a run whose lock holds, does not, or is only too slow.
-fn exit(answer: TargetStatus) -> Exit {
-    match answer {
-        TargetStatus::Met => Exit::Held,
-        TargetStatus::Unknown => Exit::Inconclusive,
-        TargetStatus::TooSlow => Exit::ProgressOnly,
-        TargetStatus::TooManyOverlaps => Exit::Violated,
-    }
 }
 
 /// The default TTLs; for clients that skip also some that end before the next run.

@@ -67,7 +67,8 @@ impl AttackPart {
         self.file.shard.complete = done == mine;
         self.file.save()?;
         print::results(&self.file.summary(&format!("{done} of {mine} plans")))?;
-        Ok(if self.file.shard.complete { Exit::Held } else { Exit::Interrupted })
+        // Only a signal ends an attack early.
+        Ok(Exit::of_shard(self.file.shard.complete, true))
     }
 }
 

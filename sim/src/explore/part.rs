@@ -43,11 +43,7 @@ pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Resu
     if !file.shard.complete && !terminal.options.quiet {
         note(stages);
     }
-    Ok(match (file.shard.complete, interrupted) {
-        (true, _) => Exit::Held,
-        (false, true) => Exit::Interrupted,
-        (false, false) => Exit::Inconclusive,
-    })
+    Ok(Exit::of_shard(file.shard.complete, interrupted))
 }
 
 /// Says why nothing was saved, if so.

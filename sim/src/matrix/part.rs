@@ -63,7 +63,7 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
     runtime.shutdown_background();
     file.save()?;
     print::results(&file.summary(&format!("{} of {} pairs", file.pairs()?.len(), mine.len())))?;
-    Ok(if file.shard.complete { Exit::Held } else { Exit::Interrupted })
+    Ok(Exit::of_shard(file.shard.complete, interrupted))
 }
 
 /// What the shards of a matrix have found together, printed as by one run of the whole.

@@ -32,5 +32,5 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
         "replayed: the same {} events, byte for byte\n",
         again.history.events.len()
     ))?;
-    Ok(report::exit(&result, again.cut_short.as_ref()))
+    Ok(Exit::of_run(&result, again.cut_short.as_ref()))
 }

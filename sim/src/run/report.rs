@@ -78,10 +78,8 @@ impl<'a> Report<'a> {
             .filter(|_| cut_short != Some(CutShort::Interrupted));
         print(&args.format, &result, expected, written.as_deref().ok(), terminal)?;
         written?;
-        Ok(match exit(&result, cut_short.as_ref()) {
-            Exit::Interrupted => Exit::Interrupted,
-            exit => asked_exit(args, &scenario, exit, false, |level| result.level(level), terminal),
-        })
+        let exit = Exit::of_run(&result, cut_short.as_ref());
+        Ok(asked_exit(args, &scenario, exit, false, |level| result.level(level), terminal))
     }
 
     /// Judges and writes; the result, and where it lies or why it lies nowhere.
@@ -145,8 +143,8 @@ pub(super) fn remark(
     Some(format!("{}: {}", asked.to_string_lossy(), compared.remark))
 }
 
-/// The exit code: of the verdicts, or of the comparison with what is expected if that is asked for. A short summary does
-/// not compare, so the reason is printed.
+/// The exit code: of the verdicts, or of the comparison with what is expected if that is asked for and nobody has
+/// interrupted the run. A short summary does not compare, so the reason is printed.
 pub(in super::super) fn asked_exit(
     args: &RunArgs,
     scenario: &Scenario,
@@ -155,7 +153,11 @@ pub(in super::super) fn asked_exit(
     found: impl Fn(Level) -> Outcome,
     terminal: &Terminal,
 ) -> Exit {
-    let Some(compared) = judged_by(args, scenario, is_sweep, found) else { return exit };
+    let Some(compared) =
+        judged_by(args, scenario, is_sweep, found).filter(|_| exit != Exit::Interrupted)
+    else {
+        return exit;
+    };
     let exit = Exit::of_conformance(compared.standing);
     if terminal.options.quiet && exit != Exit::Held {
         print::note(&format!("note: {}", compared.remark));
@@ -211,16 +213,6 @@ pub(in super::super) fn no_directory(error: &WriteError) -> Failure {
             Failure::unavailable(error)
         }
         _ => Failure::usage_error(error),
-    }
-}
-
-pub(super) fn exit(result: &RunResult, cut_short: Option<&CutShort>) -> Exit {
-    match (Exit::of(result), cut_short) {
-        // What was found before the server was lost still counts.
-        (Exit::Interrupted, Some(cut_short)) if *cut_short != CutShort::Interrupted => {
-            Exit::of_incomplete(result)
-        }
-        (exit, _) => exit,
     }
 }
 

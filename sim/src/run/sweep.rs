@@ -60,12 +60,8 @@ pub(super) fn main(
     let asked = SweepAsked { args, scenario, seeds };
     let (sweep, swept) = run_sweep(asked, terminal)?;
     write_report(asked, report, &sweep, &swept, terminal)?;
-    Ok(match Exit::of_sweep(&sweep) {
-        Exit::Interrupted => Exit::Interrupted,
-        exit => {
-            report::asked_exit(args, scenario, exit, true, |level| sweep.level(level), terminal)
-        }
-    })
+    let (exit, level) = (Exit::of_sweep(&sweep), |level| sweep.level(level));
+    Ok(report::asked_exit(args, scenario, exit, true, level, terminal))
 }
 
 /// What was asked for.
@@ -251,7 +247,7 @@ fn part(
         "{} of {total} schedules of seeds {seeds}, {} of them violated something",
         sweep.schedules, sweep.violations
     )))?;
-    Ok(if interrupted && !file.shard.complete { Exit::Interrupted } else { Exit::Held })
+    Ok(Exit::of_shard(file.shard.complete, interrupted))
 }
 
 /// Continues a shard until all of it is done, or it has to stop.

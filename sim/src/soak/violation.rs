@@ -26,13 +26,13 @@ pub(super) fn line(asked: &Asked, it: &SoakConviction) -> Line {
         .option("--seed", &it.seed.to_string())
 }
 
-/// Runs it again for its report, shrinks it and prints it; returns the exit code.
+/// Runs it again for its report, shrinks it and prints it.
 pub(super) fn write_report(
     args: &SoakArgs,
     asked: &Asked,
     it: &SoakConviction,
     terminal: &Terminal,
-) -> Result<Exit, Failure> {
+) -> Result<(), Failure> {
     let line = line(asked, it).option("--out", &args.out.to_string_lossy());
     let words = [vec!["picklock".to_owned(), "run".to_owned()], line.words()].concat();
     let cli = Cli::try_parse_from(words).map_err(Failure::internal)?;
@@ -56,7 +56,7 @@ pub(super) fn write_report(
     )?;
     match shrunk {
         // What is shrunk no further because of a signal is violated all the same.
-        Exit::Violated | Exit::ProgressOnly | Exit::Interrupted => Ok(Exit::of_level(it.level)),
+        Exit::Violated | Exit::ProgressOnly | Exit::Interrupted => Ok(()),
         _ => Err(Failure::internal(format!(
             "run again, the schedule in {} shows something else",
             run.display()
