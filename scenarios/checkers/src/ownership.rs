@@ -1,13 +1,13 @@
 //! Ownership: nobody ends, extends or overwrites another's hold of the key.
 //!
 //! Invariant: the owner is the acquisition whose command created this incarnation of the key, never the
-//! value. A sweep looks for harm that was surely done within a hold that was certain ([`sweep`]), and
+//! value. The checker looks for harm that was surely done within a hold that was certain ([`certain`]), and
 //! every reading of what is unknown is tried up to then ([`search`]): only if each of them has somebody
 //! harmed is anybody blamed. The harm that can have been first is told.
 
+mod certain;
 mod orphan;
 mod search;
-mod sweep;
 
 use std::collections::BTreeMap;
 
@@ -257,17 +257,17 @@ impl Ownership {
     }
 }
 
-/// The first harm that was surely done on a server. The sweep knows who did what it finds; the search also
+/// The first harm that was surely done on a server. Within certain holds it is known who did it; the search also
 /// finds what was done between commands that overlap, and is asked whether any of that was earlier.
 fn judged(known: &KeyLog) -> Result<Option<Harm>, search::TooMany> {
-    let Some(swept) = sweep::sweep(known) else { return search::search(known, u64::MAX) };
-    let Some(culprit) = swept.blames.first().map(|blame| blame.culprit) else { return Ok(None) };
-    // Where there are more readings than can be tried, what the sweep has found stands.
+    let Some(found) = certain::harm(known) else { return search::search(known, u64::MAX) };
+    let Some(culprit) = found.blames.first().map(|blame| blame.culprit) else { return Ok(None) };
+    // Where there are more readings than can be tried, what was found in certain holds stands.
     let earlier = search::search(known, culprit.done_ns).ok().flatten();
-    let earlier = earlier.filter(|it| it.at_ns() < swept.at_ns() && !it.may_be_by(&culprit));
+    let earlier = earlier.filter(|it| it.at_ns() < found.at_ns() && !it.may_be_by(&culprit));
     Ok(Some(match earlier {
-        Some(earlier) => Harm { occurrences: swept.occurrences + 1, ..earlier },
-        None => swept,
+        Some(earlier) => Harm { occurrences: found.occurrences + 1, ..earlier },
+        None => found,
     }))
 }
 

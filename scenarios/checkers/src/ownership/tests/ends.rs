@@ -130,7 +130,7 @@ fn a_key_is_created_in_place_of_a_stamped_one_only_when_somebody_has_deleted_tha
 
 #[test]
 fn a_client_without_an_acquisition_can_do_harm_and_the_run_cannot() {
-    // Answered within the hold, which the sweep sees, or perhaps after it, which only the search does.
+    // Answered within the certain hold, or perhaps after it, which is left to the search.
     for done_ns in [210, 100 + TTL_NS] {
         let harms = |client| {
             let tape = created().did(0, 200..done_ns, PLAIN_DELETE);

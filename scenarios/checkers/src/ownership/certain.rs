@@ -1,4 +1,4 @@
-//! The sweep: harm that was surely done within a hold that was certain.
+//! Harm that was surely done within a hold that was certain.
 //!
 //! Invariant: the key was *certainly* held from the moment its creation was answered until the TTL, less
 //! a margin for the server's clock, has passed since it was sent; certainty ends at once with any
@@ -6,7 +6,7 @@
 //! blamed only where it was sent behind that moment and answered within that time, for then it was
 //! carried out within it. Where its server has died, lost its power or been replaced, or its clock has
 //! jumped, the key counts as lost. Nothing is certain of a hold whose creation overlaps a command that
-//! was sent before it, so each hold is followed forward only. What the sweep blames is to blame; what it
+//! was sent before it, so each hold is followed forward only. Who is blamed here is to blame; whom it
 //! does not blame, the search may.
 
 use history::Touch;
@@ -21,20 +21,19 @@ struct KeyHold {
 }
 
 /// The first harm that was surely done, if any.
-pub(super) fn sweep(known: &KeyLog) -> Option<Harm> {
-    let mut swept = HoldSweep { known, looks: 0 };
-    swept.run()
+pub(super) fn harm(known: &KeyLog) -> Option<Harm> {
+    CertainHolds { known, looks: 0 }.harm()
 }
 
-/// A sweep over what is known of one server.
-struct HoldSweep<'a> {
+/// The certain holds of one server's key.
+struct CertainHolds<'a> {
     known: &'a KeyLog,
     /// How many commands were looked at in following holds.
     looks: usize,
 }
 
-impl<'a> HoldSweep<'a> {
-    fn run(&mut self) -> Option<Harm> {
+impl<'a> CertainHolds<'a> {
+    fn harm(&mut self) -> Option<Harm> {
         let ops = &self.known.ops;
         let (mut reach_ns, mut occurrences) = (0, 0);
         let mut first: Option<Blame> = None;

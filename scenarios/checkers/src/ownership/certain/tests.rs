@@ -1,4 +1,4 @@
-//! The sweep by itself: what it blames and what it leaves to the search, at every boundary.
+//! Certain holds by themselves: who is blamed and what is left to the search, at every boundary.
 
 use history::Text;
 
@@ -41,8 +41,8 @@ fn deleted(number: u32, span: (u64, u64)) -> Op {
 fn blamed_beside(ops: &[Op], losses: &[Loss], jumps: &[u64]) -> Option<(u32, u64)> {
     let (mut ops, losses, jumps) = (ops.to_vec(), losses.to_vec(), jumps.to_vec());
     ops.sort_by_key(|op| op.sent_ns);
-    let found = sweep(&KeyLog { ops, losses, jumps, ..KeyLog::default() })?;
-    let [blame] = found.blames[..] else { panic!("the sweep knows who it was") };
+    let found = harm(&KeyLog { ops, losses, jumps, ..KeyLog::default() })?;
+    let [blame] = found.blames[..] else { panic!("it is known who it was") };
     Some((blame.culprit.number, found.occurrences))
 }
 
@@ -147,8 +147,8 @@ fn each_command_is_looked_at_a_few_times_whatever_is_under_way() {
     for done_ns in [20, HOLDS * 100, NEVER] {
         let ops = [&[deleted(1, (10, done_ns))][..], &held].concat();
         let known = KeyLog { ops, ..KeyLog::default() };
-        let mut swept = HoldSweep { known: &known, looks: 0 };
-        assert_eq!(swept.run(), None);
-        assert!(swept.looks <= 2 * known.ops.len(), "{} looks, {done_ns}", swept.looks);
+        let mut holds = CertainHolds { known: &known, looks: 0 };
+        assert_eq!(holds.harm(), None);
+        assert!(holds.looks <= 2 * known.ops.len(), "{} looks, {done_ns}", holds.looks);
     }
 }
