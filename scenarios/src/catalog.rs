@@ -11,7 +11,7 @@ use crate::scenario::{Overrides, Scenario, ScenarioError};
 include!(concat!(env!("OUT_DIR"), "/catalog.rs"));
 
 /// The articles that sources call 1 to 4: titles, and what they say of where they come from.
-pub const ARTICLES: [&str; 4] = [
+const ARTICLES: [&str; 4] = [
     "基于redis单实例实现的分布式锁 (Chinese)",
     "基于单Redis节点的分布式锁 (Chinese, 2019-01-28), after http://zhangtielei.com/posts/blog-redlock-reasoning.html",
     "단일 인스턴스로 구성된 레디스에서의 분산 락 구현 (Korean), by 윤종원",

@@ -126,7 +126,7 @@ impl<W: Observed> Recorded<W> {
     }
 
     /// The same client, beginning a new acquisition: what is done through this handle belongs to it.
-    pub fn begin_acquisition(&self) -> Self {
+    pub(crate) fn begin_acquisition(&self) -> Self {
         Self { acquisition: Some(self.journal.next_acquisition()), ..self.clone() }
     }
 
@@ -166,7 +166,7 @@ impl<W: Observed> Recorded<W> {
     }
 
     /// Ends an operation with an event that names texts.
-    pub fn end_with(&self, op: u32, what: impl FnOnce(&mut Texts) -> What) {
+    pub(crate) fn end_with(&self, op: u32, what: impl FnOnce(&mut Texts) -> What) {
         self.write(self.acquisition(), op, what);
     }
 

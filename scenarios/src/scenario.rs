@@ -293,7 +293,7 @@ impl WorkloadPart {
     }
 
     /// Whether what the lock protects has a server of its own.
-    pub const fn has_own_server(&self) -> bool {
+    const fn has_own_server(&self) -> bool {
         match self {
             Self::BonusPool(_) => false,
             Self::Register(_) => true,

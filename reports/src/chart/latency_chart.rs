@@ -84,7 +84,7 @@ impl<'a> LatencyChart<'a> {
     }
 
     /// The same for a page on a telephone: its legend stands below, and the page says what it is of.
-    pub fn narrow(latencies: &'a Latencies, head: &Head) -> Self {
+    pub(crate) fn narrow(latencies: &'a Latencies, head: &Head) -> Self {
         Self::of_run(latencies, head, &NARROW)
     }
 

@@ -192,7 +192,7 @@ impl AttackFault {
     }
 
     /// Whether no lock with a TTL can survive it without fencing tokens, or without a server that remembers.
-    pub const fn is_assumed_away(self) -> bool {
+    pub(crate) const fn is_assumed_away(self) -> bool {
         matches!(self, Self::Stop | Self::HolderStop) || self.forgets()
     }
 }

@@ -3,7 +3,7 @@
 use nix::errno::Errno;
 
 /// Whether this says that the process, or the machine, has no file descriptor left.
-pub fn is_out_of_files(error: &std::io::Error) -> bool {
+pub(crate) fn is_out_of_files(error: &std::io::Error) -> bool {
     let of = |errno: Errno| error.raw_os_error() == Some(errno as i32);
     of(Errno::EMFILE) || of(Errno::ENFILE)
 }

@@ -212,7 +212,12 @@ impl Link {
     }
 
     /// Adds an effect on these directions: a connection is struck in all of them or none.
-    pub fn add_effects(&self, sides: &[Side], effect: &Effect, toxicity: Toxicity) -> EffectId {
+    pub(crate) fn add_effects(
+        &self,
+        sides: &[Side],
+        effect: &Effect,
+        toxicity: Toxicity,
+    ) -> EffectId {
         let id = EffectId(self.state.effects_made.fetch_add(1, Ordering::Relaxed) + 1);
         for side in sides.iter().copied() {
             let event = ProxyEvent::EffectPut(id, side, effect.clone(), toxicity);
@@ -241,12 +246,12 @@ impl Link {
     }
 
     /// Logs the name of a fault on this link.
-    pub fn note_put(&self, name: &str, id: FaultId) {
+    pub(crate) fn note_put(&self, name: &str, id: FaultId) {
         self.state.log.note(self.state.place(0), ProxyEvent::ToxicPut(name.to_owned(), id));
     }
 
     /// Logs that a fault is removed from this link.
-    pub fn note_taken(&self, name: &str, id: FaultId) {
+    pub(crate) fn note_taken(&self, name: &str, id: FaultId) {
         self.state.log.note(self.state.place(0), ProxyEvent::ToxicTaken(name.to_owned(), id));
     }
 

@@ -25,7 +25,7 @@ pub struct ThreadsError {
 ///
 /// # Errors
 /// [`ThreadsError`] where there cannot be so many; then no work is done.
-pub fn on_threads(threads: usize, work: impl Fn() + Sync) -> Result<(), ThreadsError> {
+pub(crate) fn on_threads(threads: usize, work: impl Fn() + Sync) -> Result<(), ThreadsError> {
     on_threads_of(&Builder::new, threads, work)
 }
 

@@ -218,7 +218,7 @@ impl Endpoint {
 
     /// Ends what was started for all of these, and waits until nothing of it is left. Servers may share a
     /// supervisor, if nothing else has a handle of it.
-    pub async fn close_all(endpoints: impl IntoIterator<Item = Self>) {
+    pub(crate) async fn close_all(endpoints: impl IntoIterator<Item = Self>) {
         let mut supervisors = Vec::new();
         let mut ending = JoinSet::new();
         for endpoint in endpoints {

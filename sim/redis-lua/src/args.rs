@@ -68,7 +68,7 @@ impl<'a> LuaArgs<'a> {
     }
 
     /// A number that may be left out, without its fraction.
-    pub fn integer_or(&self, at: usize, default: i64) -> mlua::Result<i64> {
+    pub(crate) fn integer_or(&self, at: usize, default: i64) -> mlua::Result<i64> {
         match self.values.get(at) {
             None | Some(Value::Nil) => Ok(default),
             Some(_) => Ok(truncated(self.number(at)?)),

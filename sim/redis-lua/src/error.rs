@@ -34,7 +34,7 @@ pub struct ThrownValue;
 
 impl ThrownValue {
     /// The error; there is one at a time, for nothing runs before it is caught.
-    pub fn throw(lua: &Lua, value: Value) -> mlua::Error {
+    pub(crate) fn throw(lua: &Lua, value: Value) -> mlua::Error {
         lua.set_named_registry_value(THROWN, value)
             .map_or_else(|error| error, |()| mlua::Error::external(Self))
     }
@@ -58,6 +58,6 @@ pub fn lua_fail(lua: &Lua, text: &str) -> mlua::Error {
 }
 
 /// The same without a place, as Lua raises what no function is to blame for.
-pub fn lua_fail_nowhere(text: &str) -> mlua::Error {
+pub(crate) fn lua_fail_nowhere(text: &str) -> mlua::Error {
     mlua::Error::external(LuaError::plain(text.into()))
 }

@@ -18,12 +18,12 @@ pub const COLLECT_BYTES: usize = MEMORY_BYTES / 4;
 pub const PARTS: usize = 4 << 20;
 
 /// A table counts as so many parts, for it takes so much longer.
-pub const TABLE_PARTS: usize = 16;
+pub(crate) const TABLE_PARTS: usize = 16;
 
 /// How much of a thread's stack a script may take before it resumes another coroutine or calls one of the functions
 /// of `builtin`. A thread has 2 MB; within a coroutine Lua bounds the rest to 200 calls, and a
 /// pattern's matching is bounded by [`PATTERN_ITEMS`].
-pub const STACK_BYTES: usize = 1 << 20;
+pub(crate) const STACK_BYTES: usize = 1 << 20;
 
 /// The most repeated items of a pattern: matching takes a part of the stack for each.
 pub const PATTERN_ITEMS: usize = 2_000;

@@ -36,7 +36,7 @@ impl Traffic {
     }
 
     /// Requests per nanosecond for one lock, besides its holder.
-    pub fn others_per_ns(&self) -> f64 {
+    pub(crate) fn others_per_ns(&self) -> f64 {
         let others = f64::from(self.clients.saturating_sub(1)) / f64::from(self.clients.max(1));
         self.asks_per_ns() / f64::from(self.locks.max(1)) * others
     }

@@ -138,7 +138,7 @@ impl Staged {
     }
 
     /// Whether it shows nothing unless it meets a hold, as what is staged on the holder.
-    pub fn is_of_hold(&self) -> bool {
+    pub(crate) fn is_of_hold(&self) -> bool {
         self.whom() == Whom::Holder || self.loses_hold
     }
 
