@@ -1,11 +1,11 @@
-//! A soak as it is told: on its page, and at the end of a sitting.
+//! A soak as it is reported: on its page, and at the end of a sitting.
 
 use history::verdict::Outcome;
 use scenarios::soak::{Sitting, Soak};
 
 /// A soak, and how it was run.
 #[derive(Clone, Copy, Debug)]
-pub struct SoakTold<'a> {
+pub struct SoakReport<'a> {
     /// What it has found.
     pub found: &'a Soak,
     /// Its sittings, the present one last.
@@ -18,7 +18,7 @@ pub struct SoakTold<'a> {
     pub again: &'a str,
 }
 
-impl SoakTold<'_> {
+impl SoakReport<'_> {
     /// How long all sittings have lasted, in nanoseconds.
     pub fn lasted_ns(&self) -> u64 {
         self.sittings.iter().map(|it| it.lasted_ns).sum()

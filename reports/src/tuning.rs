@@ -14,13 +14,13 @@ pub use page::page;
 pub use table::text;
 
 use ttl_model::format::{NEVER, at_most, often};
-use ttl_model::tuning::{How, Share};
+use ttl_model::tuning::{EstimateMethod, Share};
 
 /// A share in a day: the best guess and what it may be at most, or how it was found that there is none.
 pub fn share(share: &Share) -> String {
     match share.how {
-        How::Construction => "cannot be".to_owned(),
-        How::Counted { hits: 0, of } => {
+        EstimateMethod::Construction => "cannot be".to_owned(),
+        EstimateMethod::Counted { hits: 0, of } => {
             format!("0 of {}, {}", crate::format::count(of), at_most(share.per_day_high))
         }
         _ if often(share.per_day_high) == NEVER => NEVER.to_owned(),
@@ -40,23 +40,26 @@ pub fn share(share: &Share) -> String {
 mod tests {
     use super::*;
 
-    fn of(how: How, per_day: f64, per_day_high: f64) -> String {
+    fn of(how: EstimateMethod, per_day: f64, per_day_high: f64) -> String {
         let (per_hold, low, high) = (per_day, 0.0, per_day_high);
         share(&Share { per_hold, low, high, per_day, per_day_high, how })
     }
 
     #[test]
     fn no_share_is_a_bare_zero() {
-        let counted = of(How::Counted { hits: 0, of: 1_000_000 }, 0.0, 3.0);
+        let counted = of(EstimateMethod::Counted { hits: 0, of: 1_000_000 }, 0.0, 3.0);
         assert_eq!(counted, "0 of 1,000,000, at most 3 a day");
-        assert_eq!(of(How::Estimated { holds: 9 }, 0.0, 1.0), "none seen, at most 1 a day");
-        assert_eq!(of(How::Construction, 0.0, 0.0), "cannot be");
-        assert_eq!(of(How::Bound, 0.0, 1e-24), NEVER);
+        assert_eq!(
+            of(EstimateMethod::Estimated { holds: 9 }, 0.0, 1.0),
+            "none seen, at most 1 a day"
+        );
+        assert_eq!(of(EstimateMethod::Construction, 0.0, 0.0), "cannot be");
+        assert_eq!(of(EstimateMethod::Bound, 0.0, 1e-24), NEVER);
     }
 
     #[test]
     fn a_share_says_what_it_is_at_most() {
-        let of = |per_day, high| of(How::Estimated { holds: 9 }, per_day, high);
+        let of = |per_day, high| of(EstimateMethod::Estimated { holds: 9 }, per_day, high);
         assert_eq!(of(1.0, 2.0), "1 a day, at most 2 a day");
         assert_eq!(of(2.0, 2.01), "2 a day");
         assert_eq!(of(1e-30, 1.0), "at most 1 a day");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use harness::soak::{SharedSoak, soak};
 use harness::sweep::BatchProgress;
-use reports::soak::SoakTold;
+use reports::soak::SoakReport;
 use scenarios::format::count;
 use scenarios::recipe;
 use scenarios::soak::{Soak, SoakConviction};
@@ -59,7 +59,7 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
     }
     // A soak that has ended, by a violation or by its time, is only reported again.
     let is_over = file.is_over(args.span.0);
-    let interrupted = !is_over && sit(args, &asked, &mut file, terminal)?;
+    let interrupted = !is_over && run_sitting(args, &asked, &mut file, terminal)?;
     let conviction = file.found.conviction.clone();
     let again = again(args, &asked, conviction.as_ref());
     // Before the violation is shrunk, which takes a while.
@@ -75,7 +75,7 @@ pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure
         Ok(()) => format!("page: {}\n", file.page().display()),
         Err(_) => String::new(),
     };
-    let summary = reports::terminal::soak(&file.told(&again, false), report::style(terminal));
+    let summary = reports::terminal::soak(&file.report(&again, false), report::style(terminal));
     print::results(&format!("{summary}{page}{next}"))?;
     saved?;
     reported?;
@@ -128,7 +128,7 @@ fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&SoakConviction>) ->
 }
 
 /// One sitting: until the time of all sittings is over, something is violated, or a signal comes; true if one came.
-fn sit(
+fn run_sitting(
     args: &SoakArgs,
     asked: &Asked,
     file: &mut SoakFile,
@@ -209,8 +209,8 @@ fn shown(
 
 impl SoakFile {
     /// The soak as its page shows it.
-    fn told<'a>(&'a self, again: &'a str, is_running: bool) -> SoakTold<'a> {
-        SoakTold {
+    fn report<'a>(&'a self, again: &'a str, is_running: bool) -> SoakReport<'a> {
+        SoakReport {
             found: &self.found,
             sittings: &self.sittings,
             asked_ns: self.asked_ns,

@@ -12,15 +12,15 @@ use super::document::document;
 use super::sweep::{coverage, outcomes};
 use super::verdicts::badge;
 use crate::format::{count, counted, long_duration, plain};
-use crate::soak::{SoakTold, megabytes};
+use crate::soak::{SoakReport, megabytes};
 
 /// The page.
-pub fn soak_page(told: &SoakTold<'_>) -> String {
-    let (found, verdict) = (told.found, told.verdict());
-    let state = match (&found.conviction, told.is_running) {
+pub fn soak_page(report: &SoakReport<'_>) -> String {
+    let (found, verdict) = (report.found, report.verdict());
+    let state = match (&found.conviction, report.is_running) {
         (Some(_), _) => "ended by a violation",
         (None, true) => "goes on",
-        (None, false) if told.is_interrupted() => "interrupted",
+        (None, false) if report.is_interrupted() => "interrupted",
         (None, false) => "done",
     };
     let title =
@@ -36,15 +36,15 @@ pub fn soak_page(told: &SoakTold<'_>) -> String {
         }
         main {
             @if let Some(it) = &found.conviction { (convicted(it)) }
-            (figures(told))
+            (figures(report))
             (coverage(&found.whole))
             (outcomes(&found.whole, |it| outcome(it, found.conviction.is_some())))
             (expected(&found.pairs))
             (pairs(&found.pairs))
-            (sittings(told))
+            (sittings(report))
             section {
                 h2 { @if found.conviction.is_some() { "Run it again" } @else { "Go on" } }
-                pre { (plain(told.again)) }
+                pre { (plain(report.again)) }
             }
         }
     };
@@ -95,25 +95,25 @@ fn expected(pairs: &[SoakedPair]) -> Markup {
     }
 }
 
-fn figures(told: &SoakTold<'_>) -> Markup {
-    let found = told.found;
-    let now = told.sittings.last().map_or(0, |it| it.memory_bytes);
+fn figures(report: &SoakReport<'_>) -> Markup {
+    let found = report.found;
+    let now = report.sittings.last().map_or(0, |it| it.memory_bytes);
     let (all, missing) = (found.pairs.len(), found.missing());
     html! {
         section {
             h2 { "Figures" }
             dl {
                 dt { "Schedules" } dd { (count(found.whole.schedules)) }
-                dt { "Schedules a second" } dd { (count(told.pace())) }
+                dt { "Schedules a second" } dd { (count(report.pace())) }
                 dt { "Virtual time" } dd { (long_duration(found.whole.virtual_ns)) }
                 dt { "Operations" } dd { (count(found.whole.operations)) }
                 dt { "Strikes in holds" } dd { (count(found.strikes_in_holds())) }
                 dt { "Pairs" } dd { (count((all - missing) as u64)) " of " (count(all as u64)) " have been run" }
                 dt { "Lasted" } dd {
-                    (long_duration(told.lasted_ns())) " of " (long_duration(told.asked_ns)) ", in "
-                    (counted(told.sittings.len() as u64, "sitting"))
+                    (long_duration(report.lasted_ns())) " of " (long_duration(report.asked_ns)) ", in "
+                    (counted(report.sittings.len() as u64, "sitting"))
                 }
-                dt { "Memory" } dd { (megabytes(now)) " now, " (megabytes(told.highest_bytes())) " at most" }
+                dt { "Memory" } dd { (megabytes(now)) " now, " (megabytes(report.highest_bytes())) " at most" }
             }
         }
     }
@@ -164,7 +164,7 @@ fn pairs(pairs: &[SoakedPair]) -> Markup {
     }
 }
 
-fn sittings(told: &SoakTold<'_>) -> Markup {
+fn sittings(report: &SoakReport<'_>) -> Markup {
     html! {
         section {
             h2 { "Sittings" }
@@ -179,7 +179,7 @@ fn sittings(told: &SoakTold<'_>) -> Markup {
                         }
                     }
                     tbody {
-                        @for it in told.sittings {
+                        @for it in report.sittings {
                             tr {
                                 th scope="row" { (plain(&it.started_utc)) }
                                 td.number { (long_duration(it.lasted_ns)) }
@@ -238,7 +238,7 @@ mod tests {
             highest_bytes: 52_300_000 + lasted_s,
         };
         let sittings = [sitting("2026-11-21T06:15:00Z", 3_600), sitting("<later>", 34)];
-        soak_page(&SoakTold {
+        soak_page(&SoakReport {
             found,
             sittings: &sittings,
             asked_ns: 8 * 3_600_000_000_000,

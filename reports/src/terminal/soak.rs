@@ -6,15 +6,15 @@ use super::summary::verdict_line;
 use super::table;
 use super::{Style, Verbosity};
 use crate::format::{count, counted, long_duration};
-use crate::soak::{SoakTold, megabytes};
+use crate::soak::{SoakReport, megabytes};
 
 /// The summary: what struck, how much was run, in which time and memory, and the verdict.
-pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
-    let found = told.found;
+pub fn soak(report: &SoakReport<'_>, style: Style) -> String {
+    let found = report.found;
     let convicted = found.conviction.as_ref().map(|it| it.level);
     let level = |level| if convicted == Some(level) { Outcome::Violated } else { Outcome::Held };
-    let verdict = verdict_line(told.verdict(), level, style);
-    let verdict = match told.is_interrupted() {
+    let verdict = verdict_line(report.verdict(), level, style);
+    let verdict = match report.is_interrupted() {
         true => format!("interrupted: the rest would have run other schedules\n{verdict}"),
         false => verdict,
     };
@@ -37,14 +37,14 @@ pub fn soak(told: &SoakTold<'_>, style: Style) -> String {
          memory: {} at most\n\
          lasted {} of {}, in {}; seeds are drawn from {}\n",
         count(found.whole.schedules),
-        count(told.pace()),
+        count(report.pace()),
         count(all - missing),
         counted(all, "pair"),
         count(found.strikes_in_holds()),
-        megabytes(told.highest_bytes()),
-        long_duration(told.lasted_ns()),
-        long_duration(told.asked_ns),
-        counted(told.sittings.len() as u64, "sitting"),
+        megabytes(report.highest_bytes()),
+        long_duration(report.lasted_ns()),
+        long_duration(report.asked_ns),
+        counted(report.sittings.len() as u64, "sitting"),
         found.base,
     );
     text + &verdict

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use scenarios::span::Span;
 use ttl_model::tuning::{
-    Advice, Delay, How, IfTaken, Input, Point, Protection, SCHEMA, Share, TargetStatus, Targets,
-    Tuning,
+    Advice, Delay, EstimateMethod, IfTaken, Input, Point, Protection, SCHEMA, Share, TargetStatus,
+    Targets, Tuning,
 };
 
 pub(super) fn ms(ms: u64) -> Span {
@@ -15,7 +15,7 @@ pub(super) fn ms(ms: u64) -> Span {
 }
 
 fn at_most(per_day_high: f64) -> Share {
-    let how = How::Estimated { holds: 1_000 };
+    let how = EstimateMethod::Estimated { holds: 1_000 };
     Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day: 0.0, per_day_high, how }
 }
 

@@ -113,7 +113,7 @@ impl SoakFile {
         self.write_state()?;
         let page = self.page();
         there(&page)?;
-        file::write(&page, &soak_page(&self.told(again, is_running)))
+        file::write(&page, &soak_page(&self.report(again, is_running)))
             .map_err(|error| Failure::full(&page, &error, "--out"))
     }
 

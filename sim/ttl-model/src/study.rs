@@ -8,7 +8,7 @@ mod dominance;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::tuning::{Delay, How, IfTaken, Point, Protection, Share, Skips};
+use crate::tuning::{Delay, EstimateMethod, IfTaken, Point, Protection, Share, Skips};
 use harness::threads::{ThreadsError, map_on_threads};
 use picklock::OptionsError;
 use picklock::time::span_ns;
@@ -294,7 +294,7 @@ impl Study {
         let hits = self.hits(lease, counted);
         let wrong = match hits {
             MANY_HITS.. => {
-                let how = How::Counted { hits, of: counted.holds };
+                let how = EstimateMethod::Counted { hits, of: counted.holds };
                 let seen = wilson(hits, counted.holds).below(most.wrong);
                 share(
                     rates,
@@ -304,7 +304,7 @@ impl Study {
             }
             _ => asked(rates, rare.wrong, rare.wrong_most, most.wrong),
         };
-        let never = share(rates, Interval::default(), How::Construction);
+        let never = share(rates, Interval::default(), EstimateMethod::Construction);
         let overlap = || {
             if self.traffic.others_per_ns() == 0.0 {
                 return never;
@@ -373,15 +373,15 @@ fn asked(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
     let (found, most) = (found.interval(), most.interval());
     let seen = found.high.max(most.high);
     let how = match found.high > 0.0 || most.high > 0.0 {
-        true => How::Estimated { holds },
-        false => How::Bound,
+        true => EstimateMethod::Estimated { holds },
+        false => EstimateMethod::Bound,
     };
     let high = if seen > 0.0 { seen.min(high) } else { high };
     share(rates, Interval { high, ..found }.below(high), how)
 }
 
 /// A share, with the rate of holds per nanosecond and its upper bound.
-fn share((per_ns, most_per_ns): (f64, f64), interval: Interval, how: How) -> Share {
+fn share((per_ns, most_per_ns): (f64, f64), interval: Interval, how: EstimateMethod) -> Share {
     let Interval { middle, low, high } = interval;
     Share {
         per_hold: middle,

@@ -249,7 +249,7 @@ pub struct Point {
 impl Point {
     /// A setting of which nothing is known yet.
     pub fn unknown(ttl: Span, renew: Option<Span>, keeping: Protection) -> Self {
-        let how = How::Counted { hits: 0, of: 0 };
+        let how = EstimateMethod::Counted { hits: 0, of: 0 };
         let (per_hold, high, per_day, per_day_high) = (0.0, 1.0, 0.0, f64::MAX);
         let unknown = Share { per_hold, low: 0.0, high, per_day, per_day_high, how };
         Self {
@@ -300,13 +300,13 @@ pub struct Share {
     /// Upper end, per day.
     pub per_day_high: f64,
     /// The method.
-    pub how: How,
+    pub how: EstimateMethod,
 }
 
 /// How a share was estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum EstimateMethod {
     /// By plain Monte Carlo.
     Counted {
         /// Holds that failed.

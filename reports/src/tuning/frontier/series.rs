@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ttl_model::tuning::{Advice, How, Point, Protection, Share, Tuning};
+use ttl_model::tuning::{Advice, EstimateMethod, Point, Protection, Share, Tuning};
 
 use ttl_model::format::time;
 
@@ -137,7 +137,8 @@ pub(super) fn all(tuning: &Tuning) -> Vec<FrontierLine<'_>> {
                 .map(|point| Spot { wrong, point, times: wrong.times(point, tuning) })
                 .collect();
             spots.sort_by_key(|it| (it.point.takeover.p99_high, it.point.ttl));
-            let impossible = |it: &Spot<'_>| wrong.share(it.point).how == How::Construction;
+            let impossible =
+                |it: &Spot<'_>| wrong.share(it.point).how == EstimateMethod::Construction;
             if !spots.iter().all(impossible) {
                 all.push(FrontierLine { wrong, renewal, spots });
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ttl_model::tuning::{How, Point, Protection, TargetStatus, Tuning};
+use ttl_model::tuning::{EstimateMethod, Point, Protection, TargetStatus, Tuning};
 
 use super::captions::{Callout, Captions, RING};
 use super::label_layout::Rect;
@@ -165,7 +165,7 @@ fn only_what_concerns_the_lock_is_drawn() {
         points.iter_mut().for_each(|it| {
             it.keeping = keeping;
             if keeping == Protection::Fenced {
-                it.effect.how = How::Construction;
+                it.effect.how = EstimateMethod::Construction;
             }
         });
         others.extend(points);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::tuning::{Delay, How, Share, Skips};
+use crate::tuning::{Delay, EstimateMethod, Share, Skips};
 use scenarios::span::Span;
 
 use super::*;
@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Span {
 }
 
 fn share(per_day: f64, per_day_high: f64) -> Share {
-    Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day, per_day_high, how: How::Bound }
+    Share { per_hold: 0.0, low: 0.0, high: 0.0, per_day, per_day_high, how: EstimateMethod::Bound }
 }
 
 fn cost(renew: Option<u64>) -> f64 {

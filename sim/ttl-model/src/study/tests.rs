@@ -110,7 +110,7 @@ fn what_comes_once_in_a_year_is_seen() {
     let setting = Setting { ttl: none.ttl.0, renew: None, tracked: false };
     let formula = formula(&study.conditions, setting);
     assert!(formula < 1e-14, "{formula}");
-    assert!(matches!(none.wrong.how, How::Estimated { .. }));
+    assert!(matches!(none.wrong.how, EstimateMethod::Estimated { .. }));
     assert!(
         (none.wrong.per_hold / formula - 1.0).abs() < 0.05,
         "{} {formula}",
@@ -129,11 +129,11 @@ fn nothing_is_a_bare_zero() {
     };
     let unrenewed = of(Protection::None, false).wrong;
     // Nineteen pauses in one hold.
-    assert_eq!(unrenewed.how, How::Bound);
+    assert_eq!(unrenewed.how, EstimateMethod::Bound);
     assert!(0.0 < unrenewed.high && unrenewed.high < 1e-40, "{unrenewed:?}");
-    assert_eq!(of(Protection::None, true).wrong.how, How::Bound);
-    assert_eq!(of(Protection::Tracked, true).belief.how, How::Construction);
-    assert_eq!(of(Protection::Fenced, true).effect.how, How::Construction);
+    assert_eq!(of(Protection::None, true).wrong.how, EstimateMethod::Bound);
+    assert_eq!(of(Protection::Tracked, true).belief.how, EstimateMethod::Construction);
+    assert_eq!(of(Protection::Fenced, true).effect.how, EstimateMethod::Construction);
 }
 
 /// What was measured: so many milliseconds, so many times.
@@ -168,7 +168,7 @@ fn many_simulated_holds_make_no_few_measurements_more() {
     let mut study = study("1s", None, &[(5_000, None)]);
     study.conditions.hold = measured(&[(100, 10), (10_000, 10)]);
     let wrong = found(&study)[1].wrong;
-    assert!(matches!(wrong.how, How::Counted { .. }), "{wrong:?}");
+    assert!(matches!(wrong.how, EstimateMethod::Counted { .. }), "{wrong:?}");
     // Wilson's interval of ten in twenty.
     assert!((wrong.per_hold - 0.5).abs() < 0.02 && (0.69..0.72).contains(&wrong.high), "{wrong:?}");
 }
@@ -205,7 +205,7 @@ fn nobody_overlaps_who_is_alone() {
     let mut study = study("100ms", Some((0.1, "lognormal:100ms,p99=1s")), &[(2_000, None)]);
     study.traffic.clients = 1;
     for point in found(&study) {
-        assert_eq!((point.effect.how, point.effect.high), (How::Construction, 0.0));
+        assert_eq!((point.effect.how, point.effect.high), (EstimateMethod::Construction, 0.0));
     }
 }
 
@@ -276,7 +276,7 @@ fn what_nobody_has_seen_is_bounded_and_not_counted() {
     study.conditions.round_trip = law("lognormal:500us,p99=3ms");
     for point in found(&study) {
         assert!(point.wrong.high < 1e-13, "{} {:?}: {:?}", point.ttl, point.renew, point.wrong);
-        assert!(!matches!(point.wrong.how, How::Counted { .. }), "{:?}", point.wrong);
+        assert!(!matches!(point.wrong.how, EstimateMethod::Counted { .. }), "{:?}", point.wrong);
     }
 }
 

@@ -27,19 +27,19 @@ pub(super) struct ReplicaFeed {
     sent: u64,
     applied: u64,
     acknowledged: u64,
-    pub(super) stream: FeedWay,
-    acknowledgements: FeedWay,
+    pub(super) stream: FeedDirection,
+    acknowledgements: FeedDirection,
 }
 
 /// One direction of a feed: offsets on their way, which overtake nothing.
 #[derive(Debug)]
-pub(super) struct FeedWay {
+pub(super) struct FeedDirection {
     in_transit: VecDeque<u64>,
     /// When the last of them arrives.
     pub(super) arrives_ns: u64,
 }
 
-impl FeedWay {
+impl FeedDirection {
     fn new(now_ns: u64) -> Self {
         Self { in_transit: VecDeque::new(), arrives_ns: now_ns }
     }
@@ -74,8 +74,8 @@ impl VirtualServers {
             sent: offset,
             applied: offset,
             acknowledged: offset,
-            stream: FeedWay::new(now_ns),
-            acknowledgements: FeedWay::new(now_ns),
+            stream: FeedDirection::new(now_ns),
+            acknowledgements: FeedDirection::new(now_ns),
         });
     }
 
