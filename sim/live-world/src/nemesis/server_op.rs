@@ -82,11 +82,14 @@ impl LiveNemesis {
 
     /// Carries out one operation; an error says why that failed.
     async fn carry_out(&self, deployment: &Deployment, op: &ServerOp) -> Result<(), String> {
-        let (server, fault) = match op.action {
-            ServerAction::Strike(server, fault) => (deployment.server_or_primary(server), fault),
-            ServerAction::Restart { server } => return self.restart(deployment, server).await,
+        match op.action {
+            ServerAction::Strike(server, fault) => {
+                let server = deployment.server_or_primary(server);
+                self.strike(deployment, op, server, fault).await
+            }
+            ServerAction::Restart { server } => self.restart(deployment, server).await,
             ServerAction::Wake { server } => {
-                return deployment.wake(server).await.map_err(|error| error.to_string());
+                deployment.wake(server).await.map_err(|error| error.to_string())
             }
             ServerAction::ClearKey { with, server, node } => {
                 let server = node.map_or(server, |node| deployment.server_of(Node(node)));
@@ -94,17 +97,17 @@ impl LiveNemesis {
                     self.state().server_ops.overdue.push(op.action);
                     return Ok(());
                 }
-                return deployment.clear(server, with).await.map_err(|error| error.to_string());
+                deployment.clear(server, with).await.map_err(|error| error.to_string())
             }
             ServerAction::MakeRoom { server } => {
                 // A server that was restarted meanwhile has its memory already.
                 let room = deployment.command(server, &injector::memory("0")).await;
-                return room.map(drop).map_err(|error| error.to_string());
+                room.map(drop).map_err(|error| error.to_string())
             }
             ServerAction::StepDown { keeps } => {
                 let upstream = deployment.upstream(Node(0));
                 self.state().links.lead_away(&upstream, |client| client == keeps);
-                return deployment.step_down().await.map_err(|error| error.to_string());
+                deployment.step_down().await.map_err(|error| error.to_string())
             }
             ServerAction::Promote { old, to, for_ns } => {
                 let promoted = if deployment.has_sentinels() {
@@ -116,9 +119,19 @@ impl LiveNemesis {
                 };
                 self.schedule(ServerAction::Restart { server: old }, for_ns);
                 self.request_overdue();
-                return promoted.map_err(|error| error.to_string());
+                promoted.map_err(|error| error.to_string())
             }
-        };
+        }
+    }
+
+    /// Strikes a server, where the fault can meet it.
+    async fn strike(
+        &self,
+        deployment: &Deployment,
+        op: &ServerOp,
+        server: usize,
+        fault: ServerFault,
+    ) -> Result<(), String> {
         match fault {
             ServerFault::FlushScripts => {
                 let flush = ["SCRIPT", "FLUSH"];
