@@ -18,7 +18,7 @@ use reports::{RunDirectory, WriteError};
 use scenarios::span::Span;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use ttl_model::tuning::{Confirmation, Protection, SCHEMA, Targets, Tuning};
+use ttl_model::tuning::{Confirmation, Point, Protection, SCHEMA, Targets, Tuning};
 
 use self::confirm::{Aborted, Confirm};
 use self::inputs::{Inputs, gather};
@@ -138,7 +138,8 @@ fn simulate_and_confirm(
         true => Some(runtime.block_on(Confirm::open(args, &study, terminal))?),
         false => None,
     };
-    let mut tuning = runtime.block_on(run_study(args, study, inputs, signals.clone(), terminal))?;
+    let (points, simulated) = runtime.block_on(run_study(study, signals.clone(), terminal))?;
+    let mut tuning = judge(args, inputs, points, simulated);
     let cut = match confirm {
         // Interrupted in the simulation: do not start the server part.
         Some(it) if tuning.cut_short.is_some() => {
@@ -294,19 +295,16 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Simulates every setting, and says which one to choose.
+/// Simulates every setting; the results, and how many holds were simulated.
 async fn run_study(
-    args: &TuneArgs,
     study: Study,
-    inputs: Inputs,
     signals: watch::Receiver<bool>,
     terminal: &Terminal,
-) -> Result<Tuning, Failure> {
+) -> Result<(Vec<Point>, u64), Failure> {
     let study_progress = Arc::new(StudyProgress::default());
     let shown = Arc::clone(&study_progress);
     let done = move || shown.done.load(Ordering::Relaxed);
-    let (parts, traffic) = (study.parts(), study.traffic);
-    let progress = Progress::show(terminal, done, parts, "parts");
+    let progress = Progress::show(terminal, done, study.parts(), "parts");
     #[expect(clippy::disallowed_methods, reason = "the duration is shown to the user")]
     let began = Instant::now();
     let watch = Arc::clone(&study_progress);
@@ -314,30 +312,48 @@ async fn run_study(
     let (points, _) = signal::finish(work, signals, &study_progress.stop).await?;
     let wall = began.elapsed();
     drop(progress);
-    let mut points = points.map_err(|error| match error {
+    let points = points.map_err(|error| match error {
         StudyError::Options(error) => Failure::internal(error),
         StudyError::Threads(error) => Failure::unavailable(error),
     })?;
-    let unfinished = points.iter().filter(|it| it.unfinished).count();
-    let cut_short = (unfinished > 0).then(|| {
-        let (finished, all) = (points.len() - unfinished, points.len());
-        format!("interrupted after {finished} of {all} settings")
-    });
+    let simulated = study_progress.holds.load(Ordering::Relaxed);
+    if !terminal.options.quiet {
+        #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
+        let pace = simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
+        print::note(&format!(
+            "simulated {pace:.2} million holds per second, {:.1} s",
+            wall.as_secs_f64()
+        ));
+    }
+    Ok((points, simulated))
+}
+
+/// What the user wants of a setting.
+fn targets(args: &TuneArgs) -> Targets {
     let (takeover, missed) = match (args.takeover, args.if_taken) {
         (Some(takeover), _) => (takeover, None),
         (None, Taken::Wait) => (Span(TAKEOVER), None),
         // If no run is missed, the next one takes the lock; 5 % of slack for its round trip.
         (None, Taken::Skip) => (Span(args.every.0 + args.every.0 / 20), Some(0)),
     };
-    let targets = Targets {
+    Targets {
         overlaps: args.overlaps.to_string(),
         overlaps_per_day: args.overlaps.per_day(),
         lost: args.lost.to_string(),
         lost_per_day: args.lost.per_day(),
         takeover,
         missed,
-    };
-    let keeping = args.lock.into();
+    }
+}
+
+/// Judges the simulated settings, and says which one to choose.
+fn judge(args: &TuneArgs, inputs: Inputs, mut points: Vec<Point>, simulated: u64) -> Tuning {
+    let unfinished = points.iter().filter(|it| it.unfinished).count();
+    let cut_short = (unfinished > 0).then(|| {
+        let (finished, all) = (points.len() - unfinished, points.len());
+        format!("interrupted after {finished} of {all} settings")
+    });
+    let (traffic, targets, keeping) = (inputs.traffic, targets(args), args.lock.into());
     advice::judge(&mut points, &targets);
     let mut advice = advice::advise(&points, &targets, keeping);
     if args.if_taken == Taken::Skip {
@@ -352,16 +368,7 @@ async fn run_study(
     // A crash orphans a lock if its process holds one.
     let held = inputs.conditions.hold.mean_ns() * traffic.asks_per_ns();
     let held = held.min(f64::from(args.locks.min(args.clients)));
-    let simulated = study_progress.holds.load(Ordering::Relaxed);
-    if !terminal.options.quiet {
-        #[expect(clippy::cast_precision_loss, reason = "a pace needs no more digits")]
-        let pace = simulated as f64 / wall.as_secs_f64().max(1e-9) / 1e6;
-        print::note(&format!(
-            "simulated {pace:.2} million holds per second, {:.1} s",
-            wall.as_secs_f64()
-        ));
-    }
-    Ok(Tuning {
+    Tuning {
         schema: SCHEMA.to_owned(),
         inputs: inputs.reported,
         targets,
@@ -376,7 +383,7 @@ async fn run_study(
         cut_short,
         confirmation: None,
         replay: replay(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())),
-    })
+    }
 }
 
 /// The replay line, without a password.

@@ -180,30 +180,13 @@ impl RunClients {
         request: &RunRequest,
         patience: Patience,
     ) -> Result<Option<Starved>, JoinError> {
-        let start = Arc::new(Barrier::new(self.clients.len()));
         let mut working = self.working.lock().await;
         let cues: Arc<[Staged]> = request.scenario.faults.clone().into();
         // These handles have no nemesis: otherwise it and they would keep each other alive.
         let controls = std::iter::once(&self.run).chain(&self.clients).map(LiveEnv::unobserved);
         let controls = controls.map(|it| Arc::new(it) as Arc<dyn ClientControl>).collect();
         self.nemesis.stage(&cues, controls, ClientLinks::new(self.links.clone(), self.lock_nodes));
-        for env in &self.clients {
-            let (env, trial) = (env.clone(), Arc::clone(trial));
-            let (start, done) = (Arc::clone(&start), Arc::clone(&request.done));
-            working.spawn(async move {
-                start.wait().await;
-                let (client, process) = (env.client().0, Arc::clone(&env.process));
-                loop {
-                    let work = Arc::clone(&trial).client(env.clone(), client);
-                    let is_gone = process.unless_gone(work).await.is_none();
-                    if !is_gone || !process.is_revived().await {
-                        break;
-                    }
-                }
-                process.finish();
-                done.fetch_add(1, Ordering::Relaxed);
-            });
-        }
+        self.start(trial, request, &mut working);
         let at_work = || self.clients.iter().filter(|it| !it.process.is_finished());
         let healing = async {
             let mut grants = Grants::of(trial.journal());
@@ -240,6 +223,28 @@ impl RunClients {
         // The servers must run when they are queried afterwards.
         self.nemesis.servers_settled().await;
         ended
+    }
+
+    /// Starts all clients at once.
+    fn start(&self, trial: &Arc<Trial<LiveEnv>>, request: &RunRequest, working: &mut JoinSet<()>) {
+        let start = Arc::new(Barrier::new(self.clients.len()));
+        for env in &self.clients {
+            let (env, trial) = (env.clone(), Arc::clone(trial));
+            let (start, done) = (Arc::clone(&start), Arc::clone(&request.done));
+            working.spawn(async move {
+                start.wait().await;
+                let (client, process) = (env.client().0, Arc::clone(&env.process));
+                loop {
+                    let work = Arc::clone(&trial).client(env.clone(), client);
+                    let is_gone = process.unless_gone(work).await.is_none();
+                    if !is_gone || !process.is_revived().await {
+                        break;
+                    }
+                }
+                process.finish();
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
     }
 
     /// Stops the clients that are still at work, and waits until none of them is.
