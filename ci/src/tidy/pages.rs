@@ -1,5 +1,6 @@
 //! What the pages lead to is there: the files and headings of their links, every page of the book in
-//! its summary, and every path that the pages for contributors name in backticks.
+//! its summary, and every path that the pages for contributors name in backticks. Links of the book stay in
+//! the book: rendered, it has no other files.
 //!
 //! A path is written from the root, so that it can be checked and found. Fenced blocks are not looked
 //! at, nor are names with a placeholder such as `<name>`.
@@ -54,6 +55,9 @@ fn dead_link(tree: &Tree, page: &File, target: &str) -> Option<String> {
     let path = if path.is_empty() { page.path.clone() } else { joined(page.dir(), path) };
     if !tree.has(&path) {
         return Some(format!("broken link to {target}: there is no {path}"));
+    }
+    if page.dir() == BOOK && !path.starts_with(&format!("{BOOK}/")) {
+        return Some(format!("broken link to {target}: it leaves the book, so write `{path}`"));
     }
     let to = tree.get(&path).filter(|to| !anchor.is_empty() && to.name().ends_with(".md"))?;
     (!Prose::new(&to.text).anchors.iter().any(|heading| heading == anchor))
@@ -144,7 +148,7 @@ mod tests {
         let tree = Tree::new([
             ("README.md", "# A `b` & C_d: e!\n```\n# not one\n```\n## Twice"),
             ("a/src/b.rs", ""),
-            ("docs/a.md", "[up](../README.md)"),
+            ("docs/a.md", "[to](b.svg)"),
             ("docs/b.svg", ""),
             (path, text),
         ]);
@@ -180,6 +184,10 @@ mod tests {
             }
         }
         assert_eq!(said("a/none.md", "[x](none)"), [""; 0]);
+        assert_eq!(said("docs/c.md", "[x](a.md) [y](#z)\n# z"), [""; 0]);
+        let expected =
+            "docs/c.md:1: broken link to ../README.md: it leaves the book, so write `README.md`";
+        assert_eq!(said("docs/c.md", "[x](../README.md)"), [expected]);
     }
 
     #[test]
