@@ -15,7 +15,7 @@ pub(super) static ABOUT: About = About {
     name: "client-token",
     how: "SET NX PX with the client's name; compare-and-delete",
     from: "article 3",
-    flaw: Some("a late release ends the same client's next hold; keeps no validity; polls"),
+    flaw: Some("a late release ends the same client's next hold; keeps no validity"),
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
     value: KeyValue::Shared,
     ..COMMON

@@ -15,7 +15,7 @@ pub(super) static ABOUT: About = About {
     name: "del-release",
     how: "SET NX PX; DEL, whosever the key is",
     from: "article 4",
-    flaw: Some("a late release deletes the next holder's lock; keeps no validity; polls"),
+    flaw: Some("a late release deletes the next holder's lock; keeps no validity"),
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
     scripts: Vec::new,
     ..COMMON

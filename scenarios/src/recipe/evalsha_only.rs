@@ -18,7 +18,7 @@ pub(super) static ABOUT: About = About {
     name: "evalsha-only",
     how: "SET NX PX; compare-and-delete by EVALSHA, without sending the script again",
     from: "article 3",
-    flaw: Some("cannot release once the server has lost its scripts; keeps no validity; polls"),
+    flaw: Some("cannot release once the server has lost its scripts; keeps no validity"),
     assumes: &["the server keeps its scripts", "no reply is lost"],
     ..COMMON
 };

@@ -17,7 +17,7 @@ pub(super) static ABOUT: About = About {
     name: "exists-then-set",
     how: "EXISTS, then SET PX where there is no key; compare-and-delete",
     from: "article 3",
-    flaw: Some("two that see no key both take the lock; keeps no validity; polls"),
+    flaw: Some("two that see no key both take the lock; keeps no validity"),
     assumes: &["no two look at once", "no reply is lost"],
     ..COMMON
 };

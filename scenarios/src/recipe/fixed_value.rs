@@ -19,7 +19,7 @@ pub(super) static ABOUT: About = About {
     name: "fixed-value",
     how: "SET NX PX with the same value for all; compare-and-delete",
     from: "article 2",
-    flaw: Some("a late release deletes the next holder's lock; keeps no validity; polls"),
+    flaw: Some("a late release deletes the next holder's lock; keeps no validity"),
     assumes: &["no reply is lost", "no work, pause or delay longer than the TTL"],
     value: KeyValue::Shared,
     ..COMMON

@@ -16,7 +16,7 @@ pub(super) static ABOUT: About = About {
     name: "get-del-release",
     how: "SET NX PX; GET and compare in the client, then DEL",
     from: "articles 2 and 4",
-    flaw: Some("compare and delete are two steps: what lies between ends another's hold; polls"),
+    flaw: Some("compare and delete are two steps: what lies between ends another's hold"),
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
     scripts: Vec::new,
     ..COMMON

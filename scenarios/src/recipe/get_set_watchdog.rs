@@ -31,7 +31,7 @@ pub(super) static ABOUT: About = About {
     from: "article 1",
     flaw: Some(
         "a renewal overwrites another's lock, or brings back one that was released; the TTL grows; \
-         keeps no validity; polls",
+         keeps no validity",
     ),
     assumes: &[
         "no pause or delay between the two commands of a renewal",

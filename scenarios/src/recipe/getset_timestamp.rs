@@ -20,7 +20,7 @@ pub(super) static ABOUT: About = About {
     how: "SETNX of the time at which it is over; if that has passed, GETSET and compare; DEL",
     from: "article 4",
     flaw: Some(
-        "losers overwrite the winner's value; trusts the clocks of all clients; anybody's DEL releases; polls",
+        "losers overwrite the winner's value; trusts the clocks of all clients; anybody's DEL releases",
     ),
     assumes: &[
         "the wall clocks of all clients agree",

@@ -16,7 +16,7 @@ pub(super) static ABOUT: About = About {
     name: "no-ttl",
     how: "SET NX without a TTL; compare-and-delete",
     from: "articles 2 and 3",
-    flaw: Some("a holder that is gone holds it for ever; forgets a lost reply; polls"),
+    flaw: Some("a holder that is gone holds it for ever; forgets a lost reply"),
     assumes: &["nobody who holds the lock dies or is cut off", "no request or reply is lost"],
     ..COMMON
 };

@@ -2,7 +2,7 @@
 //!
 //! Claim: an owner token and an atomic release make the lock safe; who fails, sleeps and retries.
 //! Flaw: a lost reply is forgotten, and what it took stays until its TTL; nobody watches validity,
-//! so a holder that is late works on; waiters poll, and whoever is lucky is next.
+//! so a holder that is late works on.
 //! Smallest failing schedule: A's SET is carried out and its reply is lost; A gives up; nobody can
 //! acquire until the TTL has passed.
 //! Source: the first and the third article.
@@ -17,7 +17,7 @@ pub(super) static ABOUT: About = About {
     name: "polling",
     how: "SET NX PX with a pause between tries; compare-and-delete",
     from: "articles 1 and 3",
-    flaw: Some("forgets a lost reply: an orphan key until its TTL; keeps no validity; polls"),
+    flaw: Some("forgets a lost reply: an orphan key until its TTL; keeps no validity"),
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
     ..COMMON
 };

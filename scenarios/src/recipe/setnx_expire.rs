@@ -18,9 +18,7 @@ pub(super) static ABOUT: About = About {
     name: "setnx-expire",
     how: "SETNX, then PEXPIRE; compare-and-delete",
     from: "articles 2 and 4",
-    flaw: Some(
-        "who dies between the two commands holds the lock for ever; keeps no validity; polls",
-    ),
+    flaw: Some("who dies between the two commands holds the lock for ever; keeps no validity"),
     assumes: &["nobody dies, and nothing is lost, between the two commands", "no reply is lost"],
     ..COMMON
 };

@@ -2,8 +2,8 @@
 //!
 //! Claim: a key that changes after the look makes EXEC do nothing, so nobody's hold is ended but
 //! one's own, and that without a script.
-//! Flaw: none at the key; but a lost reply is forgotten, nobody watches validity, waiters poll, and a
-//! release takes five round trips.
+//! Flaw: none at the key; but a lost reply is forgotten, nobody watches validity, and a release
+//! takes five round trips.
 //! Smallest failing schedule: A's SET is carried out and its reply is lost; A gives up; nobody can
 //! acquire until the TTL has passed.
 //! Source: named, and not shown, by the first article.
@@ -20,7 +20,7 @@ pub(super) static ABOUT: About = About {
     name: "watch-multi",
     how: "SET NX PX; WATCH, GET and compare, MULTI, DEL, EXEC",
     from: "article 1",
-    flaw: Some("forgets a lost reply: an orphan key until its TTL; keeps no validity; polls"),
+    flaw: Some("forgets a lost reply: an orphan key until its TTL; keeps no validity"),
     assumes: &["no reply is lost", "no pause or delay longer than the TTL less the work"],
     scripts: Vec::new,
     ..COMMON
