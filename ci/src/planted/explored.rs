@@ -18,12 +18,12 @@ const PAGE: &str = "docs/explored.md";
 const HEAD: &str = "\
 # Errors that `explore` finds
 
-Each error below is one that real lock libraries have had. It is planted in a copy of the shipped lock, alone, and
-[`picklock explore`](explore.md) searches for 30 s at most, on two cores. It knows neither the error nor a scenario: it strikes a
-small world with every fault that a sound lock survives, at every place that clients come to, first with one fault and then with
-two. *Steps* are those of the smallest schedule that shows the error. *Schedules* and *seconds* are those of the whole search,
-which completes all schedules with that number of faults. [Planted errors](planted.md) has what the scenarios find. This page is
-made by `ci/planted --explore --markdown`.
+This page shows which [planted errors](planted.md) `picklock explore` finds without a scenario. Each is planted alone in a copy of
+picklock's lock library. Then [`explore`](explore.md) searches for 30 s at most, on two cores: it stages every fault that a sound lock
+survives at every step of two or three clients, first one fault and then two.
+
+*Steps* are those of the smallest schedule that shows the error. *Schedules* and *seconds* are those of the whole search, which
+completes all schedules with that number of faults. `ci/planted --explore --markdown` writes this page.
 ";
 /// Those that are tried where none is named: of every kind some.
 pub(super) const ERRORS: [&str; 26] = [

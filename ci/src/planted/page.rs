@@ -9,16 +9,23 @@ use super::conviction::{ErrorTrial, MatrixForm};
 const HEAD: &str = "\
 # Planted errors
 
-What the scenarios convict. Each error below is one that real lock libraries have had; `ci/planted` plants it in a copy of the
-shipped lock, alone, and runs `picklock matrix` for the recipes concerned: first the scenarios as they are staged, then, if
-none convicts it, their searched forms with 400 seeds. Errors of the code that leads to a real server are run on real sockets.
-An error is convicted where an invariant is violated that the catalogue expects to be held. Unit tests are not run: users' own
-locks have none of ours.
+This page shows which errors of a lock the scenarios find: errors such as real lock libraries have had. `ci/planted` plants them,
+one at a time, in a copy of picklock's lock library, and runs `picklock matrix` with the recipes concerned.
 
-The errors are data in `ci/planted-errors`, with the place that each changes. This page is made by `ci/planted --markdown`.
-*Seeds* is how many schedules it took. Of several convictions the one at the nearest level is shown: key before belief before
-effect before progress. Behind each class stands how many of its errors that do harm are convicted. *Second* to
-*tenth* are sets of every class, written without a look at the scenarios: they say what becomes of errors that nobody has thought of.
+An error is *convicted* if a run violates an invariant that [the catalogue](catalogue.md) expects to hold. The scenarios run first
+as they are staged, then, if none convicts the error, in their searched forms with 400 seeds. Errors in the code that talks to a
+real server run in the embedded world, on real sockets. Unit tests are not run: your lock has none of ours.
+
+| column | meaning |
+| --- | --- |
+| error | its name in `ci/planted-errors`, where the changed code is, and what is wrong |
+| recipe | a recipe that runs the changed code. An error counts as convicted if it is convicted in one of its recipes |
+| scenario | what convicts it, with *searched* or *embedded* if it was not as staged; of several, the one at the nearest level: key before belief, effect and progress. Of a harmless error, why it does no harm |
+| level | the level of that violation |
+| seeds | how many schedules it took |
+
+Each heading says how many of its harmful errors are convicted. The *blind* sets come last. They were written without a look at
+the scenarios, so they estimate how many unforeseen errors the scenarios find. `ci/planted --markdown` writes this page.
 ";
 /// These sets: they measure, and nothing is asked of them.
 const BLIND: [&str; 9] =
@@ -54,9 +61,9 @@ pub(super) fn shares(trials: &[ErrorTrial<'_>]) -> (ErrorShare, ErrorShare) {
 /// In words.
 fn both((known, blind): (ErrorShare, ErrorShare)) -> String {
     let share = |it: ErrorShare, whose| {
-        (it.harmful > 0).then(|| format!("{it} errors that do harm{whose} are convicted"))
+        (it.harmful > 0).then(|| format!("{it} harmful errors{whose} are convicted"))
     };
-    let both = [share(known, ""), share(blind, ", written blind,")];
+    let both = [share(known, ""), share(blind, " of the blind sets")];
     both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
@@ -88,15 +95,20 @@ pub(super) fn page(trials: &[ErrorTrial<'_>]) -> String {
     format!("{HEAD}\n{}.\n{}", both(shares(trials)), tables(trials))
 }
 
-/// A table for each class.
+/// A table for each class, the blind sets last.
 pub(super) fn tables(trials: &[ErrorTrial<'_>]) -> String {
     let mut out = String::new();
-    for class in trials.chunk_by(|one, other| one.error.class == other.error.class) {
+    let set = |class: &str| BLIND.iter().position(|it| *it == class);
+    let classes = trials.chunk_by(|one, other| one.error.class == other.error.class);
+    let mut classes: Vec<_> = classes.map(|class| (set(&class[0].error.class), class)).collect();
+    classes.sort_by_key(|(set, _)| *set);
+    for (set, class) in classes {
         let (known, blind) = shares(class);
         let share = if known.harmful > 0 { known } else { blind };
+        let kind = if set.is_some() { " blind set" } else { "" };
         let _ = write!(
             out,
-            "\n## {}: {share}\n\n| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | \
+            "\n## {}{kind}: {share}\n\n| error | recipe | scenario | level | seeds |\n| --- | --- | --- | --- | \
              --- |\n",
             capital(&class[0].error.class)
         );
