@@ -1,6 +1,6 @@
-//! What waiting costs: a hundred clients that poll, that wait for a message, or that stand in line.
+//! What waiting costs: a hundred clients that poll, wait for a message, or queue.
 //!
-//! Article 3 has a hundred clients, a job of a second, and a question every 50 ms or every second; here all
+//! Article 3 has a hundred clients, a job of a second, and a poll every 50 ms or every second; here all
 //! of it is ten times as fast. Starts a redis-server of its own on the loopback interface, prints a table,
 //! and writes a chart beside it where a directory is named: `polling DIR`. Invariant: requests are counted
 //! by the server, and only those that clients sent.
@@ -42,11 +42,11 @@ async fn measure(server: &PrivateServer) -> Result<(), Box<dyn Error>> {
     );
     let open = || TokioEnv::open(url.as_str());
     let mut series = Vec::new();
-    for (name, every) in [("asks every 50 ms", JOB / 20), ("asks every second", JOB)] {
+    for (name, every) in [("polls every 50 ms", JOB / 20), ("polls every second", JOB)] {
         let make = |key: &str| Ok(asking(open()?, key, every)?);
         series.push(grows((name, true), &open()?, make).await?);
     }
-    let told: [(&str, Kind); 2] = [("waits for a message", notified), ("stands in line", in_line)];
+    let told: [(&str, Kind); 2] = [("notify", notified), ("queue", in_line)];
     for (name, kind) in told {
         let make = |key: &str| Ok(kind(open()?, key, for_long())?);
         series.push(grows((name, false), &open()?, make).await?);

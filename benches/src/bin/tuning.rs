@@ -43,9 +43,9 @@ const MOST_ROUNDS: usize = 60;
 /// Holders that die, of each kind of lock with each TTL.
 const CRASHES: u32 = 100;
 
-const IN_LINE: &str = "stands in line";
-const TOLD: &str = "waits for a message";
-const ASKS: &str = "asks again and again";
+const IN_LINE: &str = "queue";
+const TOLD: &str = "notify";
+const ASKS: &str = "polling";
 const KINDS: [(&str, Kind); 3] = [(IN_LINE, in_line), (TOLD, notified), (ASKS, polling)];
 
 fn main() -> ExitCode {
@@ -231,7 +231,7 @@ fn charts(
     let takeover = Growth {
         title: String::from("What a TTL costs: waiting after a crash"),
         subtitle: format!(
-            "redis-server {version}; {CRASHES} holders that die while one stands in line, renewed every third of the TTL"
+            "redis-server {version}; {CRASHES} holders that die while one client queues, renewed every third of the TTL"
         ),
         x: String::from("TTL in seconds"),
         y: String::from("seconds until the next has the lock"),
