@@ -37,8 +37,8 @@ struct ScheduleSize {
     /// How many faults its scenario stages.
     staged: usize,
     choices: usize,
-    /// How many of them are not benign.
-    strayed: usize,
+    /// How many of them are not harmless.
+    harmful: usize,
 }
 
 impl ScheduleSize {
@@ -48,15 +48,15 @@ impl ScheduleSize {
             rounds: schedule.scenario.workload.rounds(),
             staged: schedule.scenario.faults.len(),
             choices: schedule.choices.len(),
-            strayed: schedule.strayed(),
+            harmful: schedule.strayed(),
         }
     }
 
     fn text(self) -> String {
-        let Self { clients, rounds, staged, choices, strayed } = self;
-        let (many, strayed) = (count(choices as u64), count(strayed as u64));
+        let Self { clients, rounds, staged, choices, harmful } = self;
+        let (many, harmful) = (count(choices as u64), count(harmful as u64));
         format!(
-            "{clients} clients, {rounds} {}, {staged} staged, {many} choices ({strayed} of them not benign)",
+            "{clients} clients, {rounds} {}, {staged} staged, {many} choices ({harmful} of them not harmless)",
             plural(u64::from(rounds), "round")
         )
     }
