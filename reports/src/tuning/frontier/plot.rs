@@ -28,6 +28,9 @@ const ROW: f64 = 17.0;
 const GRAIN: f64 = 3.0;
 /// So far from the ends of the horizontal scale its first and last point stand.
 const INDENT: f64 = 0.04;
+/// At least this part of the horizontal scale lies before the limit: the corner has a name to hold, also where all
+/// its settings take as long.
+const CORNER: f64 = 0.25;
 /// So far apart the times on the horizontal scale stand at least.
 const APART: f64 = 54.0;
 
@@ -99,6 +102,8 @@ impl<'a> Plot<'a> {
         // A limit far beyond all points is not worth the room.
         let low = low_ns.min(wanted_ns.max(low_ns / 3.0)).log10();
         let high = high_ns.max(wanted_ns.min(high_ns * 3.0)).log10();
+        let limit = wanted_ns.log10().clamp(low, high);
+        let low = low.min(limit - (high - limit) * CORNER / (1.0 - CORNER));
         let indent = ((high - low) * INDENT).max(0.05);
         let x = Scale { powers: (low - indent, high + indent), ends: (LEFT, RIGHT) };
 
