@@ -22,6 +22,7 @@ use super::exit::Exit;
 use super::failure::Failure;
 use super::line::Line;
 use super::progress::Progress;
+use super::run::report::finish;
 use super::terminal::Terminal;
 use super::world::{Chosen, choose, refuse_several, runtime};
 use super::{output, print, run, signal};
@@ -163,7 +164,7 @@ async fn act(
     match place {
         ReportPlace::Shard(part) => part.keep(report),
         ReportPlace::Directory(directory) => {
-            write(args, &report, &directory, terminal)?;
+            write(args, &report, directory, terminal)?;
             Ok(Exit::of_attack(&report))
         }
     }
@@ -179,13 +180,13 @@ enum ReportPlace {
 fn write(
     args: &AttackArgs,
     report: &AttackReport,
-    directory: &RunDirectory,
+    directory: RunDirectory,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let replay = |plan: &str| again(args, plan);
     let json = serde_json::to_string_pretty(report).map_err(Failure::internal)? + "\n";
     let page = attack::page(report, replay);
-    let written = write_all(directory, report, &json, &page);
+    let written = write_all(&directory, report, &json, &page);
     // If the directory cannot be written, the findings are still printed.
     output::write(&args.format, |format| {
         Ok(match format {
@@ -207,7 +208,9 @@ fn write(
             OutputFormat::Junit => attack::junit(report, replay).map_err(Failure::internal)?,
         })
     })?;
-    written.map_err(Failure::unavailable)
+    written.map_err(Failure::unavailable)?;
+    finish(directory);
+    Ok(())
 }
 
 /// The files of an attack: its report as JSON and as a page, and the histories of plans with findings.

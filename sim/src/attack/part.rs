@@ -131,7 +131,7 @@ pub(in super::super) fn merged(
     report.complete = kept.len() == plans.len();
     let all = faultless.into_iter().chain(kept.into_values());
     report.plans = all.map(told).collect::<Result<_, _>>()?;
-    write(args, &report, &run::directory(&args.out, "attack", 1)?, terminal)?;
+    write(args, &report, run::directory(&args.out, "attack", 1)?, terminal)?;
     Ok(Exit::of_attacked(&report))
 }
 

@@ -129,9 +129,8 @@ fn the_history_of_a_finding_is_judged_alike_by_check() {
     let room = Room::new();
     let args = "attack --world embedded --only release.del.late-request --out out --";
     room.attack(&[&words(args)[..], &[&naive()]].concat()).ended(1);
-    let directory = fs::read_dir(room.path().join("out/attack")).unwrap().next().unwrap();
-    let history = directory.unwrap().path().join("release.del.late-request.jsonl");
-    let said = room.run(&["check", history.to_str().unwrap()]).ended(1);
+    let history = "out/attack/latest/release.del.late-request.jsonl";
+    let said = room.run(&["check", history]).ended(1);
     assert!(said.stdout.contains("deleted the lock's key with DEL"), "{}", said.stdout);
 }
 
