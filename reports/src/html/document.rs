@@ -76,7 +76,7 @@ a { color: var(--link); }
 .inconclusive { color: var(--inconclusive); background: var(--inconclusive-on); }
 .na { color: var(--na); background: var(--na-on); }
 .scroll { overflow-x: auto; }
-:is(.scroll, .story) + :is(p, pre) { margin-top: .8rem; }
+:is(.scroll, .story, ul) + :is(p, pre) { margin-top: .8rem; }
 .scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem .7rem .38rem 0; text-align: left; vertical-align: top; }
@@ -185,7 +185,8 @@ ul { margin: 0; padding-left: 1.2rem; }
   .story .all tr { grid-template-columns: max-content 1fr; }
   .story td:last-child { grid-column: 1 / -1; padding-top: 0; padding-bottom: .4rem; }
   .latencies thead { position: absolute; clip-path: inset(50%); }
-  .latencies tr { display: grid; grid-template-columns: repeat(3, 1fr); padding: .4rem 0; }
+  .latencies tr { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); padding: .4rem 0; }
+  .latencies .badge { white-space: normal; }
   .latencies th { grid-column: 1 / -1; padding-bottom: 0; }
   .latencies td.wide { grid-column: span 2; }
   .latencies td:empty { display: none; }

@@ -14,6 +14,8 @@ use crate::format::{count, counted, plain};
 
 /// The columns behind the verdict; on a telephone each cell says its own.
 const COLUMNS: [&str; 6] = ["Share violated", "Violated", "Held", "Inconclusive", "Vacuous", "n/a"];
+/// The same of what struck.
+const STRUCK: [&str; 4] = ["Strikes", "In a hold", "Schedules", "Schedules, in a hold"];
 
 /// What a sweep was, beside what it found.
 #[derive(Clone, Debug, Default)]
@@ -239,13 +241,11 @@ pub(super) fn coverage(found: &Sweep) -> Markup {
                 h2 { "What struck" }
                 p { "A fault met a hold in " (count(found.met_hold)) " schedules." }
                 div.scroll tabindex="0" role="region" aria-label="Faults" {
-                    table {
+                    table.latencies {
                         thead {
                             tr {
                                 th scope="col" { "Fault" }
-                                @for name in ["Strikes", "In a hold", "Schedules", "Schedules, in a hold"] {
-                                    th.number scope="col" { (name) }
-                                }
+                                @for name in STRUCK { th.number scope="col" { (name) } }
                             }
                         }
                         tbody {
@@ -253,8 +253,8 @@ pub(super) fn coverage(found: &Sweep) -> Markup {
                                 @let Coverage { strikes, in_hold, schedules, schedules_in_hold } = *it;
                                 tr {
                                     th scope="row" { (fault.name()) }
-                                    @for number in [strikes, in_hold, schedules, schedules_in_hold] {
-                                        td.number { (count(number)) }
+                                    @for (name, number) in STRUCK.into_iter().zip([strikes, in_hold, schedules, schedules_in_hold]) {
+                                        td.number data-name=(name) { (count(number)) }
                                     }
                                 }
                             }

@@ -104,7 +104,7 @@ fn told(finding: &AttackFinding, with_story: bool) -> Markup {
         div.story {
             h3 { (finding.level.name()) ": " (cut(&finding.summary)) }
             @if with_story {
-                table { tbody { @for step in &finding.story { (line(step)) } } }
+                table.all { tbody { @for step in &finding.story { (line(step)) } } }
             }
         }
     }
