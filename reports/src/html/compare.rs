@@ -126,7 +126,7 @@ fn settings(runs: &[ComparedRun]) -> Markup {
     html! {
         @if !all.is_empty() {
             section {
-                h2 { "What was set otherwise" }
+                h2 { "Settings that differ" }
                 (table("Settings that differ", runs.len(), |row| html! {
                     @for (key, values) in &all {
                         (row(html! { (plain(key)) }, &|place| html! {

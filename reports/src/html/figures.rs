@@ -110,8 +110,6 @@ pub(super) fn commands(stats: &Stats) -> Markup {
                          and the few commands by which picklock itself looks at it. It does not count requests \
                          that were lost on their way or refused."
                     }
-                } @else {
-                    p.faint { "The server's own count is not known: it does not serve us alone." }
                 }
             }
         }

@@ -90,12 +90,12 @@ fn legend() -> Markup {
     ];
     html! {
         p.faint {
-            "In each cell: key and belief above, effect and progress below. "
+            "Of each pair: key and belief above, effect and progress below. "
             span.looks {
                 @for (look, name) in looks { span { i.dot.(look) {} " " (name) } }
                 span { i.dot.held.other {} " not as expected" }
             }
-            "A recipe in italics has a known flaw. A cell opens what was found."
+            "A recipe in italics has a known flaw. Click on a pair for what was found."
         }
     }
 }

@@ -84,7 +84,8 @@ fn expected(pairs: &[SoakedPair]) -> Markup {
                     @for scenario in scenarios {
                         li {
                             (plain(scenario)) ":"
-                            @for it in pairs().filter(|it| it.scenario == scenario) {
+                            @for (place, it) in pairs().filter(|it| it.scenario == scenario).enumerate() {
+                                @if place > 0 { "," }
                                 " " (plain(&it.lock)) " " span.faint { (count(it.expected)) " of " (count(it.schedules)) }
                             }
                         }
