@@ -166,9 +166,9 @@ pub fn markdown(matrices: &[Matrix], scenarios: &[Scenario]) -> String {
         _ => String::new(),
     };
     let mut text = format!(
-        "# Every recipe in every scenario\n\nWorld {}{}. {}.\n\nA cell says what was found. **Bold** is \
-         what was not expected, with what was; a dash stands where nothing is claimed of a recipe, \
-         because no story tells of it there.\n",
+        "# Every recipe in every scenario\n\nThis page shows the verdict on each recipe in each scenario, at \
+         four levels; each of them is a cell. **Bold** is a verdict that was not expected, with the one \
+         that was. A dash means that the scenario claims nothing of the recipe at this level.\n\nWorld {}{}. {}.\n",
         world(matrices),
         server,
         totals(Totals::sum(matrices))

@@ -30,11 +30,11 @@ fn page() -> Result<String, Box<dyn Error>> {
     let claims = measure(&searchable()?, SEARCHES, threads);
     let Searches { count, most } = SEARCHES;
     let mut text = format!(
-        "# Seeds to a conviction\n\nHow many seeds it takes until the searched form of a scenario convicts a \
-         flawed recipe of what its file claims, at each\nlevel. Nothing is staged there, and nothing hints at \
-         a place: a schedule has some of the faults that stand above the\ntable, or none. Each figure comes \
-         from {count} searches, each from seeds of its own and up to {most} of them; the page is\nthe same \
-         on every machine:\n\n```\ncargo run --release -p benches --bin seeds seeds.md\n```\n\n"
+        "# Seeds to a conviction\n\nThis page shows how many seeds the searched form of a scenario takes to find each \
+         violation that its file claims of a\nflawed recipe. Nothing is staged, and nothing hints at a place: a \
+         schedule has some of the faults that stand above the\ntable, or none. Each figure comes from {count} \
+         searches with seeds of their own, up to {most} each. This command writes the\npage, the same on \
+         every machine:\n\n```\ncargo run --release -p benches --bin seeds seeds.md\n```\n\n"
     );
     let medians: Vec<Option<u64>> = claims.iter().map(|it| it.percentile(50)).collect();
     let within = |aim| medians.iter().filter(|it| it.is_some_and(|it| it <= aim)).count();
