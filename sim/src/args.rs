@@ -66,6 +66,8 @@ Try: picklock --scenario bonus-pool";
 pub(crate) enum CliCommand {
     /// Run a scenario and judge the lock
     Run(Box<RunArgs>),
+    /// Test your own lock: your program, our faults
+    Attack(Box<AttackArgs>),
     /// List scenarios and recipes
     List(ListArgs),
     /// Describe a scenario or recipe and its expected verdicts
@@ -79,12 +81,24 @@ pub(crate) enum CliCommand {
         #[arg(long)]
         toml: bool,
     },
-    /// Check this machine: servers, versions, limits
-    Doctor {
-        /// Which server to check
-        #[command(flatten)]
-        server: ServerArgs,
-    },
+    /// Run every recipe in every scenario and compare the verdicts with the expected ones
+    Matrix(Box<MatrixArgs>),
+    /// Find the smallest schedule that breaks a lock: every fault at every step of a few clients
+    Explore(Box<ExploreArgs>),
+    /// Make a run that violates something into the smallest scenario that violates the same
+    Shrink(Box<ShrinkArgs>),
+    /// Run a counterexample on a real redis-server: does it show the same?
+    Confirm(Box<ConfirmArgs>),
+    /// Search with fresh seeds for hours, in all scenarios, for a violation by a recipe without a known flaw
+    Soak(Box<SoakArgs>),
+    /// Put shards of a sweep, a matrix, an attack or an exploration together
+    Merge(MergeArgs),
+    /// Recommend a TTL and a renewal interval, with the cost of each
+    Tune(Box<TuneArgs>),
+    /// Judge a history, recorded by picklock or by another tool
+    Check(CheckArgs),
+    /// Draw a run again from its directory, or compare several
+    Report(ReportArgs),
     /// Rerun a schedule of the virtual world and compare the history byte for byte
     Replay {
         /// Directory of the run
@@ -93,16 +107,6 @@ pub(crate) enum CliCommand {
         #[arg(long, env = "PICKLOCK_LUA", value_parser = clap::builder::BoolishValueParser::new())]
         lua: bool,
     },
-    /// Draw a run again from its directory, or compare several
-    Report(ReportArgs),
-    /// Judge a history, recorded by picklock or by another tool
-    Check(CheckArgs),
-    /// Run every recipe in every scenario and compare the verdicts with the expected ones
-    Matrix(Box<MatrixArgs>),
-    /// Run every sound recipe in every searched form for hours, with fresh seeds, until something is violated
-    Soak(Box<SoakArgs>),
-    /// Put shards of a sweep, a matrix, an attack or an exploration together
-    Merge(MergeArgs),
     /// Run a fault-injecting proxy between your clients and Redis
     Proxy(Box<ProxyArgs>),
     /// Serve the Redis model, for tests on a machine without Redis
@@ -110,16 +114,12 @@ pub(crate) enum CliCommand {
     /// It has not every command of Redis: docs/worlds.md lists what it lacks. A script ends with an error after 50,000,000
     /// instructions, where redis-server answers others BUSY and lets it go on.
     Serve(ServeArgs),
-    /// Put your own lock under test: your program, our faults
-    Attack(Box<AttackArgs>),
-    /// Find the smallest schedule that breaks a lock: every fault at every place, in small worlds
-    Explore(Box<ExploreArgs>),
-    /// Make a run that violates something into the smallest scenario that violates the same
-    Shrink(Box<ShrinkArgs>),
-    /// Run a counterexample on a real redis-server: does it show the same?
-    Confirm(Box<ConfirmArgs>),
-    /// Recommend a TTL and a renewal interval, with the cost of each
-    Tune(Box<TuneArgs>),
+    /// Check this machine: servers, versions, limits
+    Doctor {
+        /// Which server to check
+        #[command(flatten)]
+        server: ServerArgs,
+    },
     /// Print shell completions
     Completions {
         /// The shell
