@@ -193,6 +193,24 @@ impl<E: Env> LockTarget<E> {
         lock_conn: &LockConn<E::Conn>,
         token: &OwnerToken,
     ) -> Result<KeyOwner, CallError> {
+        let (began, was_connected) = (self.env.now(), lock_conn.usable().is_some());
+        let extended = self.extend_once(lock_conn, token).await;
+        if !was_connected || !matches!(extended, Err(CallError::NotSent(_))) {
+            return extended;
+        }
+        let span = self.options.call_timeout().saturating_mul(2);
+        let left = span.saturating_sub(self.env.now().since(began));
+        // Boxed: this is rare, and otherwise the future of every renewal would have room for two.
+        let mut again = Box::pin(self.extend_once(lock_conn, token));
+        let silent = || CallError::Indeterminate(format!("no answer within {span:?}").into());
+        within(&self.env, left, again.as_mut()).await.unwrap_or_else(|| Err(silent()))
+    }
+
+    async fn extend_once(
+        &self,
+        lock_conn: &LockConn<E::Conn>,
+        token: &OwnerToken,
+    ) -> Result<KeyOwner, CallError> {
         let (epoch, conn) = self.conn(lock_conn).await?;
         let extended = self.extend(&conn, token.as_bytes());
         self.answer_or_abandon(lock_conn, epoch, &conn, extended).await.and_then(key_owner)

@@ -55,6 +55,8 @@ pub(crate) enum Fault {
     BreakBefore,
     /// The connection breaks; the command is carried out after this long all the same.
     BreakAndArrive(Duration),
+    /// The server has closed the connection, and the client knows: the command is not sent.
+    Closed,
     /// The server answers with this error line.
     Refuse(&'static str),
 }
@@ -384,7 +386,8 @@ impl State {
             _ => (0, Some(0)),
         };
         let broken = self.conns.get(&(client, node)) != Some(&conn);
-        let breaks = matches!(fault, Some(Fault::BreakBefore | Fault::BreakAndArrive(_)));
+        let breaks =
+            matches!(fault, Some(Fault::BreakBefore | Fault::BreakAndArrive(_) | Fault::Closed));
         if broken || breaks {
             if !broken {
                 self.conns.remove(&(client, node));
@@ -394,6 +397,10 @@ impl State {
         match fault {
             _ if broken => return call,
             Some(Fault::Hang | Fault::BreakBefore) => return call,
+            Some(Fault::Closed) => {
+                self.answers.insert(call, Err(CallError::NotSent("closed".into())));
+                return call;
+            }
             Some(Fault::Refuse(line)) => {
                 self.answers.insert(call, Err(ServerError::from_line(line).into()));
                 return call;

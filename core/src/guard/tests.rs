@@ -5,7 +5,7 @@ use super::*;
 use crate::env::{CallError, Node, Phase};
 use crate::options::Options;
 use crate::single::Single;
-use crate::testing::{Fault, MS, TTL, TestEnv, World, exact};
+use crate::testing::{Fault, MS, TIMEOUT, TTL, TestEnv, World, exact};
 
 const RELEASES: Mark = Mark::Phase(Phase::ReleaseBeforeSend);
 
@@ -205,6 +205,35 @@ fn an_extension_without_an_answer_changes_nothing() {
     assert_eq!(guard.valid_until(), until);
     assert!(guard.is_valid());
     assert_eq!(world.count("DELETE"), 0);
+}
+
+#[test]
+fn an_extension_is_sent_on_a_new_connection_where_the_old_one_was_closed() {
+    let (world, guard) = held();
+    world.block_on(guard.extend()).unwrap();
+    world.advance(5 * MS);
+    let sent = world.count("EXTEND");
+    world.fault("EXTEND", Fault::Closed);
+    let until = world.now().after(TTL);
+    assert_eq!(world.block_on(guard.extend()), Ok(until));
+    assert_eq!(world.count("EXTEND"), sent + 2);
+    // Once: whoever closes that as well is not asked on and on.
+    world.fault_times(2, "EXTEND", Fault::Closed);
+    let error = world.block_on(guard.extend()).unwrap_err();
+    assert!(matches!(error, NotExtended::Failed(CallError::NotSent(_))), "{error}");
+    assert_eq!(world.count("EXTEND"), sent + 4);
+}
+
+#[test]
+fn and_takes_no_longer_for_that() {
+    let (world, guard) = held();
+    let began = world.now();
+    world.fault("EXTEND", Fault::Closed);
+    world.fault("EXTEND", Fault::Hang);
+    world.delay_connect(Node(0), TIMEOUT - MS);
+    let error = world.block_on(guard.extend()).unwrap_err();
+    assert!(matches!(error, NotExtended::Failed(CallError::Indeterminate(_))), "{error}");
+    assert_eq!(world.now(), began.after(2 * TIMEOUT - MS));
 }
 
 #[test]
