@@ -143,7 +143,7 @@ impl Cleanup {
             let epoch = lock_conn.epoch();
             let answer = self.ask(target, lock_conn, epoch, token).await;
             let settled = match answer {
-                Ok(KeyOwner::Own) => true,
+                Ok(KeyOwner::Own | KeyOwner::Waiting { .. }) => true,
                 Ok(KeyOwner::Missing | KeyOwner::Other) => epoch.is_behind_acquire(),
                 Err(_) => false,
             };

@@ -99,8 +99,12 @@ impl<E: Env> HeldLock<E> {
                 }
                 extended(status)
             }
-            Either::Left(Ok(KeyOwner::Missing)) => extended(self.lose(Lost::KeyGone)),
-            Either::Left(Ok(KeyOwner::Other)) => extended(self.lose(Lost::TakenByOther)),
+            Either::Left(Ok(KeyOwner::Missing | KeyOwner::Waiting { taken: false })) => {
+                extended(self.lose(Lost::KeyGone))
+            }
+            Either::Left(Ok(KeyOwner::Other | KeyOwner::Waiting { taken: true })) => {
+                extended(self.lose(Lost::TakenByOther))
+            }
             Either::Left(Err(error)) => {
                 tracing::debug!(key = %target, %error, "lock not renewed");
                 Err(error.into())
@@ -156,8 +160,8 @@ impl<E: Env> HeldLock<E> {
     fn release_outcome(&self, owner: KeyOwner, unanswered: Option<CallError>) -> Released {
         let gone = match owner {
             KeyOwner::Own => return Released::Released,
-            KeyOwner::Missing => Released::AlreadyExpired,
-            KeyOwner::Other => Released::TakenByOther,
+            KeyOwner::Missing | KeyOwner::Waiting { taken: false } => Released::AlreadyExpired,
+            KeyOwner::Other | KeyOwner::Waiting { taken: true } => Released::TakenByOther,
         };
         match unanswered {
             // What a renewal has found gone, no try has deleted.

@@ -131,9 +131,9 @@ pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// Leaves: removes `ARGV[1]` from the queue and, where it has the lock or nobody has, hands the lock to the first
-/// client that can be reached. Answers 1 (the caller had the lock, or nobody had and it was in the queue), 2
-/// (it was in the queue, and the lock is another's), 0 (neither, and the key was missing) or -1 (neither, and
-/// it is another's).
+/// client that can be reached. Answers 1 (the caller had the lock), 2 (it was in the queue, and the lock is another's), 3
+/// (it was in the queue, and nobody had the lock), 0 (neither, and the key was missing) or -1 (neither, and it is
+/// another's).
 pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         concat!(
@@ -155,7 +155,8 @@ pub static LEAVE: LazyLock<Script> = LazyLock::new(|| {
              head, till, ttl, channel = first()\n\
              end\n\
              if owner == ARGV[1] and not head then redis.call('DEL', KEYS[1]) end\n\
-             if owner == ARGV[1] or stood == 1 then return 1 end\n\
+             if owner == ARGV[1] then return 1 end\n\
+             if stood == 1 then return 3 end\n\
              return 0\n"
         ),
         Meaning::HandsOver,

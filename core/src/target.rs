@@ -72,6 +72,11 @@ pub(crate) enum KeyOwner {
     Missing,
     /// Another's.
     Other,
+    /// The caller was in the wait queue, and has left it. A holder whose server has forgotten the grant is there again.
+    Waiting {
+        /// Whether the key was another's, or missing.
+        taken: bool,
+    },
 }
 
 impl<E: Env> LockTarget<E> {
@@ -298,8 +303,8 @@ impl<E: Env> fmt::Display for LockTarget<E> {
 
 fn key_owner(reply: Reply) -> Result<KeyOwner, CallError> {
     match reply {
-        // 2: the caller was in the wait queue, and has left it.
-        Reply::Int(1 | 2) => Ok(KeyOwner::Own),
+        Reply::Int(1) => Ok(KeyOwner::Own),
+        Reply::Int(code @ (2 | 3)) => Ok(KeyOwner::Waiting { taken: code == 2 }),
         Reply::Int(0) => Ok(KeyOwner::Missing),
         Reply::Int(-1) => Ok(KeyOwner::Other),
         other => Err(CallError::unexpected(&other)),

@@ -110,6 +110,28 @@ async fn who_has_left_or_died_is_passed_over() {
     assert_eq!(guard.release().await, Released::Released);
 }
 
+/// As where a replica takes over that has heard that the holder joined, and not that it was granted the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_that_is_in_line_again_had_lost_the_lock() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    for (found, released) in
+        [(Some("another's"), Released::TakenByOther), (None, Released::AlreadyExpired)]
+    {
+        let holder = queue(env.clone(), LONG).acquire(PATIENCE).await.unwrap();
+        let token = String::from_utf8_lossy(holder.token().as_bytes()).into_owned();
+        call(&env, &["ZADD", "{the key}:line", "1", &token]).await;
+        call(&env, &["HSET", "{the key}:book", &token, "9999999999999 60000 nobody"]).await;
+        call(&env, &["DEL", "the key"]).await;
+        if let Some(value) = found {
+            call(&env, &["SET", "the key", value, "PX", "60000"]).await;
+        }
+        assert_eq!(holder.release().await, released);
+        assert_eq!(waiting(&env).await, 0);
+        call(&env, &["DEL", "the key"]).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_died_is_succeeded_when_its_key_has_expired() {
     let server = RedisServer::start(&[]);

@@ -106,9 +106,9 @@ impl ReleaseTries {
             Some(_) => self.earlier -= 1,
             None => {}
         }
-        // Who hands on says 1 or 2 where it had the lock or a place in line, and otherwise has nothing to give.
+        // Who hands on says 1 where it had the lock, 2 or 3 where it had a place in line, and otherwise has nothing to give.
         let hands_on = intent.compares && intent.touch == Touch::Unknown;
-        let handed_on = hands_on && matches!(answer, Some(Answer::Int(1 | 2)));
+        let handed_on = hands_on && matches!(answer, Some(Answer::Int(1..)));
         let had_nothing = hands_on && matches!(answer, Some(Answer::Int(..=0)));
         self.unanswered -= 1;
         self.freed |= frees(touch) && !had_nothing;

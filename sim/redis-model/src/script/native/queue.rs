@@ -19,7 +19,7 @@ pub(super) fn scripts() -> [NativeRow; 4] {
         ("719d075f0dcfddd4dfe1921a603c44edd10e6d8c", queue_scripts::JOIN.text(), fits_ask, join),
         ("e9c867006993f9ca3ed106ac53acee98b4576873", queue_scripts::LOOK.text(), fits_ask, look),
         (
-            "47b941d5964263d999adb5658861dd323f90d6db",
+            "bd89906f1ac6c137b46ec86c14dd3fb5daa92f32",
             queue_scripts::LEAVE.text(),
             fits_leave,
             leave,
@@ -261,5 +261,9 @@ fn leave(calls: &mut ScriptCalls<'_>) -> Reply {
     if mine && !reached {
         at.calls.call(&DEL, &[keys[0]]);
     }
-    Reply::Int(i64::from(mine || stood))
+    Reply::Int(match (mine, stood) {
+        (true, _) => 1,
+        (false, true) => 3,
+        (false, false) => 0,
+    })
 }
