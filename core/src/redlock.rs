@@ -13,12 +13,13 @@
 //! restart a node that has lost its memory only after the longest TTL. There are no fencing tokens (no
 //! node counts for all), and no wait queue.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attempt::Unresolved;
+use crate::attempt::{Unresolved, check_key_type};
 use crate::cleanup::Cleanup;
 use crate::command::Command;
 use crate::counters::{Count, Counters};
@@ -35,7 +36,7 @@ use crate::reply::Reply;
 use crate::shared_hold::SharedHold;
 use crate::sync::{Mutex, lock};
 use crate::target::{LockContext, LockTarget, WaitMode};
-use crate::time::span_ms;
+use crate::time::{Instant, span_ms};
 use crate::timeout::within;
 use crate::token::OwnerToken;
 use crate::validity::is_valid;
@@ -106,7 +107,8 @@ impl<E: Env> Redlock<E> {
     }
 
     /// Tries once: asks all nodes, and waits until a quorum has granted the lock or none is possible any more. Takes at
-    /// most one call timeout for a connection and one for the answer.
+    /// most one call timeout for a connection and one for the answer. Until this handle or a clone has seen that the keys
+    /// hold strings, those that are found taken are read in what is left of this time, as they might hold something else.
     ///
     /// Dropping the future in mid-call leaves the outcome unknown: nodes that have granted the lock are
     /// cleaned up in the background.
@@ -114,33 +116,45 @@ impl<E: Env> Redlock<E> {
     /// # Errors
     /// See [`NotAcquired`]; [`NotAcquired::NoQuorum`] where too few nodes granted it.
     pub async fn try_acquire(&self) -> Result<Guard<E>, NotAcquired> {
-        let tried = async { self.attempt().await.map_err(|failed| failed.error) };
+        let tried = async {
+            let (began, refusals) = (self.first().env.now(), Arc::default());
+            match self.attempt(&refusals).await {
+                Ok(guard) => Ok(guard),
+                Err(failed) => Err(self.check_key_types(failed.error, failed.votes, began).await),
+            }
+        };
         observe::acquisition(self.first(), pin!(Some(tried))).await
     }
 
-    async fn attempt(&self) -> Result<Guard<E>, FailedRound> {
-        let ended = self.ask().await;
+    async fn attempt(&self, refusals: &Arc<LastRefusals>) -> Result<Guard<E>, FailedRound> {
+        let ended = self.ask(refusals).await;
         observe::attempted(self.first(), ended.as_ref().err().map(|failed| &failed.error));
         ended
     }
 
-    async fn ask(&self) -> Result<Guard<E>, FailedRound> {
+    async fn ask(&self, refusals: &Arc<LastRefusals>) -> Result<Guard<E>, FailedRound> {
         let first = self.first();
         let env = &first.env;
         let token = OwnerToken::draw(env);
         env.mark(Mark::Phase(Phase::AcquireBeforeSend));
         let sent = env.now();
-        let mut attempt = QuorumAttempt::begin(&self.nodes, token);
+        let mut attempt = QuorumAttempt::begin(&self.nodes, token, refusals);
         let is_granted = attempt.votes.until(granted).await;
         if !is_granted {
-            let error = failure_of(attempt.votes.received());
+            let votes = attempt.votes.received().to_vec();
+            let error = failure_of(&votes, &refusals.of_missing(&votes));
             tracing::debug!(key = %first, %error, "lock not acquired");
-            return Err(FailedRound { error, cleanups: attempt.clean_up() });
+            return Err(FailedRound { error, votes, cleanups: attempt.clean_up() });
         }
         env.mark(Mark::Phase(Phase::AcquireApplied));
         let valid_until = first.valid_until(sent);
         if !is_valid(env.now(), valid_until) {
-            return Err(FailedRound { error: NotAcquired::TooLate, cleanups: attempt.clean_up() });
+            let votes = Vec::new();
+            return Err(FailedRound {
+                votes,
+                error: NotAcquired::TooLate,
+                cleanups: attempt.clean_up(),
+            });
         }
         tracing::debug!(key = %first, "lock acquired");
         let token = attempt.token.clone();
@@ -171,19 +185,25 @@ impl<E: Env> Redlock<E> {
         let end = env.now().after(deadline);
         let mut retries = poll.max_retries;
         let mut unresolved = Unresolved::default();
+        let refusals = Arc::default();
         loop {
-            let FailedRound { error, cleanups } = match self.attempt().await {
+            let began = env.now();
+            let FailedRound { error, votes, cleanups } = match self.attempt(&refusals).await {
                 Ok(guard) => return Ok(guard),
                 Err(failed) => failed,
             };
             unresolved.add_round(&cleanups.all, quorum(self.nodes.len()), &error);
             if !error.may_pass() || retries == Some(0) {
-                return Err(unresolved.or(error));
+                return Err(unresolved.or(self.check_key_types(error, votes, began).await));
             }
             retries = retries.map(|retries| retries - 1);
             let left = end.since(env.now());
             if left.is_zero() {
-                return Err(NotAcquired::Deadline { last: Box::new(unresolved.or(error)) });
+                let last = unresolved.or(self.check_key_types(error, votes, began).await);
+                return Err(match last.may_pass() {
+                    true => NotAcquired::Deadline { last: Box::new(last) },
+                    false => last,
+                });
             }
             env.mark(Mark::Phase(Phase::Wait));
             self.first().counters.count(Count::Waited);
@@ -199,6 +219,42 @@ impl<E: Env> Redlock<E> {
         }
     }
 
+    /// `error`, or the refusal if on so many nodes the key holds no string that the others are no quorum. Before a lock
+    /// reports for the first time that others hold it, it reads the keys, within two call timeouts of when the attempt
+    /// `began`; see [`check_key_type`].
+    async fn check_key_types(
+        &self,
+        error: NotAcquired,
+        votes: Vec<Option<Vote>>,
+        began: Instant,
+    ) -> NotAcquired {
+        if !matches!(error, NotAcquired::NoQuorum { .. }) {
+            return error;
+        }
+        let checks = self.nodes.iter().zip(votes).map(|(node, vote)| {
+            let target = Arc::clone(&node.target);
+            async move {
+                match vote {
+                    Some(Ok(false)) => match check_key_type(&target, NotAcquired::Held).await {
+                        NotAcquired::Refused(refusal) => Some(Err(refusal.into())),
+                        _ => vote,
+                    },
+                    _ => vote,
+                }
+            }
+        });
+        let all = |checked: &[Option<Option<Vote>>]| checked.iter().cloned().collect();
+        let mut checked = FanOut::of(checks);
+        let LockTarget { env, options, .. } = &**self.first();
+        let end = began.after(options.call_timeout().saturating_mul(2));
+        let left = end.since(env.now());
+        let votes: Option<Vec<Option<Vote>>> = within(env, left, pin!(checked.until(all))).await;
+        match votes.map(|votes| failure_of(&votes, &[])) {
+            Some(NotAcquired::Refused(refusal)) => NotAcquired::Refused(refusal),
+            _ => error,
+        }
+    }
+
     fn first(&self) -> &Arc<LockTarget<E>> {
         &self.nodes[0].target
     }
@@ -207,15 +263,44 @@ impl<E: Env> Redlock<E> {
 /// Whether a node grants the lock.
 type Vote = Result<bool, CallError>;
 
+/// The refusal with which each node has answered last in an acquisition, if time does not change it. An attempt ends
+/// before the last node has answered, and the same node may be the last each time.
+#[derive(Default)]
+struct LastRefusals(Mutex<BTreeMap<usize, NotAcquired>>);
+
+impl LastRefusals {
+    fn note(&self, place: usize, vote: &Vote) {
+        let mut refusals = lock(&self.0);
+        match vote {
+            Ok(_) => drop(refusals.remove(&place)),
+            // What has no answer says nothing of the permissions.
+            Err(error @ CallError::Refused(_)) => match NotAcquired::from(error.clone()) {
+                refusal if refusal.may_pass() => drop(refusals.remove(&place)),
+                refusal => drop(refusals.insert(place, refusal)),
+            },
+            Err(_) => {}
+        }
+    }
+
+    /// Those of nodes that have not answered yet.
+    fn of_missing(&self, votes: &[Option<Vote>]) -> Vec<NotAcquired> {
+        let refusals = lock(&self.0);
+        let missing = refusals.iter().filter(|(place, _)| votes[**place].is_none());
+        missing.map(|(_, refusal)| refusal.clone()).collect()
+    }
+}
+
 /// Why these votes give no lock. Where permanent refusals leave the other nodes no quorum, waiting does not
-/// help, and a refusal says what would. A node without an answer counts as unknown.
-fn failure_of(votes: &[Option<Vote>]) -> NotAcquired {
+/// help, and a refusal says what would. A node without an answer counts as unknown; `earlier` are the refusals with
+/// which such nodes have answered an earlier attempt.
+fn failure_of(votes: &[Option<Vote>], earlier: &[NotAcquired]) -> NotAcquired {
     let needed = quorum(votes.len());
     let answered = || votes.iter().flatten();
     let granted = answered().filter(|vote| **vote == Ok(true)).count();
     let errors = || answered().filter_map(|vote| vote.as_ref().err());
     let refusals = errors().cloned().map(NotAcquired::from).filter(|error| !error.may_pass());
     let refusals: Vec<NotAcquired> = refusals.collect();
+    let refused = refusals.len();
     if votes.len() - refusals.len() < needed
         && let Some(refusal) = refusals.into_iter().next()
     {
@@ -228,6 +313,10 @@ fn failure_of(votes: &[Option<Vote>]) -> NotAcquired {
         Some(error) => NotAcquired::Unknown(CallError::Indeterminate(
             format!("granted by {granted} of the {needed} nodes needed; {error}").into(),
         )),
+        // This attempt surely has no quorum, and the next will have none.
+        None if votes.len() - refused - earlier.len() < needed && !earlier.is_empty() => {
+            earlier[0].clone()
+        }
         None => {
             NotAcquired::NoQuorum { granted, needed, error: errors().next().cloned().map(Box::new) }
         }
@@ -237,6 +326,7 @@ fn failure_of(votes: &[Option<Vote>]) -> NotAcquired {
 /// An attempt that gave no guard, and the clean-ups that it has started.
 struct FailedRound {
     error: NotAcquired,
+    votes: Vec<Option<Vote>>,
     cleanups: RoundCleanups,
 }
 
@@ -260,15 +350,21 @@ struct QuorumAttempt<'a, E: Env> {
 }
 
 impl<'a, E: Env> QuorumAttempt<'a, E> {
-    fn begin(nodes: &'a [LockNode<E>], token: OwnerToken) -> Self {
+    fn begin(nodes: &'a [LockNode<E>], token: OwnerToken, refusals: &Arc<LastRefusals>) -> Self {
         let node_conn = |node: &LockNode<E>| {
             let target = Arc::clone(&node.target);
             NodeConn { target, lock_conn: Arc::new(LockConn::unsent()) }
         };
         let node_conns: Vec<NodeConn<E>> = nodes.iter().map(node_conn).collect();
-        let calls = nodes.iter().zip(&node_conns).map(|(node, node_conn)| {
+        let calls = nodes.iter().zip(&node_conns).enumerate().map(|(place, (node, node_conn))| {
             let cleaning = lock(&node.cleanup).as_ref().is_some_and(|it| it.is_unanswered());
-            ask(node_conn.clone(), token.clone(), cleaning)
+            let asking = ask(node_conn.clone(), token.clone(), cleaning);
+            let refusals = Arc::clone(refusals);
+            async move {
+                let vote = asking.await;
+                refusals.note(place, &vote);
+                vote
+            }
         });
         let votes = FanOut::of(calls);
         Self { nodes, token, node_conns, votes }

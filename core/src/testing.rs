@@ -59,6 +59,8 @@ pub(crate) enum Fault {
     Closed,
     /// The server answers with this error line.
     Refuse(&'static str),
+    /// The same, after so long.
+    RefuseLate(Duration, &'static str),
 }
 
 #[derive(Default)]
@@ -397,6 +399,11 @@ impl State {
         match fault {
             _ if broken => return call,
             Some(Fault::Hang | Fault::BreakBefore) => return call,
+            Some(Fault::RefuseLate(span, line)) => {
+                let answer = Err(ServerError::from_line(line).into());
+                self.at(now_ns + span_ns(span), Event::Answer { call, answer });
+                return call;
+            }
             Some(Fault::Closed) => {
                 self.answers.insert(call, Err(CallError::NotSent("closed".into())));
                 return call;

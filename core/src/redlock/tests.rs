@@ -95,6 +95,107 @@ fn a_wrong_password_on_fewer_nodes_is_no_reason_to_give_up() {
 }
 
 #[test]
+fn a_refusal_that_always_comes_last_is_not_overlooked() {
+    const NOPERM: &str = "NOPERM this user has no permissions to run 'set'";
+    let world = World::new();
+    world.put_on(Node(0), "k", Some("another"));
+    for _ in 0..10 {
+        // Refused by two of three, of which one answers when the attempt is over.
+        world.fault("SET", Fault::Delay { request: Duration::ZERO, reply: Duration::ZERO });
+        world.fault("SET", Fault::Refuse(NOPERM));
+        world.fault("SET", Fault::RefuseLate(MS, NOPERM));
+    }
+    let poll = Poll { base: 5 * MS, ..POLL };
+    let refused = world.block_on(lock(&world).acquire(LONG, poll)).unwrap_err();
+    assert!(
+        matches!(&refused, NotAcquired::Refused(error) if &*error.code == "NOPERM"),
+        "{refused}"
+    );
+    assert_eq!(world.now(), START.after(5 * MS), "with the second attempt");
+}
+
+#[test]
+fn and_one_that_has_passed_is_forgotten() {
+    let refusals = LastRefusals::default();
+    let refusal = |code: &str| Err(ServerError::from_line(code).into());
+    let missing = [None, Some(Ok(false)), None];
+    refusals.note(0, &refusal("NOPERM no"));
+    refusals.note(1, &refusal("NOPERM no"));
+    assert_eq!(refusals.of_missing(&missing).len(), 1, "the second has answered since");
+    refusals.note(0, &Err(CallError::NotSent("no route".into())));
+    assert_eq!(refusals.of_missing(&missing).len(), 1, "that says nothing of permissions");
+    for passed in [Ok(true), Ok(false), refusal("LOADING wait")] {
+        refusals.note(0, &refusal("NOPERM no"));
+        refusals.note(0, &passed);
+        assert!(refusals.of_missing(&missing).is_empty(), "{passed:?}");
+    }
+}
+
+/// An attempt that a quorum may have granted is no *no*, whatever was refused before.
+#[test]
+fn an_earlier_refusal_hides_no_grant() {
+    let unknown = Some(Err(CallError::Indeterminate("no word".into())));
+    let refused = Some(Err(ServerError::from_line("NOPERM no").into()));
+    let earlier = [NotAcquired::from(CallError::from(ServerError::from_line("NOPERM no")))];
+    let ends = |votes: [Option<Vote>; 3], earlier: &[_]| failure_of(&votes, earlier).outcome();
+    assert_eq!(ends([refused.clone(), unknown, None], &earlier), Outcome::Unknown);
+    let certain = failure_of(&[refused.clone(), Some(Ok(false)), None], &earlier);
+    assert!(matches!(certain, NotAcquired::Refused(_)), "{certain}");
+    let open = failure_of(&[refused, Some(Ok(false)), None], &[]);
+    assert!(matches!(open, NotAcquired::NoQuorum { .. }), "{open}");
+}
+
+const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+#[test]
+fn keys_that_are_no_texts_are_not_held_by_others() {
+    let once = Poll { max_retries: Some(1), ..POLL };
+    for how in 0..3 {
+        let world = World::new();
+        put_on_quorum(&world, Some("taken for a list"));
+        world.fault_times(2, "GET", Fault::Refuse(WRONGTYPE));
+        let lock = lock(&world);
+        let missed = match how {
+            0 => world.block_on(lock.try_acquire()),
+            1 => world.block_on(lock.acquire(LONG, once)),
+            _ => world.block_on(lock.acquire(MS, POLL)),
+        };
+        let missed = missed.unwrap_err();
+        assert!(
+            matches!(&missed, NotAcquired::Refused(error) if &*error.code == "WRONGTYPE"),
+            "{missed}"
+        );
+        assert_eq!(missed.outcome(), Outcome::No);
+    }
+}
+
+#[test]
+fn keys_are_looked_at_in_the_time_of_an_attempt() {
+    let world = World::new();
+    put_on_quorum(&world, Some("another"));
+    world.fault_times(2, "GET", Fault::Hang);
+    let lock = lock(&world);
+    let missed = world.block_on(lock.try_acquire()).unwrap_err();
+    assert_eq!(missed.outcome(), Outcome::No, "{missed}");
+    assert!(world.now() <= START.after(2 * 100 * MS));
+}
+
+#[test]
+fn one_such_key_leaves_a_quorum_and_texts_are_looked_at_once() {
+    let world = World::new();
+    put_on_quorum(&world, Some("another"));
+    world.fault("GET", Fault::Refuse(WRONGTYPE));
+    let lock = lock(&world);
+    let missed = NotAcquired::NoQuorum { granted: 1, needed: 2, error: None };
+    for _ in 0..3 {
+        assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), missed);
+        world.block_on(lock.drain());
+    }
+    // The one that was refused is asked again, and then seen.
+    assert_eq!(world.count("GET"), 3);
+}
+
+#[test]
 fn a_refusal_that_passes_is_waited_for() {
     let world = World::new();
     world.fault_times(3, "SET", Fault::Refuse("LOADING Redis is loading the dataset in memory"));
