@@ -23,6 +23,9 @@ use crate::watch_cell::WatchCell;
 /// The name of its task in the log.
 const WHAT: &str = "the clean-up of an acquisition";
 const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Once the key was found not to be ours, the next look comes after this fraction of the time since the acquisition was
+/// sent: so their number grows with the logarithm of the linger time, which may be hours.
+const WAITED_PART: u32 = 8;
 /// The acquisition's own connection has this fraction of the call timeout to answer.
 const QUICK_PART: u32 = 4;
 
@@ -166,6 +169,12 @@ impl Cleanup {
                 observe::cleaned_up(target, span, false);
                 return self.reach(CleanupProgress::Settled);
             }
+            // Where the key was found not to be ours, what may still come is less likely the longer it has not. Where nobody
+            // answers, the lock may wait for the answer.
+            let pause = match answer {
+                Ok(_) => pause.max(target.env.now().since(sent) / WAITED_PART),
+                Err(_) => pause,
+            };
             target.env.sleep(pause.min(left)).await;
         }
     }

@@ -154,6 +154,35 @@ fn a_clean_up_on_another_connection_ends_with_the_linger_time() {
 }
 
 #[test]
+fn a_clean_up_asks_less_and_less_often_while_it_finds_nothing() {
+    let world = World::new();
+    let day = Duration::from_secs(24 * 60 * 60);
+    let options = Options::builder(day).call_timeout(TIMEOUT);
+    world.fault("SET", Fault::BreakAndArrive(day / 2));
+    world.block_on(world.lock(options).try_acquire()).unwrap_err();
+    // Four times the call timeout go by at the pace of half of one.
+    world.advance(4 * TIMEOUT);
+    let soon = world.count("DELETE");
+    assert!((8..=12).contains(&soon), "{soon}");
+    world.advance(day / 2 - 4 * TIMEOUT);
+    assert!(world.value("k").is_some(), "it comes late");
+    world.advance(day / 16);
+    assert_eq!((world.value("k"), world.tasks()), (None, 0));
+    assert!(world.count("DELETE") < 120, "{}", world.count("DELETE"));
+}
+
+#[test]
+fn a_clean_up_without_an_answer_asks_on_at_the_same_pace() {
+    let world = World::new();
+    let options = Options::builder(TTL).drift(Drift::NONE).linger(100 * TTL);
+    world.fault("SET", Fault::LoseReply);
+    world.fault_times(100, "DELETE", Fault::Refuse("LOADING wait"));
+    world.block_on(world.lock(options).try_acquire()).unwrap_err();
+    world.advance(101 * (TIMEOUT / 2));
+    assert_eq!(world.value("k"), None, "{}", world.count("DELETE"));
+}
+
+#[test]
 fn a_clean_up_whose_own_replies_are_lost_is_repeated() {
     let (world, lock) = setting();
     world.fault("SET", Fault::LoseReply);
