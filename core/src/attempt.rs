@@ -33,6 +33,8 @@ enum AttemptReply {
     Granted(Option<Fence>),
     /// Held by another; the TTL that its key has left, where that is known.
     Held(Option<Duration>),
+    /// The key never expires, so it is none of a lock.
+    Foreign,
 }
 
 /// An acquisition of one attempt.
@@ -76,6 +78,11 @@ async fn send<E: Env>(target: &Arc<LockTarget<E>>) -> Result<Guard<E>, FailedAtt
         Ok(AttemptReply::Granted(fence)) => fence,
         Ok(AttemptReply::Held(ttl_left)) => {
             return Err(FailedAttempt { ttl_left, ..pending.not_taken(NotAcquired::Held) });
+        }
+        Ok(AttemptReply::Foreign) => {
+            // It may hold anything, whatever the key has held before.
+            target.is_string.store(false, Ordering::Relaxed);
+            return Err(pending.not_taken(NotAcquired::Held));
         }
         Err(error) if error.is_indeterminate() => return Err(pending.ambiguous(error.into())),
         Err(error) => return Err(pending.not_taken(error.into())),
@@ -125,9 +132,10 @@ fn read(reply: Reply) -> Result<AttemptReply, CallError> {
         // A queue does not report the TTL: it tells its waiters when to look.
         [Reply::Int(0)] => Ok(AttemptReply::Held(None)),
         // A negative number is a key without a TTL, so not one of ours: it may stay for ever.
-        [Reply::Int(0), Reply::Int(left_ms)] => {
-            Ok(AttemptReply::Held(u64::try_from(left_ms).ok().map(Duration::from_millis)))
-        }
+        [Reply::Int(0), Reply::Int(left_ms)] => Ok(match u64::try_from(left_ms) {
+            Ok(left_ms) => AttemptReply::Held(Some(Duration::from_millis(left_ms))),
+            Err(_) => AttemptReply::Foreign,
+        }),
         _ => Err(CallError::unexpected(&reply)),
     }
 }
@@ -165,7 +173,7 @@ fn unreplicated(error: CallError) -> CallError {
 
 /// `error`, or the refusal if the key does not hold a string. `SET NX` answers the same for a list as for
 /// another's token, but nobody ever releases a list. So before a lock reports *held* for the first time, it
-/// reads the key.
+/// reads the key; again where it is told that the key never expires.
 pub(crate) async fn check_key_type<E: Env>(
     target: &LockTarget<E>,
     error: NotAcquired,

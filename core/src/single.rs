@@ -82,7 +82,9 @@ impl<E: Env> Single<E> {
 
     /// Tries once. Takes at most one call timeout for a connection and one for the answer; with
     /// [`wait_for`](crate::options::OptionsBuilder::wait_for) one more. Until this handle or a clone has seen that the
-    /// key holds a string, finding it taken takes as long again: the key is read, as it might hold something else.
+    /// key holds a string, finding it taken takes as long again: the key is read, as it might hold something else. With
+    /// [`notify`](crate::options::OptionsBuilder::notify) or [`fenced`](crate::options::OptionsBuilder::fenced), so it does
+    /// each time if the key has no TTL.
     ///
     /// Dropping the future in mid-call leaves the outcome unknown: if it has taken the lock, the lock is
     /// released in the background.

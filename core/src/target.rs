@@ -40,8 +40,8 @@ pub(crate) struct LockTarget<E: Env> {
     native: Option<Arc<Native>>,
     /// Count what it and the locks that share them have done, and their tasks that are running in the background.
     pub(crate) counters: Counters,
-    /// Whether the key has been seen to hold a string, as a lock's does. It is set once and only saves a GET, so it
-    /// needs neither a mutex nor a memory ordering.
+    /// Whether the key has been seen to hold a string, as a lock's does, and never since to be without a TTL. It only saves
+    /// a GET, so it needs neither a mutex nor a memory ordering.
     pub(crate) is_string: AtomicBool,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::env::CallError;
-use crate::lock::Outcome;
+use crate::lock::{Outcome, Released};
 use crate::reply::Reply;
 use crate::testing::{Fault, MS, TIMEOUT, TTL, TestEnv, World, exact};
 use crate::validity::Drift;
@@ -431,6 +431,23 @@ fn a_key_is_looked_at_once() {
         assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), NotAcquired::Held);
     }
     assert_eq!((world.count("SET"), world.count("GET")), (3, 1));
+}
+
+#[test]
+fn a_key_that_never_expires_is_looked_at_again() {
+    for options in [exact().notify(), exact().fenced()] {
+        let (world, poll) = (World::new(), Poll { max_retries: Some(0), ..Poll::default() });
+        let (lock, other) = (world.lock(options.clone()), world.client(1).lock(options));
+        let guard = world.block_on(other.try_acquire()).unwrap();
+        assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), NotAcquired::Held);
+        assert_eq!(world.block_on(lock.try_acquire()).unwrap_err(), NotAcquired::Held);
+        assert_eq!(world.count("GET"), 1, "it has seen a string");
+        assert_eq!(world.block_on(guard.release()), Released::Released);
+        world.put("k", Some("taken for a list"));
+        world.fault("GET", Fault::Refuse(WRONGTYPE));
+        let missed = world.block_on(lock.acquire(60 * TTL, poll)).unwrap_err();
+        assert!(matches!(missed, NotAcquired::Refused(_)), "{missed}");
+    }
 }
 
 #[test]

@@ -132,8 +132,11 @@ impl Server {
                 match (script, found) {
                     ("TRY" | "FENCED", Some(_)) => {
                         let (_, expiry_ns) = self.keys[arg(3)];
-                        let left_ms = (expiry_ns - now_ns).div_ceil(1_000_000);
-                        let left_ms = i64::try_from(left_ms).unwrap_or(-1);
+                        let left_ms = match expiry_ns {
+                            // It has no TTL.
+                            u64::MAX => -1,
+                            _ => i64::try_from((expiry_ns - now_ns).div_ceil(1_000_000)).unwrap(),
+                        };
                         Ok(Reply::Array(vec![Reply::Int(0), Reply::Int(left_ms)]))
                     }
                     ("TRY", None) => {
