@@ -66,7 +66,7 @@ pub(crate) struct LockContext {
 /// The owner of the token that a command found under the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyOwner {
-    /// The caller, or the caller was in the wait queue: the command has done its work.
+    /// The caller: the command has done its work.
     Own,
     /// There was no token; or a native command has compared, which only tells that it is not the caller's.
     Missing,
@@ -192,7 +192,8 @@ impl<E: Env> LockTarget<E> {
         error.is_indeterminate() || (publishes && !NotAcquired::from(error.clone()).may_pass())
     }
 
-    /// Sets the key's expiry to a whole TTL from now if it holds `token`.
+    /// Sets the key's expiry to a whole TTL from now if it holds `token`. What was not sent, as the server had closed the
+    /// connection, is sent on a new one, which takes no longer in all: one call timeout to connect, and one for the answer.
     pub(crate) async fn compare_and_extend(
         &self,
         lock_conn: &LockConn<E::Conn>,
@@ -271,8 +272,10 @@ impl<E: Env> LockTarget<E> {
     ) -> Result<Reply, CallError> {
         let answer = self.answer(pin!(call)).await;
         match &answer {
-            // The server is a replica now. The hold may live on at the new primary.
-            Err(error) if error.has_code("READONLY") => lock_conn.broke(epoch),
+            // The server is a replica now, or cut off from its own. The hold may live on at the new primary.
+            Err(error) if error.has_code("READONLY") || error.has_code("NOREPLICAS") => {
+                lock_conn.broke(epoch);
+            }
             Ok(_) | Err(CallError::Refused(_)) => {}
             Err(_) => {
                 conn.gave_up(self.silence_limit());

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the sentinels are asked whenever a connection is made, and the server that they name is used
 //! only after it has reported itself as a primary. The sentinels' messages are not subscribed to: a demoted
-//! primary breaks its connections or refuses with READONLY, and either makes the next connect ask again.
+//! primary breaks its connections or refuses with READONLY, and one that is cut off from its replicas may refuse with
+//! NOREPLICAS. Each makes the next connect ask again.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,10 +68,14 @@ impl Sentinels {
     ) -> Result<(Addr, Arc<Host>, ServerConn), CallError> {
         // Not held while anything is awaited: who is not polled meanwhile would keep all others waiting.
         let named = lock(&self.named).clone();
+        let mut former = None;
         if let Some(NamedServer { addr, host, leads: true }) = named
             && let Some(conn) = host.usable_conn().await
         {
-            return Ok((addr, host, conn));
+            if !conn.lacked_replicas() {
+                return Ok((addr, host, conn));
+            }
+            former = Some((addr, host, conn));
         }
         let mut last = CallError::NotSent("no sentinel is configured".into());
         let mut for_good = 0;
@@ -108,6 +113,10 @@ impl Sentinels {
                 Err(CallError::Refused(refusal)) => return Err(refusal.into()),
                 Err(error) => last = error,
             }
+        }
+        // Its replicas may come back before a sentinel does.
+        if let Some(primary) = former {
+            return Ok(primary);
         }
         match last {
             // It is permanent only where every sentinel refuses.

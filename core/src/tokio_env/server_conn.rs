@@ -61,6 +61,8 @@ pub(super) struct Health {
     pub(super) broken: AtomicBool,
     /// It takes no more commands.
     closed: AtomicBool,
+    /// The server has too few replicas to take writes: it may be a primary that was cut off and replaced.
+    lacks_replicas: AtomicBool,
     /// When the first call was made after which nothing has been received.
     waiting_since_ns: AtomicU64,
     received_ns: AtomicU64,
@@ -117,6 +119,11 @@ impl ServerConn {
     /// Whether it is known to be broken.
     pub(super) fn is_broken(&self) -> bool {
         self.health.broken.load(Ordering::Relaxed)
+    }
+
+    /// Whether the server has refused a write, since this was asked last, as it has too few replicas.
+    pub(super) fn lacked_replicas(&self) -> bool {
+        self.health.lacks_replicas.swap(false, Ordering::Relaxed)
     }
 
     pub(super) async fn is_usable(&self) -> bool {
@@ -200,6 +207,9 @@ impl ServerConn {
         if answer.as_ref().is_err_and(|error| error.has_code("READONLY")) {
             // The server is a replica now: the next connect looks for the new primary.
             self.health.broken.store(true, Ordering::Relaxed);
+        }
+        if answer.as_ref().is_err_and(|error| error.has_code("NOREPLICAS")) {
+            self.health.lacks_replicas.store(true, Ordering::Relaxed);
         }
         answer
     }

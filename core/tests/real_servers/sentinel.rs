@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
@@ -200,17 +200,61 @@ async fn a_line_goes_on_with_the_new_primary_and_a_grant_heard_from_a_replica_is
 
 /// A sentinel that always names this port of loopback, or nobody where it is zero; its own port.
 fn sentinel_that_says(port: u16) -> u16 {
+    sentinel_that_names(Arc::new(AtomicU16::new(port)))
+}
+
+/// The same for a port that changes.
+fn sentinel_that_names(port: Arc<AtomicU16>) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let own = listener.local_addr().unwrap().port();
-    let digits = port.to_string();
-    let named = match port {
-        0 => "*-1\r\n".to_owned(),
-        _ => format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{digits}\r\n", digits.len()),
-    };
     fake::answering(listener, move |_, words| {
+        let digits = port.load(Ordering::SeqCst).to_string();
+        let named = match &*digits {
+            "0" => "*-1\r\n".to_owned(),
+            _ => format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{digits}\r\n", digits.len()),
+        };
         named.repeat(words.matches("get-master-addr-by-name").count())
     });
     own
+}
+
+/// It may have been cut off from them, and replaced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_primary_misses_its_replicas_the_sentinels_are_asked_again() {
+    let (former, next) = (RedisServer::start(&[]), RedisServer::start(&[]));
+    let named = Arc::new(AtomicU16::new(former.port()));
+    let sentinel = format!("redis://127.0.0.1:{}/", sentinel_that_names(Arc::clone(&named)));
+    let lock = lock(TokioEnv::sentinel([sentinel], NAME, "redis://ignored/").unwrap());
+    let replicas = |least: &'static str| {
+        let env = former.env();
+        async move { call(&env, &["CONFIG", "SET", "min-replicas-to-write", least]).await }
+    };
+    let refused = |tried: Result<_, NotAcquired>| match tried.map(drop).unwrap_err() {
+        NotAcquired::Refused(error) => assert_eq!(&*error.code, "NOREPLICAS"),
+        other => panic!("{other}"),
+    };
+    let guard = lock.try_acquire().await.unwrap();
+    replicas("1").await;
+    for _ in 0..3 {
+        refused(lock.try_acquire().await);
+    }
+    // It is used on where no sentinel names another.
+    named.store(0, Ordering::SeqCst);
+    for _ in 0..3 {
+        refused(lock.try_acquire().await);
+    }
+    replicas("0").await;
+    assert_eq!(guard.release().await, Released::Released);
+    let guard = lock.try_acquire().await.unwrap();
+    replicas("1").await;
+    // The new primary has the key by replication.
+    let token = String::from_utf8_lossy(guard.token().as_bytes()).into_owned();
+    call(&next.env(), &["SET", "the key", &token, "PX", "60000"]).await;
+    named.store(next.port(), Ordering::SeqCst);
+    eventually(&next.env(), || async { guard.extend().await.is_ok() }).await;
+    assert_eq!(guard.release().await, Released::Released);
+    let guard = lock.try_acquire().await.unwrap();
+    assert_eq!(call(&next.env(), &["GET", "the key"]).await, token_of(&guard));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
