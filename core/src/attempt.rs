@@ -213,7 +213,8 @@ struct UnresolvedAttempt {
 impl Unresolved {
     /// Remembers an attempt, where its outcome is unknown.
     pub(crate) fn add(&mut self, failed: &FailedAttempt) {
-        self.add_round(failed.cleanup.as_slice(), 1, &failed.error);
+        let error = failed.doubt.clone().map(NotAcquired::Unknown);
+        self.add_round(failed.cleanup.as_slice(), 1, error.as_ref().unwrap_or(&failed.error));
     }
 
     /// The same for an attempt on several nodes, of which `needed` are needed.
@@ -246,6 +247,8 @@ impl Unresolved {
 /// An attempt that gave no guard, and the clean-up that it has started.
 pub(crate) struct FailedAttempt {
     pub(crate) error: NotAcquired,
+    /// Why its outcome is unknown, where `error` is a refusal that ends the acquisition.
+    pub(crate) doubt: Option<CallError>,
     pub(crate) cleanup: Option<Arc<Cleanup>>,
     /// The TTL that another's key has left, where the server has reported it.
     pub(crate) ttl_left: Option<Duration>,
@@ -254,7 +257,7 @@ pub(crate) struct FailedAttempt {
 impl FailedAttempt {
     /// The lock was surely not taken.
     pub(crate) fn not_taken(error: impl Into<NotAcquired>) -> Self {
-        Self { error: error.into(), cleanup: None, ttl_left: None }
+        Self { error: error.into(), doubt: None, cleanup: None, ttl_left: None }
     }
 }
 
@@ -286,7 +289,7 @@ impl<E: Env> PendingAcquire<'_, E> {
     pub(crate) fn ambiguous(mut self, error: NotAcquired) -> FailedAttempt {
         tracing::warn!(key = %self.target, %error, "lock not acquired; cleaning up");
         self.settled = true;
-        FailedAttempt { error, cleanup: Some(self.clean_up()), ttl_left: None }
+        FailedAttempt { error, doubt: None, cleanup: Some(self.clean_up()), ttl_left: None }
     }
 
     /// It was granted: its TTL began at `from` or later. `from` is `waited` after an instant that this node's

@@ -108,6 +108,11 @@ impl NotAcquired {
             _ => true,
         }
     }
+
+    /// True where the key does not hold a string.
+    pub(crate) fn is_wrong_type(&self) -> bool {
+        matches!(self, Self::Refused(error) if &*error.code == "WRONGTYPE")
+    }
 }
 
 impl From<CallError> for NotAcquired {

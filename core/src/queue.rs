@@ -247,12 +247,12 @@ impl<E: Env> Queue<E> {
                 return pending.granted(from, waited, lock_conn, None);
             }
             if env.now() >= end {
-                return Err(self.leave(pending).await);
+                return Err(self.leave(pending, NotAcquired::Held).await);
             }
             if !self.subscriber.is_subscribed() {
                 // Until it is subscribed again, a release cannot reach it and hands the lock to the next.
                 if let Some(error) = self.subscribe_again(left).await {
-                    return Err(pending.ambiguous(error));
+                    return Err(self.leave(pending, error).await);
                 }
             }
             let sent = env.now();
@@ -279,7 +279,11 @@ impl<E: Env> Queue<E> {
                 Err(CallError::Refused(error)) => {
                     let error = NotAcquired::Refused(error);
                     if !error.may_pass() {
-                        return Err(pending.ambiguous(error));
+                        return Err(match error.is_wrong_type() {
+                            // What is there is nobody's token, and leaving is refused as well.
+                            true => pending.ambiguous(error),
+                            false => self.leave(pending, error).await,
+                        });
                     }
                     sleep = self.retry_pause();
                 }
@@ -295,16 +299,21 @@ impl<E: Env> Queue<E> {
         subscribed.err().map(NotAcquired::from).filter(|error| !error.may_pass())
     }
 
-    /// Leaves the queue: the clean-up hands on a grant that came meanwhile. Until it is answered, the lock may be this
-    /// client's.
-    async fn leave(&self, pending: PendingAcquire<'_, E>) -> FailedAttempt {
-        let mut failed = pending.ambiguous(NotAcquired::Held);
+    /// Leaves the queue for the reason `error`: the clean-up hands on a grant that came meanwhile. Until it is answered, the
+    /// lock may be this client's.
+    async fn leave(&self, pending: PendingAcquire<'_, E>, error: NotAcquired) -> FailedAttempt {
+        let mut failed = pending.ambiguous(error);
         let span = self.target.options.call_timeout();
         if let Some(cleanup) = &failed.cleanup
             && within(&self.target.env, span, pin!(cleanup.answered())).await.is_none()
         {
-            let reason = format!("left the queue, with no answer within {span:?}");
-            failed.error = NotAcquired::Unknown(CallError::Indeterminate(reason.into()));
+            let error = &failed.error;
+            let reason = format!("{error}; left the queue, with no answer within {span:?}");
+            let doubt = CallError::Indeterminate(reason.into());
+            match error.may_pass() {
+                true => failed.error = NotAcquired::Unknown(doubt),
+                false => failed.doubt = Some(doubt),
+            }
         }
         failed
     }

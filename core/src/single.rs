@@ -129,7 +129,7 @@ impl<E: Env> Single<E> {
                 return Err(unresolved.or(check_key_type(&self.target, failed.error).await));
             }
             retries = retries.map(|retries| retries - 1);
-            let FailedAttempt { error, cleanup, ttl_left } = failed;
+            let FailedAttempt { error, cleanup, ttl_left, .. } = failed;
             if !self.wait(cleanup, ttl_left, &mut subscription, end, poll).await {
                 let last = unresolved.or(check_key_type(&self.target, error).await);
                 return Err(match last.may_pass() {

@@ -93,6 +93,23 @@ async fn who_may_not_listen_any_more_waits_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_neither_look_nor_leave_does_not_know_whether_it_has_the_lock() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let _holder = queue(env.clone()).acquire(PATIENCE).await.unwrap();
+    let options = Options::builder(LONG).call_timeout(Duration::from_millis(200)).build().unwrap();
+    let lock = Queue::new(server.env(), Node(0), *b"k", options).unwrap();
+    let waiter = tokio::spawn(async move { lock.acquire(10 * LONG).await });
+    in_line(&env, 1).await;
+    rule(&env, "-@scripting").await;
+    // It looks when it listens again.
+    call(&env, &["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+    let missed = waiter.await.unwrap().unwrap_err();
+    assert_eq!(missed.outcome(), Outcome::Unknown, "{missed}");
+    assert!(missed.to_string().contains("NOPERM"), "{missed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_hears_nothing_at_the_deadline_does_not_know_whether_it_has_the_lock() {
     let server = RedisServer::start(&[]);
     let env = server.env();
