@@ -25,6 +25,8 @@ use super::struck::LastStruck;
 
 /// An answer within this part of a TTL comes at once.
 const AT_ONCE: u64 = 20;
+/// A server tells its time in microseconds, rounded down.
+const SERVER_TIME_NS: u64 = 1_000;
 /// A renewal is over when this part of a TTL has passed.
 const APART: u64 = 4;
 
@@ -59,6 +61,17 @@ struct LastAnswer {
     freed_op: u32,
 }
 
+/// The commands that may hand the key on to whoever is next in line.
+#[derive(Debug, Default)]
+struct Handovers {
+    /// How many may have been carried out at any moment up to now: they have no answer.
+    open: u32,
+    /// When the last was answered that may have handed the key on.
+    last_ns: Option<u64>,
+    /// A server's clock may have jumped. By its time a client counts how long it had stood in line.
+    clock_jumped: bool,
+}
+
 /// What clients may rely on.
 #[derive(Default)]
 struct LeaseValidity {
@@ -66,8 +79,7 @@ struct LeaseValidity {
     answers: Recent<SmallVec<[LastAnswer; 1]>>,
     /// Requests that may have made or extended the key, and when it may be gone if they did; number 0 has surely done so.
     may_have_made: Recent<SmallVec<[(u32, u64); 1]>>,
-    /// A command was sent that may hand the key on.
-    hands_over: bool,
+    handovers: Handovers,
     /// Commands under way that only read the lock's key: whose they are, to which server.
     reads: BTreeMap<u32, (u32, u16)>,
     /// Who got the lock at this moment and has not been told yet until when it may rely on it.
@@ -101,6 +113,12 @@ impl Checker for LeaseValidity {
             return self.answered(event, command);
         }
         match event.what {
+            What::Fault { fault, .. } if fault == Fault::Switchover || fault.ends_server() => {
+                self.handovers.clock_jumped = true;
+            }
+            What::Fault { fault: Fault::ClockStep, .. } if event.client == 0 => {
+                self.handovers.clock_jumped = true;
+            }
             What::Fault { fault: Fault::Drift, .. } => {
                 self.drifting = true;
                 // A server's clock moves no end, and where all clocks drift, they do from the beginning.
@@ -198,10 +216,12 @@ impl LeaseValidity {
 
     /// A command is sent that may make or extend the key, or is answered.
     fn asked(&mut self, event: &Event, command: &CommandOp) {
+        if command.intent.touch == Touch::Unknown {
+            self.handovers.see(event);
+        }
         let may_have_made = self.may_have_made.entry(command.acquisition);
         match event.what {
             What::Command { .. } => {
-                self.hands_over |= command.intent.touch == Touch::Unknown;
                 let gone_ns = gone_ns(command.intent.touch, event.at_ns);
                 if gone_ns > 0 {
                     may_have_made.push((event.op, gone_ns));
@@ -283,13 +303,14 @@ impl LeaseValidity {
     }
 
     /// When a key may be gone that may have been given back since it was last known to have been made, or never was known
-    /// to be. If a request has no answer, one of these has made the key, unless it can have been handed on.
+    /// to be. If a request has no answer, one of these has made the key, unless it was handed on.
     fn unseen_gone_ns(&self, event: &Event, head: &Head) -> u64 {
         let own = self.may_have_made.get(event.acquisition).map_or(&[][..], |it| it);
         let unanswered = own.iter().any(|(op, _)| *op != 0);
-        let made_ns = own.iter().map(|(_, gone_ns)| *gone_ns).max();
-        let made_ns = made_ns.filter(|_| unanswered && !self.hands_over);
-        made_ns.unwrap_or(event.at_ns.saturating_add(head.ttl_ns))
+        let made_ns = own.iter().map(|(_, gone_ns)| *gone_ns).max().filter(|_| unanswered);
+        let handed_ns = self.handovers.last_ns(event.at_ns);
+        let handed_ns = handed_ns.map(|handed_ns| handed_ns.saturating_add(head.ttl_ns));
+        made_ns.max(handed_ns).unwrap_or(event.at_ns.saturating_add(head.ttl_ns))
     }
 
     /// The end that a client was told, if the moment is known: it is not once its clock has begun to drift.
@@ -416,6 +437,31 @@ impl LeaseValidity {
             None if self.acted => Verdict::Held,
             None => Verdict::Vacuous(Vacuous::NobodyHeld),
         }
+    }
+}
+
+impl Handovers {
+    /// Such a command is sent, or ends.
+    fn see(&mut self, event: &Event) {
+        match event.what {
+            What::Command { .. } => self.open += 1,
+            What::Answered { touch, .. } => {
+                self.open -= 1;
+                if touch == Touch::Unknown {
+                    self.last_ns = Some(event.at_ns);
+                }
+            }
+            What::Refused(_) => self.open -= 1,
+            _ => {}
+        }
+    }
+
+    /// The last moment by now at which a key may have been handed on, as who has been handed it can tell; none if none was.
+    fn last_ns(&self, now_ns: u64) -> Option<u64> {
+        if self.open > 0 || self.clock_jumped && self.last_ns.is_some() {
+            return Some(now_ns);
+        }
+        self.last_ns.map(|last_ns| now_ns.min(last_ns.saturating_add(SERVER_TIME_NS)))
     }
 }
 

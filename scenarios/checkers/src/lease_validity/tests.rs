@@ -1,11 +1,15 @@
 //! Both sides of each boundary of what a client may rely on.
 
+use crate::lease_validity::SERVER_TIME_NS;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 use history::fault::Fault;
 use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
 use history::words::LOST;
 use history::{Intent, Touch};
 use picklock::env::Phase;
+
+/// A command that may hand the key on.
+const HAND_ON: Intent = Intent { touch: Touch::Unknown, compares: true };
 
 fn outcome(tape: Tape) -> Outcome {
     tape.with(|it| it.exact = true).outcome("lease-validity")
@@ -299,8 +303,42 @@ fn a_key_that_was_found_counts_from_the_request_that_can_have_made_it() {
     let made_ns = 290 + TTL_NS - 7;
     assert_eq!(outcome(cleaned.clone().valid(1, 311, made_ns)), Held);
     assert_eq!(outcome(cleaned.valid(1, 311, made_ns + 1)), Violated);
-    let handed = Intent { touch: Touch::Unknown, compares: true };
-    assert_eq!(found(lost().did(2, 200..210, handed), until_ns + 1), Held, "it was handed on");
+    assert_eq!(found(lost().did(2, 200..210, HAND_ON), until_ns + 1), Held, "it was handed on");
+    let nobody = lost().command(2, 200..210, HAND_ON, Some(Touch::None));
+    assert_eq!(found(nobody, until_ns + 1), Violated, "there was nobody in line");
+}
+
+#[test]
+fn a_key_that_was_handed_on_counts_from_the_last_command_that_can_have_done_so() {
+    // Client 1 is told at 5,000 that it has been handed the lock.
+    let told = |tape: Tape, until_ns| {
+        let tape = tape.resource(1).margin(7).command(1, 10..20, CREATE, Some(Touch::None));
+        outcome(tape.hold(1, 1, 5_000..5_100).valid(1, 5_000, until_ns))
+    };
+    let by = |end_ns| Tape::tracked().did(2, end_ns - 90..end_ns, HAND_ON);
+    let most = |end_ns| end_ns + SERVER_TIME_NS + TTL_NS - 7;
+    let both = |tape: Tape, most_ns| (told(tape.clone(), most_ns), told(tape, most_ns + 1));
+    let (now_ns, bounded) = (most(5_000 - SERVER_TIME_NS), (Held, Violated));
+    // What the lock believes that counts from the message.
+    assert_eq!(told(by(3_900), now_ns), Violated);
+    assert_eq!(both(by(3_900), most(3_900)), bounded);
+    assert_eq!(both(by(3_900).did(3, 3_910..3_950, HAND_ON), most(3_950)), bounded, "the last");
+    assert_eq!(both(by(4_500), now_ns), bounded, "before it was told");
+    let nothing = by(3_900).command(3, 3_910..3_950, HAND_ON, Some(Touch::None));
+    assert_eq!(both(nothing, most(3_900)), bounded, "found another's key");
+    let refused = by(3_900).refused_command(3, 3_910..3_950, HAND_ON);
+    assert_eq!(both(refused, most(3_900)), bounded, "did nothing");
+    let unanswered = by(3_900).command(3, 3_910..3_950, HAND_ON, None);
+    assert_eq!(both(unanswered, now_ns), bounded, "may be the one");
+    assert_eq!(both(by(3_900).sends(3, 3_910, HAND_ON), now_ns), bounded, "under way");
+    let asked = by(3_900).sends(1, 4_950, CREATE);
+    assert_eq!(both(asked, 4_950 + TTL_NS - 7), bounded, "its own request may have made it");
+    let struck = |fault, client| told(by(3_900).struck(fault, client, 100), now_ns);
+    assert_eq!(struck(Fault::ClockStep, 0), Held, "by the server's clock it may be right");
+    assert_eq!(struck(Fault::Failover, 0), Held, "another server, another clock");
+    assert_eq!(struck(Fault::Switchover, 0), Held, "another server, another clock");
+    assert_eq!(struck(Fault::ClockStep, 1), Violated, "a wall clock of its own");
+    assert_eq!(struck(Fault::Delay, 1), Violated);
 }
 
 #[test]
