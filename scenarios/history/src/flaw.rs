@@ -60,8 +60,12 @@ pub enum HeadFlaw {
     Event,
     #[error("`clients` is 0: say how many took part")]
     NoClients,
-    #[error("`clients` is {0}, which is more than picklock tells apart")]
-    TooManyClients(u32),
+    #[error(
+        "`clients` is {clients}, and picklock tells {most} apart at most: say how many took part, and number them from 1"
+    )]
+    TooManyClients { clients: u32, most: u32 },
+    #[error("`nodes` is 0: say on how many servers the lock is kept, or leave it out")]
+    NoNodes,
     #[error("`ttl_ns` is 0: say how long the lock's key lives, in nanoseconds")]
     NoTtl,
     #[error("`lock_key` is empty: name the key the lock is kept under")]

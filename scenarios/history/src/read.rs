@@ -205,7 +205,10 @@ fn head(line: &[u8], ended: bool) -> Result<Head, ReadError> {
 fn senseless(head: &Head) -> Option<HeadFlaw> {
     Some(match *head {
         Head { clients: 0, .. } => HeadFlaw::NoClients,
-        Head { clients, .. } if clients > order::CLIENTS_MOST => HeadFlaw::TooManyClients(clients),
+        Head { clients, .. } if clients > order::CLIENTS_MOST => {
+            HeadFlaw::TooManyClients { clients, most: order::CLIENTS_MOST }
+        }
+        Head { nodes: Some(0), .. } => HeadFlaw::NoNodes,
         Head { ttl_ns: 0, .. } => HeadFlaw::NoTtl,
         Head { locks: true, ref lock_key, .. } if lock_key.is_empty() => HeadFlaw::NoKey,
         Head { prizes: Some(prizes), .. } if prizes < 0 => HeadFlaw::Prizes(prizes),

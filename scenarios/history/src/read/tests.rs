@@ -381,8 +381,8 @@ fn a_head_that_is_none_is_refused_with_what_is_wrong() {
     for (from, to, says) in [
         ("history/1", "history/2", r#"in the format "picklock/history/2""#),
         (r#""clients":3"#, r#""clients":0"#, "`clients` is 0"),
-        (r#""clients":3"#, r#""clients":2147483648"#, "more than picklock tells apart"),
-        (r#""clients":3"#, r#""clients":4294967295"#, "more than picklock tells apart"),
+        (r#""clients":3"#, r#""clients":2147483648"#, "picklock tells 2147483647 apart at most"),
+        (r#""clients":3"#, r#""clients":4294967295"#, "picklock tells 2147483647 apart at most"),
         (r#""clients":3"#, r#""clients":4294967296"#, "no head: invalid value"),
         (r#""clients":3"#, r#""clients":-3"#, "no head: invalid value"),
         (r#""clients":3,"#, "", "missing field `clients`"),
@@ -390,6 +390,7 @@ fn a_head_that_is_none_is_refused_with_what_is_wrong() {
         (r#""clients":3,"#, r#""clients":3,"clients":3,"#, "duplicate field `clients`"),
         (r#""clients":3,"#, r#""clients":3,"colour":1,"#, "unknown field `colour`"),
         (r#""ttl_ns":1000"#, r#""ttl_ns":0"#, "`ttl_ns` is 0"),
+        (r#""margin_ns":10"#, r#""margin_ns":10,"nodes":0"#, "`nodes` is 0"),
         (r#""lock_key":"k""#, r#""lock_key":"""#, "`lock_key` is empty"),
         (r#""margin_ns":10"#, r#""margin_ns":10,"prizes":-1"#, "`prizes` is -1"),
         (r#""margin_ns":10"#, r#""margin_ns":10,"prizes":null"#, r#""prizes" is null"#),
