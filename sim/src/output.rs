@@ -107,6 +107,7 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
         .map_err(Failure::unavailable)?;
     let (done, written) = oneshot::channel();
     let theirs = file.to_owned();
+    let mut signals = signal::watch().map_err(Failure::unavailable)?;
     // If nothing ever reads, the thread ends with the process.
     let writing = move || done.send(file::write(&theirs, &text));
     std::thread::Builder::new()
@@ -114,7 +115,6 @@ fn pass_on(file: &Path, text: String) -> Result<(), Failure> {
         .spawn(writing)
         .map_err(Failure::unavailable)?;
     let written = runtime.block_on(async {
-        let mut signals = signal::watch().map_err(Failure::unavailable)?;
         tokio::select! {
             biased;
             Ok(written) = written => Ok(written),

@@ -307,6 +307,14 @@ impl Playing {
         caught.unwrap_or(0) & 1 << (signal as i32 - 1) != 0
     }
 
+    /// Whether it has a thread of this name.
+    pub(crate) fn has_thread(&self, name: &str) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten();
+        threads.flatten().any(|thread| {
+            fs::read_to_string(thread.path().join("comm")).is_ok_and(|it| it.trim() == name)
+        })
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
