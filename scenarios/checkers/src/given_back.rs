@@ -124,7 +124,6 @@ impl GivenBack {
             }
             What::Command { .. } if makes(touch) && self.wanting.contains(acquisition) => {
                 let Some(place) = place else { return };
-                self.open[place].stood_still = false;
                 if event.at_ns < self.open[place].gone_ns {
                     self.open.remove(place);
                     self.asked_anew(acquisition, client);

@@ -236,9 +236,9 @@ impl Perseverance {
 #[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
-    use history::Touch;
     use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
+    use history::{Intent, Touch};
     use picklock::env::Phase;
 
     fn asked(tape: Tape) -> Tape {
@@ -247,6 +247,24 @@ mod tests {
 
     fn outcome(tape: Tape) -> Outcome {
         asked(tape).outcome("perseverance")
+    }
+
+    #[test]
+    fn a_grant_counts_in_the_round_in_which_it_was_asked_for() {
+        let asked = |at_ns| {
+            let tape = Tape::new().with(|it| it.nodes = Some(1)).did(1, at_ns..120, CREATE);
+            outcome(tape.phase(1, 110, Phase::AcquireBeforeSend).refused(1, 1, 100..130))
+        };
+        assert_eq!((asked(111), asked(109)), (Violated, NotApplicable));
+    }
+
+    #[test]
+    fn an_unknown_script_may_be_a_request() {
+        let refused = |compares| {
+            let script = Intent { touch: Touch::Unknown, compares };
+            outcome(Tape::new().refused_command(1, 105..110, script).refused(1, 1, 100..200))
+        };
+        assert_eq!((refused(false), refused(true)), (Violated, NotApplicable));
     }
 
     #[test]

@@ -149,6 +149,12 @@ fn so_does_who_was_renewed_by_a_quorum_at_once() {
     let beside = on_five(3).phase(1, 149, Phase::RenewBeforeSend);
     let beside = (0..3).fold(beside.phase(1, 150, Phase::RenewBeforeSend), did);
     assert_eq!(outcome(beside.lost(1, 249)), Held, "two renewals at once");
+    let apart = |first_ns| {
+        let tape = held().valid(1, 105, 380).resource(5).phase(1, first_ns, Phase::RenewBeforeSend);
+        let did = |tape: Tape, node| tape.to(node, LOCK).did(1, 361..370, extend);
+        outcome((0..3).fold(tape.phase(1, 360, Phase::RenewBeforeSend), did).lost(1, 395))
+    };
+    assert_eq!((apart(110), apart(111)), (Violated, Held), "the one before is over");
     let two = on_five(3).phase(1, 150, Phase::RenewBeforeSend);
     let two = (0..2).fold(two, did);
     assert_eq!(outcome(two.clone().lost(1, 249)), Held, "two of five");
@@ -333,6 +339,9 @@ fn a_key_that_was_handed_on_counts_from_the_last_command_that_can_have_done_so()
     assert_eq!(both(by(3_900).sends(3, 3_910, HAND_ON), now_ns), bounded, "under way");
     let asked = by(3_900).sends(1, 4_950, CREATE);
     assert_eq!(both(asked, 4_950 + TTL_NS - 7), bounded, "its own request may have made it");
+    // It asked, left the line before it was answered, and came back.
+    let left = by(3_900).command(1, 1..5, CREATE, Some(Touch::None)).did(1, 30..70, CREATE);
+    assert_eq!(both(left.did(1, 40..80, DELETE), most(3_900)), bounded, "that key is gone");
     let struck = |fault, client| told(by(3_900).struck(fault, client, 100), now_ns);
     assert_eq!(struck(Fault::ClockStep, 0), Held, "by the server's clock it may be right");
     assert_eq!(struck(Fault::Failover, 0), Held, "another server, another clock");
