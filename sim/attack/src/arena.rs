@@ -124,8 +124,10 @@ impl Arena {
         self.reset().await?;
         for place in 0..self.workers.len() {
             let worker = match self.workers[place].take() {
-                Some(mut used) => self.warm_up(&mut used).await.is_ok().then_some(used),
-                None => None,
+                Some(mut used) if !used.spent => {
+                    self.warm_up(&mut used).await.is_ok().then_some(used)
+                }
+                _ => None,
             };
             let worker = match worker {
                 Some(worker) => worker,

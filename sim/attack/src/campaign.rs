@@ -14,11 +14,13 @@ use crate::arena::{Arena, Attack};
 use crate::assessment::assess;
 use crate::clock::pause;
 use crate::error::AttackError;
+use crate::fault_story::StagedFault;
 use crate::key_search;
 use crate::known::Known;
 use crate::plan::{AttackPlan, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
+use crate::recovery;
 use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport};
 use crate::stage;
 use crate::transcript;
@@ -315,5 +317,11 @@ async fn once(
         let plan = plan.map_or_else(|| NO_FAULT.to_owned(), AttackPlan::to_string);
         return Err(AttackError::Misspelt { plan, error });
     }
-    Ok(assess(arena, known, plan, staged).await)
+    let start = staged.start;
+    let fault = StagedFault::new(plan, staged.struck, staged.healed, start);
+    let mut report = assess(arena, known, plan, staged).await;
+    if let Some((plan, fault)) = plan.zip(fault) {
+        recovery::judge(arena, plan, fault, start, &mut report).await?;
+    }
+    Ok(report)
 }

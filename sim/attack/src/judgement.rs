@@ -166,7 +166,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         let is_killed =
             matches!(fault, Some(AttackFault::Kill | AttackFault::HolderKill)) && *client == 1;
         if !is_killed {
-            findings.push(failed(*client, error, shown));
+            findings.push(failed(*client, error, ns(shown.end, shown.start)));
         }
     }
     if !shown.doubts.reasons.is_empty() {
@@ -234,8 +234,8 @@ fn overlong(
     })
 }
 
-/// A worker that has ended, or does not answer.
-fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackFinding {
+/// A worker that has ended, or does not answer, as was seen at this time.
+pub(crate) fn failed(client: u32, error: &WorkerError, at_ns: u64) -> AttackFinding {
     let (severity, invariant) = match error {
         WorkerError::Silent { .. } => (Severity::Bug, "answers"),
         // What cannot be read ends the attack, and is judged by nobody.
@@ -243,7 +243,6 @@ fn failed(client: u32, error: &WorkerError, shown: &PlanEvidence<'_>) -> AttackF
             (Severity::Api, "survives")
         }
     };
-    let at_ns = ns(shown.end, shown.start);
     let text = error.to_string();
     AttackFinding {
         severity,

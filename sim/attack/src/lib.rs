@@ -26,6 +26,7 @@ mod program_judgement;
 mod program_trace;
 mod protocol;
 mod recorder;
+mod recovery;
 mod report;
 mod seen;
 mod server;

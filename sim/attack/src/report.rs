@@ -9,7 +9,7 @@ use scenarios::format::plural;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::judgement::{AttackFinding, Severity};
+use crate::judgement::{AttackFinding, Severity, gravest};
 use crate::plan::{AttackFault, AttackPlan, LockStep};
 use crate::protocol::Promises;
 
@@ -112,6 +112,13 @@ impl PlanReport {
             disturbed: false,
             history: History::default(),
         }
+    }
+
+    /// Adds a finding to those of a plan that was decided.
+    pub(crate) fn add(&mut self, finding: AttackFinding) {
+        self.outcome = self.outcome.max(finding.severity.into());
+        self.findings.push(finding);
+        self.findings = gravest(std::mem::take(&mut self.findings));
     }
 
     /// Where its fault strikes, as a column of a table.

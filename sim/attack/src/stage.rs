@@ -88,9 +88,12 @@ pub(crate) async fn run(
     arena.proxy.rules().clear();
     let is_changed =
         plan.is_some_and(|plan| matches!(plan.fault.target(), Target::Process | Target::Holder));
-    // A struck process is not like a new one. After an ambiguous outcome, a worker may still be busy with it.
-    if is_changed || stage.recorder.has_unknown(VICTIM) {
+    if is_changed {
+        // A struck process is not like a new one.
         arena.workers[0] = None;
+    } else if let Some(victim) = &mut arena.workers[0] {
+        // After an ambiguous outcome, a worker may still be busy with it.
+        victim.spent = stage.recorder.has_unknown(VICTIM);
     }
     beating.shutdown().await;
     let stage = Arc::into_inner(stage).expect("every task has ended");

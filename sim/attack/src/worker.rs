@@ -84,6 +84,8 @@ pub(crate) struct Worker {
     lost: Option<Instant>,
     /// When its process has ended.
     ended: Arc<OnceLock<Instant>>,
+    /// It is not like a new one any more, and is used in no further plan.
+    pub(crate) spent: bool,
 }
 
 /// What a worker has printed besides answers.
@@ -123,7 +125,8 @@ impl Worker {
             its_end.await;
             let _ = end.set(now());
         });
-        let mut worker = Self { program, stdin, said, printed, promises, lost: None, ended };
+        let (lost, spent) = (None, false);
+        let mut worker = Self { program, stdin, said, printed, promises, lost, ended, spent };
         let is_ready = |said: Said| match said {
             Said::Ready(promises) => Ok(promises),
             said => Err(said),

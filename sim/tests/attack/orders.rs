@@ -235,6 +235,32 @@ fn a_lock_that_harms_progress_alone_has_an_exit_of_its_own() {
 }
 
 #[test]
+fn a_worker_that_never_connects_again_is_told_of() {
+    let room = Room::new();
+    let naive = fs::read_to_string(naive()).unwrap();
+    let once = room.file("once.sh", naive.replace("then connect; reply", "then reply"));
+    let only = "acquire.set.reset-before,acquire.set.oom,hold.restart";
+    let args = ["attack", "--world", "embedded", "--only", only, "--format", "human"];
+    let args = [&args[..], &["--format", "json=found.json", "--", "bash", &once]].concat();
+    let said = room.attack(&args).ended(0).results();
+    for says in [
+        "API acquire.set.reset-before: the connection breaks before the server sees the command",
+        "progress: client 1 never got the free lock again: it answered ",
+        ", the last with unknown: -the connection broke",
+        "client 1 is struck at its SET: the connection breaks before the server sees the command",
+        "picklock nothing goes wrong any more, and nobody has the lock",
+        "the same in hold.restart",
+        "3 plans: 2 with a lesser flaw (api), 1 held",
+    ] {
+        assert!(said.contains(says), "no {says:?} in {said}");
+    }
+    let found = fs::read(room.path().join("found.json")).unwrap();
+    let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
+    assert_eq!(found["plans"][0]["findings"][0]["invariant"], "recovers");
+    room.is_left_clean();
+}
+
+#[test]
 fn a_machine_that_has_no_room_for_further_servers_runs_every_plan_on_the_first() {
     let room = Room::new();
     let script = "case $1 in --version) exec redis-server --version ;; esac\nmkdir started && exec redis-server \"$@\"";
