@@ -116,6 +116,11 @@ async fn act(
     mut stopped: watch::Receiver<bool>,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
+    if !terminal.options.quiet {
+        print::note(
+            "learning what your command sends, in runs without a fault that take a few TTLs",
+        );
+    }
     let learnt = tokio::select! {
         biased;
         _ = stopped.wait_for(|stopped| *stopped) => return Err(Failure::interrupted(
