@@ -318,6 +318,11 @@ pub(crate) fn learn(
     let Some(held) = phases.iter().find(|it| it.client == VICTIM && it.acquired.is_some()) else {
         return Vec::new();
     };
+    let is_answer = |it: &&RecordedEvent| {
+        it.acquisition == held.acquisition
+            && matches!(it.what, What::Released(_) | What::ReleaseUnknown(_))
+    };
+    let answered = recorded.events.iter().find(is_answer).map(|it| it.at);
     let mut boundaries: Vec<Boundary> = Vec::new();
     let mut is_made = false;
     let is_theirs =
@@ -341,8 +346,13 @@ pub(crate) fn learn(
             changes().any(|it| matches!(it.inside, InsideChange::Counted { by, .. } if by > 0));
         let is_same = |it: &&Boundary| it.step == step && it.command == command.name;
         let nth = boundaries.iter().filter(is_same).count() as u64 + 1;
-        // The first two renewals show all that later ones would.
-        if step != LockStep::Hold || nth <= 2 {
+        // The first two renewals show all that later ones would, and so do those of a client that renews on once it has
+        // answered its release.
+        let is_renewal = match step {
+            LockStep::Release => answered.is_some_and(|at| command.sent > at),
+            step => step == LockStep::Hold,
+        };
+        if !is_renewal || nth <= 2 {
             let draws = step == LockStep::Acquire && !is_made && counts;
             boundaries.push(Boundary { step, command: command.name.clone(), nth, draws });
         }

@@ -261,6 +261,19 @@ fn a_worker_that_never_connects_again_is_told_of() {
 }
 
 #[test]
+fn a_client_that_renews_on_after_its_release_is_struck_twice_at_most_there() {
+    let room = Room::new();
+    let endless =
+        "ready renews\n(connect; while sleep 0.01; do ask PEXPIRE \"$PICKLOCK_KEY\" 600; done) &";
+    let naive = fs::read_to_string(naive()).unwrap().replace("ready", endless);
+    let endless = room.file("endless.sh", naive);
+    let args = words("attack --world embedded --list --faults kill -- bash");
+    let listed = room.run(&[&args[..], &[&endless]].concat()).ended(0).stdout;
+    let of_release = listed.lines().filter(|line| line.starts_with("release.pexpire"));
+    assert!(of_release.count() <= 2, "{listed}");
+}
+
+#[test]
 fn a_machine_that_has_no_room_for_further_servers_runs_every_plan_on_the_first() {
     let room = Room::new();
     let script = "case $1 in --version) exec redis-server --version ;; esac\nmkdir started && exec redis-server \"$@\"";
