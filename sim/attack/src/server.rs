@@ -204,7 +204,9 @@ impl WatchedServer {
         let upstream = replica.upstream();
         std::mem::replace(&mut self.endpoint, replica).close().await;
         links.iter().for_each(|link| link.set_upstream(upstream.clone()));
-        self.watch_again(true).await
+        // The replica has no keys, but the functions that its primary had: of the witness only the keys are lost.
+        self.watch_again(false).await?;
+        self.command(&["FLUSHALL"]).await.map_err(|error| error.to_string())
     }
 
     async fn watch_again(&mut self, empty: bool) -> Result<(), String> {

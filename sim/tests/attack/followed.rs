@@ -227,6 +227,19 @@ fn a_key_is_evicted_in_its_own_database() {
 }
 
 #[test]
+fn a_server_that_takes_over_has_the_functions_of_the_one_before() {
+    let room = Room::new();
+    let lock = r##"
+        trap '' PIPE
+        compare="if redis.call('get', k[1]) == a[1] then return redis.call('del', k[1]) end return 0"
+        ask FUNCTION LOAD REPLACE "#!lua name=lock"$'\n'"redis.register_function('give', function(k, a) $compare end)"
+        give() { ask FCALL give 1 "$key" "$token"; [[ $reply == :* ]] && echo ok || echo "unknown $reply"; }
+    "##;
+    let said = attack(&room, "--world redis --only hold.failover", lock).ended(0).results();
+    assert!(said.contains("1 plan: 1 that no lock with a TTL survives"), "{said}");
+}
+
+#[test]
 fn an_acquisition_after_the_clock_has_jumped_is_tried() {
     let room = Room::new();
     let lock = r#"take() { ask SET "$key" "$token" NX PXAT $((${EPOCHREALTIME/./} / 1000 + ttl)); [[ $reply == +OK ]]; }"#;
