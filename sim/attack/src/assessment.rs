@@ -102,8 +102,7 @@ fn disturbed(
     life: Duration,
 ) -> Option<String> {
     if staged.late > life.mul_f64(LATE_MOST) {
-        let late = rounded(span_ns(staged.late));
-        return Some(format!("the machine was too busy: picklock itself was late by {late}"));
+        return Some(too_late(staged.late, life));
     }
     // The plan may delay the victim's acquisition only if it strikes there.
     let boundary = plan.and_then(|plan| plan.boundary.as_ref());
@@ -143,6 +142,14 @@ fn disturbed(
         let longest = rounded(span_ns(longest));
         format!("the machine was too busy: client {client} held the lock for {longest} instead of a moment")
     })
+}
+
+/// That picklock itself was late by so much, where keys live for `life`.
+pub(crate) fn too_late(late: Duration, life: Duration) -> String {
+    let (late, life) = (rounded(span_ns(late)), rounded(span_ns(life)));
+    format!(
+        "the machine was too busy for a TTL of {life}: picklock itself was late by {late}; a longer --ttl or fewer --jobs help"
+    )
 }
 
 /// Why the fault shows nothing, if so: no rival asked for the lock while the victim had it with a clock that had jumped, or

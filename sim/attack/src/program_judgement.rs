@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use history::History;
 use history::verdict::{Level, Outcome, Vacuous, Verdict, WitnessStep};
 use picklock::time::span_ns;
-use scenarios::span::rounded;
 
+use crate::assessment::too_late;
 use crate::board::VICTIM;
 use crate::copies::CopiesRun;
 use crate::copy::{CopyEnd, SUCCESS};
@@ -279,8 +279,7 @@ fn disturbed(
 ) -> Option<String> {
     let is_delayed = outlasts_ttl(fault) || waits_for_another(fault);
     if late > life.mul_f64(LATE_MOST) && !is_delayed {
-        let late = rounded(span_ns(late));
-        return Some(format!("the machine was too busy: picklock itself was late by {late}"));
+        return Some(too_late(late, life));
     }
     // Only client 1 meets a fault of messages or processes: the others behave as in a run without faults.
     let spares_others = releases && fault.target() != Target::Server;
