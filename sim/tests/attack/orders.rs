@@ -356,6 +356,13 @@ fn how_to_name_a_command_is_told_where_it_cannot_be_run() {
             assert!(said.contains("`-- python3 worker.py`"), "{said}");
         }
     }
+    let script = room.program("script", "");
+    fs::write(&script, "#!/nowhere/interpreter\n").unwrap();
+    let said = room.run(&["attack", "--world", "embedded", "--", &script]).ended(2).message();
+    assert!(
+        said.contains("script: its interpreter is missing: the one that its first line names"),
+        "{said}"
+    );
     room.is_left_clean();
 }
 

@@ -229,8 +229,16 @@ impl ServerTable {
             .process_group(0)
             .spawn()
             .map_err(|error| {
-                let program = Path::new(program).display();
-                io::Error::new(error.kind(), format!("cannot run {program}: {error}"))
+                let path = Path::new(program);
+                // The system says of a script without its interpreter that the script is not there.
+                let is_script = error.kind() == io::ErrorKind::NotFound && path.is_file();
+                let why = match is_script {
+                    true => String::from(
+                        "its interpreter is missing: the one that its first line names, or the loader of a binary",
+                    ),
+                    false => error.to_string(),
+                };
+                io::Error::new(error.kind(), format!("cannot run {}: {why}", path.display()))
             })?;
         self.started(id, child, 0, dir, pipes)
     }
