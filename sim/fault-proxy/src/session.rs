@@ -6,8 +6,7 @@
 
 use std::collections::VecDeque;
 
-use resp::frame::tree::Element;
-use resp::frame::{CommandName, FrameKind, RequestFrame, head};
+use resp::frame::{CommandName, FrameKind, Limits, RequestFrame, Scanner, head};
 
 use super::rewrite::AddressQuery;
 use super::rule::Action;
@@ -275,13 +274,18 @@ impl ProxySession {
         self.outstanding.pop_front().map_or(Passage::Deliver, apply)
     }
 
-    /// Counts what the elements of a reply to EXEC confirm. A subscription of several channels has its further
-    /// confirmations behind the reply, and they are known by their verb.
+    /// Counts what the elements of a reply to EXEC confirm, however many there are. A subscription of several channels has
+    /// its further confirmations behind the reply, and they are known by their verb.
     fn confirmed_within(&mut self, exec: &[u8]) {
-        // In RESP3 they are pushes.
-        let parts = Element::parse(exec).map(|it| it.parts).unwrap_or_default();
-        for part in parts.into_iter().filter(|it| it.kind == b'*') {
-            if let Some((word, Some(count))) = head(&exec[part.span])
+        let behind_head =
+            exec.iter().position(|byte| *byte == b'\n').map_or(exec.len(), |at| at + 1);
+        let (mut rest, mut scanner) = (&exec[behind_head..], Scanner::replies(Limits::default()));
+        while let Ok(Some(frame)) = scanner.scan(rest) {
+            let (part, behind) = rest.split_at(frame.len);
+            rest = behind;
+            // In RESP3 they are pushes.
+            if part.starts_with(b"*")
+                && let Some((word, Some(count))) = head(part)
                 && is_subscription(&upper(word))
             {
                 self.count_subscriptions(CommandName::new(word), count);

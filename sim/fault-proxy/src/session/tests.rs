@@ -135,6 +135,17 @@ fn exec_confirms_the_subscriptions_of_its_transaction() {
 }
 
 #[test]
+fn exec_confirms_a_subscription_behind_a_list_of_any_length() {
+    let long = 300_000;
+    let list = format!("*{long}\r\n{}", "$1\r\nx\r\n".repeat(long));
+    let exec = format!("*2\r\n{list}{}", confirm("subscribe", 1));
+    let mut session = ProxySession::default();
+    send(&mut session, &["MULTI", "LRANGE l 0 -1", "SUBSCRIBE c", "EXEC", "PING!"]);
+    let frames = ["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", &exec, MESSAGE, "*2\r\n"];
+    assert_eq!(receive(&mut session, &frames), "dddddl");
+}
+
+#[test]
 fn reset_ends_what_client_reply_and_subscribe_began() {
     let mut session = ProxySession::default();
     send(&mut session, &["SUBSCRIBE c", "RESET", "LRANGE l 0 -1!"]);
