@@ -308,6 +308,7 @@ fn plans_are_listed_and_named() {
     for plan in ["acquire.set.lose-reply: ", "release.del.late-request: ", "hold.stop: "] {
         assert!(listed.stdout.contains(plan), "{}", listed.stdout);
     }
+    assert!(listed.stderr.contains("learning what your command sends"), "{}", listed.stderr);
     let naive = naive();
     let list = |options: &str| {
         let args = [&words("attack --world embedded --list")[..], &words(options), &["--", &naive]];
