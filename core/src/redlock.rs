@@ -53,8 +53,21 @@ pub struct Redlock<E: Env> {
 
 struct LockNode<E: Env> {
     target: Arc<LockTarget<E>>,
-    /// The latest clean-up on this node.
-    cleanup: Mutex<Option<Arc<Cleanup>>>,
+    /// The clean-ups on this node that may still be without an answer: tasks that share this handle each have their own.
+    cleanups: Mutex<Vec<Arc<Cleanup>>>,
+}
+
+impl<E: Env> LockNode<E> {
+    /// Whether the key of an earlier attempt may be there.
+    fn is_cleaning(&self) -> bool {
+        lock(&self.cleanups).iter().any(|it| it.is_unanswered())
+    }
+
+    fn add(&self, cleanup: &Arc<Cleanup>) {
+        let mut cleanups = lock(&self.cleanups);
+        cleanups.retain(|it| it.is_unanswered());
+        cleanups.push(Arc::clone(cleanup));
+    }
 }
 
 impl<E: Env> Redlock<E> {
@@ -89,7 +102,7 @@ impl<E: Env> Redlock<E> {
             // What commands a server has is not shared: the nodes may be of different versions.
             let (env, options, context) = (env.clone(), options.clone(), shared.clone());
             let target = LockTarget::new(env, node, key.clone(), WaitMode::Poll, options, context)?;
-            Ok(LockNode { target: Arc::new(target), cleanup: Mutex::new(None) })
+            Ok(LockNode { target: Arc::new(target), cleanups: Mutex::default() })
         };
         let nodes: Vec<_> = nodes.into_iter().map(node).collect::<Result<_, OptionsError>>()?;
         Ok(Self { nodes: nodes.into() })
@@ -357,7 +370,7 @@ impl<'a, E: Env> QuorumAttempt<'a, E> {
         };
         let node_conns: Vec<NodeConn<E>> = nodes.iter().map(node_conn).collect();
         let calls = nodes.iter().zip(&node_conns).enumerate().map(|(place, (node, node_conn))| {
-            let cleaning = lock(&node.cleanup).as_ref().is_some_and(|it| it.is_unanswered());
+            let cleaning = node.is_cleaning();
             let asking = ask(node_conn.clone(), token.clone(), cleaning);
             let refusals = Arc::clone(refusals);
             async move {
@@ -397,7 +410,7 @@ impl<'a, E: Env> QuorumAttempt<'a, E> {
                     (Cleanup::after(&target, granted, &lock_conn, &self.token), false)
                 }
             };
-            *lock(&node.cleanup) = Some(Arc::clone(&cleanup));
+            node.add(&cleanup);
             // A node without an answer may be dead, so nobody waits for it.
             if surely {
                 cleanups.granted.push(Arc::clone(&cleanup));

@@ -441,3 +441,29 @@ fn a_node_is_not_asked_again_before_the_clean_up_there_has_been_answered() {
     assert!(world.block_on(lock.try_acquire()).is_err());
     assert_eq!(world.count("SET"), 3 + 2 * 10, "its clean-up has no answer yet");
 }
+
+#[test]
+fn nor_where_another_task_has_been_answered_that_shares_the_handle() {
+    let world = World::new();
+    put_on_quorum(&world, Some("another"));
+    let late = |ms| Fault::Delay { request: Duration::ZERO, reply: ms * MS };
+    for _ in 0..2 {
+        // Both attempts are under way when the second node answers.
+        for fault in [Fault::LoseReply, late(5), late(0)] {
+            world.fault("SET", fault);
+        }
+    }
+    // The clean-up of the first has no answer; that of the second has one, to its script.
+    for fault in [Fault::Hang, late(0), late(0)] {
+        world.fault("DELETE", fault);
+    }
+    world.fault_times(100, "DELETE", Fault::Hang);
+    let lock = lock(&world);
+    let (first, second) =
+        world.block_on(async { tokio::join!(lock.try_acquire(), lock.try_acquire()) });
+    assert!(first.is_err() && second.is_err());
+    world.advance(101 * MS);
+    assert_eq!((keys(&world), world.count("SET")), (vec![0, 1, 2], 6), "the key of the first");
+    assert!(world.block_on(lock.try_acquire()).is_err());
+    assert_eq!(world.count("SET"), 6 + 2);
+}
