@@ -41,7 +41,7 @@ impl DrawnSchedule {
     }
 
     /// How many of its choices are not benign.
-    pub fn strayed(&self) -> usize {
+    pub fn harmful(&self) -> usize {
         self.choices.iter().filter(|choice| **choice != 0).count()
     }
 
@@ -233,8 +233,8 @@ fn measure(choices: &[u32]) -> (usize, usize) {
 
 /// The choices up to the last that is not benign.
 fn benign_end(run: &Run) -> Arc<[u32]> {
-    let strayed = run.choices.iter().rposition(|choice| *choice != 0);
-    run.choices[..strayed.map_or(0, |last| last + 1)].into()
+    let last = run.choices.iter().rposition(|choice| *choice != 0);
+    run.choices[..last.map_or(0, |last| last + 1)].into()
 }
 
 /// The list without these.

@@ -43,7 +43,7 @@ fn a_schedule_of_choices_gets_smaller_and_violates_the_same() {
             "{lock}: {}",
             small.scenario.clients
         );
-        let counts = (small.strayed(), whole.strayed());
+        let counts = (small.harmful(), whole.harmful());
         assert!(counts.0 * 10 < counts.1, "{lock}: {counts:?} choices are not benign");
         assert_eq!(small.violation, whole.violation, "{lock}");
     }

@@ -48,7 +48,7 @@ impl ScheduleSize {
             rounds: schedule.scenario.workload.rounds(),
             staged: schedule.scenario.faults.len(),
             choices: schedule.choices.len(),
-            harmful: schedule.strayed(),
+            harmful: schedule.harmful(),
         }
     }
 
