@@ -43,10 +43,10 @@ const MOST_ROUNDS: usize = 60;
 /// Holders that die, of each kind of lock with each TTL.
 const CRASHES: u32 = 100;
 
-const IN_LINE: &str = "queue";
-const TOLD: &str = "notify";
-const ASKS: &str = "polling";
-const KINDS: [(&str, Kind); 3] = [(IN_LINE, in_line), (TOLD, notified), (ASKS, polling)];
+const QUEUE: &str = "queue";
+const NOTIFY: &str = "notify";
+const POLLING: &str = "polling";
+const KINDS: [(&str, Kind); 3] = [(QUEUE, in_line), (NOTIFY, notified), (POLLING, polling)];
 
 fn main() -> ExitCode {
     beside_server("tuning", Builder::new_multi_thread(), measure)
@@ -184,9 +184,9 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
         .map(|what| Series { name: format!("{what} takeover"), ..Series::default() });
     for ttl in TTLS {
         let (lines, messages, questions) = tokio::join!(
-            crashes(in_line, (url, IN_LINE), ttl, CRASHES),
-            crashes(notified, (url, TOLD), ttl, CRASHES),
-            crashes(polling, (url, ASKS), ttl, CRASHES),
+            crashes(in_line, (url, QUEUE), ttl, CRASHES),
+            crashes(notified, (url, NOTIFY), ttl, CRASHES),
+            crashes(polling, (url, POLLING), ttl, CRASHES),
         );
         let lines = lines?;
         for (series, ms) in series.iter_mut().zip(takeover_ms(&lines)) {
@@ -195,7 +195,7 @@ async fn dying(url: &str) -> Result<[Series; 2], Box<dyn Error>> {
         }
         // What is left of the TTL is uniform over the last interval.
         let formula_ms = (ttl - interval(ttl)? / 2).as_secs_f64() * 1e3;
-        for (name, found) in [(IN_LINE, lines), (TOLD, messages?), (ASKS, questions?)] {
+        for (name, found) in [(QUEUE, lines), (NOTIFY, messages?), (POLLING, questions?)] {
             let [mean_ms, longest_ms] = takeover_ms(&found);
             println!(
                 "{:<5} {name:<21} {mean_ms:>9.0} ms {formula_ms:>16.0} ms {longest_ms:>9.0} ms {:>12}",

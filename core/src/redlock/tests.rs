@@ -148,7 +148,7 @@ fn an_earlier_refusal_hides_no_grant() {
 const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 #[test]
-fn keys_that_are_no_texts_are_not_held_by_others() {
+fn keys_that_hold_no_string_are_not_held_by_others() {
     let once = Poll { max_retries: Some(1), ..POLL };
     for how in 0..3 {
         let world = World::new();
@@ -181,7 +181,7 @@ fn keys_are_looked_at_in_the_time_of_an_attempt() {
 }
 
 #[test]
-fn one_such_key_leaves_a_quorum_and_texts_are_looked_at_once() {
+fn one_such_key_leaves_a_quorum_and_strings_are_looked_at_once() {
     let world = World::new();
     put_on_quorum(&world, Some("another"));
     world.fault("GET", Fault::Refuse(WRONGTYPE));

@@ -60,7 +60,7 @@ pub(crate) async fn judge(
             arena.workers[place] = Some(worker);
             return Ok(());
         }
-        Ok(Some(failed_orders)) => useless(&failed_orders, start),
+        Ok(Some(failed_orders)) => never_recovers(&failed_orders, start),
         Err(error) if error.is_misspelt() => {
             return Err(AttackError::Misspelt { plan: plan.to_string(), error });
         }
@@ -97,7 +97,7 @@ async fn recovers(
 }
 
 /// The finding that it never gets the lock again.
-fn useless(failed: &FailedOrders, start: Instant) -> AttackFinding {
+fn never_recovers(failed: &FailedOrders, start: Instant) -> AttackFinding {
     let FailedOrders { asked, answered, count, said } = failed;
     let span = rounded(span_ns(*answered - *asked));
     let step = |at: Instant, client, text: String| WitnessStep {
