@@ -253,6 +253,8 @@ mod tests {
         let late = || asked().refused(1, 1, 100..1_000);
         assert_eq!(outcome(late().struck(Fault::Drift, 1, 50)), NotApplicable);
         assert_eq!(outcome(late().struck(Fault::Drift, 2, 50)), Violated);
+        assert_eq!(outcome(late().struck(Fault::Drift, 0, 50)), NotApplicable, "all clocks drift");
+        assert_eq!(outcome(late().server_lost(Fault::Drift, 0, 50..50)), Violated, "a server's");
         assert_eq!(outcome(late().struck(Fault::ClockStep, 1, 50)), Violated, "of the wall");
     }
 

@@ -405,6 +405,9 @@ mod tests {
         assert_eq!(outcome(twice), NotApplicable, "one server is no quorum of three");
         let waits = round(1, 1, 120).to(0, "").calls(1, 112..115, "WAIT");
         assert_eq!(outcome(waits), NotApplicable, "too few replicas, perhaps");
+        let script = Intent { touch: Touch::Unknown, compares: false };
+        let handed_on = round(1, 0, 120).command(1, 101..110, script, Some(CREATE.touch));
+        assert_eq!(outcome(handed_on), NotApplicable, "it may have made the key for another");
         let told = asked(round(1, 1, 120)).witness("perseverance").summary;
         let says =
             "client 1 ended without the lock, though it had been granted 20 ns before, for 1 µs";
