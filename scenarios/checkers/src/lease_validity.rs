@@ -50,7 +50,7 @@ struct LeaseEnd {
 }
 
 /// Whether a server has an acquisition's key, by its last answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct LastAnswer {
     node: u16,
     op: u32,
@@ -268,6 +268,9 @@ impl LeaseValidity {
             return;
         }
         let answers = self.answers.entry(command.acquisition);
+        if answers.is_empty() {
+            answers.push(LastAnswer { node: command.node, ..LastAnswer::default() });
+        }
         // Of several servers, each round asks all again, and its clean-up may still go on while the next has the lock.
         if let [only] = &mut answers[..]
             && only.node == command.node
