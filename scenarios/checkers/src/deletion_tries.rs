@@ -31,9 +31,9 @@ struct Deletions {
     client: u32,
     /// When it first sent anything there.
     since_ns: u64,
-    /// How often it has asked for the key, and was not told no; and when first.
+    /// How often it has asked for the key, and was not told no, nor has deleted it.
     asks: u32,
-    /// The same, also of keys that were deleted since.
+    /// The same, also of keys that were deleted since; and when first.
     asked: u32,
     asked_ns: Option<u64>,
     /// The request that was sent then.
@@ -159,7 +159,7 @@ impl DeletionTries {
         if makes(command.intent.touch) && it.asks > 0 && did_nothing {
             it.asks -= 1;
             it.asked -= 1;
-            if it.asked == 0 || it.asked_by == seen.event.op {
+            if it.asks == 0 || it.asked_by == seen.event.op {
                 it.asked_ns = None;
             }
         }
@@ -167,8 +167,9 @@ impl DeletionTries {
             match seen.event.what {
                 What::Answered { touch, .. } => {
                     (it.open, it.refused) = (it.open - 1, None);
-                    if touch == Touch::Delete && command.intent.compares && it.asks == 1 {
-                        (it.asks, it.asked_ns) = (0, None);
+                    if touch == Touch::Delete && command.intent.compares {
+                        it.asks = it.asks.saturating_sub(1);
+                        it.asked_ns = it.asked_ns.filter(|_| it.asks > 0);
                     }
                 }
                 What::Refused(why) => {
@@ -261,7 +262,7 @@ mod tests {
     use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
     use history::fault::Fault;
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
-    use history::{Touch, What};
+    use history::{Intent, Touch, What};
     use picklock::env::Phase;
 
     /// Client 1 asks at 100, has no answer, and is refused the deletion by the end of this span.
@@ -317,6 +318,20 @@ mod tests {
         let again = |tape: Tape| tape.did(1, 210..220, CREATE).refused_command(1, 230..240, DELETE);
         assert_eq!(outcome(again(refused(200))), Held, "it may be the end of the first clean-up");
         assert_eq!(outcome(again(refused(200).struck(Fault::Reset, 1, 205))), Held);
+    }
+
+    /// Of two requests without an answer, one has found another's key: a false alarm.
+    #[test]
+    fn who_has_deleted_its_key_need_not_delete_it_again() {
+        let deleted = |tape: Tape, compares| {
+            let tape = tape.did(1, 160..170, Intent { compares, ..DELETE });
+            outcome(tape.refused_command(1, 190..200, DELETE))
+        };
+        let asked = || Tape::new().with(|it| it.honest = true).command(1, 100..150, CREATE, None);
+        assert_eq!(deleted(asked(), true), Held);
+        assert_eq!(deleted(asked(), false), Violated, "it may have been another's");
+        let again = asked().command(1, 155..180, CREATE, Some(Touch::None));
+        assert_eq!(deleted(again, true), Held);
     }
 
     #[test]
