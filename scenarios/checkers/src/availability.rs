@@ -257,6 +257,8 @@ impl Availability {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use crate::testing::Tape;
     use history::verdict::Outcome::{Held, Inconclusive, NotApplicable, Violated};

@@ -46,4 +46,6 @@ pub use judge::{Checkers, check, judge};
 pub use needs::{Needs, needs};
 
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod testing;
