@@ -5,7 +5,7 @@
 //! or does not say in time that it has not got the lock; or where fewer have, and it gives up before its retries can
 //! have been used up. A client that stands still or has died is excused, and so is one whose clock drifts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
@@ -23,12 +23,19 @@ pub(super) const NAME: &str = "fail-fast";
 struct FinalRefusals {
     client: u32,
     began_ns: u64,
-    /// The servers that have refused its last request for good.
-    by: BTreeSet<u16>,
-    /// What the last of them has said.
+    /// The last request to each server that has ended, and whether the server has refused it for good.
+    last: BTreeMap<u16, (u32, bool)>,
+    /// What the last of these has said.
     error: Option<ErrorAnswer>,
     /// Since when the others are no quorum.
     since_ns: Option<u64>,
+}
+
+impl FinalRefusals {
+    /// How many servers have refused it for good.
+    fn count(&self) -> usize {
+        self.last.values().filter(|(_, refused)| *refused).count()
+    }
 }
 
 /// Who wants the lock, and what servers have said.
@@ -64,13 +71,12 @@ impl Checker for FailFast {
             if !matches!(command.intent.touch, Touch::Create(_)) {
                 return;
             }
-            return match what {
-                What::Command { .. } => self.asks(acquisition, command.node),
-                What::Refused(why) => {
-                    self.refused(acquisition, command.node, lasting(seen.texts.get(why)));
-                }
-                _ => self.refused(acquisition, command.node, None),
+            let error = match what {
+                What::Command { .. } => return self.asks(acquisition, command.node),
+                What::Refused(why) => lasting(seen.texts.get(why)),
+                _ => None,
             };
+            return self.ended(acquisition, seen.event.op, command.node, error);
         }
         match what {
             // To listen is to wait on.
@@ -78,8 +84,8 @@ impl Checker for FailFast {
                 self.asks(acquisition, node);
             }
             What::Acquire => {
-                let (by, error, since_ns) = (BTreeSet::new(), None, None);
-                let it = FinalRefusals { client, began_ns: at_ns, by, error, since_ns };
+                let (last, error, since_ns) = (BTreeMap::new(), None, None);
+                let it = FinalRefusals { client, began_ns: at_ns, last, error, since_ns };
                 self.wanting.insert(acquisition, it);
             }
             What::NotAcquired(why) => {
@@ -111,7 +117,7 @@ impl FailFast {
     /// A request for the lock is sent.
     fn asks(&mut self, acquisition: u32, node: u16) {
         let Some(it) = self.wanting.get_mut(acquisition) else { return };
-        if it.since_ns.is_none() || !it.by.contains(&node) {
+        if it.since_ns.is_none() || !it.last.get(&node).is_some_and(|(_, refused)| *refused) {
             return;
         }
         let Some(FinalRefusals { client, error: Some(error), .. }) =
@@ -126,18 +132,15 @@ impl FailFast {
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
 
-    /// A request for the lock is answered: with this error that does not pass, or otherwise.
-    fn refused(&mut self, acquisition: u32, node: u16, error: Option<ErrorAnswer>) {
+    /// A request for the lock has ended: with this error that does not pass, or otherwise.
+    fn ended(&mut self, acquisition: u32, op: u32, node: u16, error: Option<ErrorAnswer>) {
         let Some(it) = self.wanting.get_mut(acquisition) else { return };
-        match error {
-            Some(_) => {
-                it.by.insert(node);
-                it.error = error;
-                self.tested = true;
-            }
-            None => _ = it.by.remove(&node),
-        }
-        let is_final = it.by.len() > self.spare;
+        it.error = error.or(it.error);
+        self.tested |= error.is_some();
+        // What was sent earlier says nothing any more.
+        let last = it.last.entry(node).or_default();
+        *last = (*last).max((op, error.is_some()));
+        let is_final = it.count() > self.spare;
         it.since_ns = is_final.then(|| it.since_ns.unwrap_or(self.now_ns));
     }
 
@@ -145,7 +148,7 @@ impl FailFast {
     fn gives_up(&mut self, acquisition: u32) {
         let Some(it) = self.wanting.get(acquisition) else { return };
         let (Some(tries_for_ns), Some(error)) = (self.tries_for_ns, it.error) else { return };
-        let (client, count) = (it.client, it.by.len());
+        let (client, count) = (it.client, it.count());
         let tried_ns = self.now_ns.saturating_sub(it.began_ns);
         if count == 0 || it.since_ns.is_some() || tried_ns >= tries_for_ns || self.drifts {
             return;
@@ -183,6 +186,8 @@ impl FailFast {
     }
 }
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,6 +255,9 @@ mod tests {
         };
         assert_eq!(answers(&[0, 1]), Held, "it asks again");
         assert_eq!(answers(&[0, 1, 2]), Violated);
+        let stale = asked(1).refused(1, 1, 100..900).refused_with(1, 105..130, CREATE, NOPERM);
+        let stale = stale.command(1, 115..120, CREATE, Some(Touch::None));
+        assert_eq!(outcome(&stale), Held, "a later request was answered: a false alarm");
         let passed = round(&[0], 200).to(0, "lock").command(1, 130..140, CREATE, None);
         assert_eq!(outcome(&passed), Held, "it gave up for another reason");
     }
