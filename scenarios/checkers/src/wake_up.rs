@@ -34,6 +34,8 @@ struct Sleeper {
     stopped: bool,
     /// A fault may have cost it its wake-up.
     excused: bool,
+    /// It has been counted since it moved.
+    counted: bool,
 }
 
 /// A command under way.
@@ -92,9 +94,8 @@ pub(super) struct WakeUp {
     /// Until when whoever comes has been struck by what strikes nobody in particular.
     until_ns: Option<u64>,
     longest: MissedWakeUp,
-    /// How many slept for longer than allowed, and when the last that was counted had fallen asleep.
+    /// How many slept for longer than allowed.
     sleeps: u64,
-    counted: Option<(u32, u64)>,
     now_ns: u64,
 }
 
@@ -171,8 +172,8 @@ impl WakeUp {
     fn began(&mut self, acquisition: u32, client: u32) {
         let during = self.until_ns.is_some_and(|until_ns| self.now_ns <= until_ns);
         let excused = during || self.struck.contains(&client);
-        let (moved_ns, open, waits, stopped) = (self.now_ns, 0, false, false);
-        let it = Sleeper { client, moved_ns, open, waits, stopped, excused };
+        let (moved_ns, open, waits, stopped, counted) = (self.now_ns, 0, false, false, false);
+        let it = Sleeper { client, moved_ns, open, waits, stopped, excused, counted };
         self.waiters.insert(acquisition, it);
     }
 
@@ -180,7 +181,7 @@ impl WakeUp {
     fn moves(&mut self, acquisition: u32) {
         self.look(acquisition);
         if let Some(it) = self.waiters.get_mut(&acquisition) {
-            (it.moved_ns, it.stopped) = (self.now_ns, false);
+            (it.moved_ns, it.stopped, it.counted) = (self.now_ns, false, false);
         }
     }
 
@@ -238,7 +239,9 @@ impl WakeUp {
     }
 
     fn look_at_all(&mut self) {
-        if self.free_ns().is_some() {
+        let Some(free_ns) = self.free_ns() else { return };
+        // Nobody has slept beside it for longer than it has been free.
+        if self.now_ns - free_ns > self.within_ns.min(self.longest.span_ns()) {
             let all: Vec<u32> = self.waiters.keys().copied().collect();
             all.into_iter().for_each(|acquisition| self.look(acquisition));
         }
@@ -246,17 +249,14 @@ impl WakeUp {
 
     /// Whether it has slept beside a free lock up to now.
     fn look(&mut self, acquisition: u32) {
-        let Some(it) = self.waiters.get(&acquisition) else { return };
+        let Some(free_ns) = self.free_ns() else { return };
+        let Some(it) = self.waiters.get_mut(&acquisition) else { return };
         if !it.waits || it.open > 0 || it.stopped || it.excused {
             return;
         }
-        let Some(free_ns) = self.free_ns() else { return };
         let from_ns = it.moved_ns.max(free_ns);
         let sleep = MissedWakeUp { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
-        let fell_asleep = (acquisition, it.moved_ns);
-        if sleep.span_ns() > self.within_ns
-            && self.counted.replace(fell_asleep) != Some(fell_asleep)
-        {
+        if sleep.span_ns() > self.within_ns && !std::mem::replace(&mut it.counted, true) {
             self.sleeps += 1;
         }
         if sleep.span_ns() > self.longest.span_ns() {

@@ -237,3 +237,13 @@ fn of_two_that_sleep_equally_long_the_witness_names_the_first() {
     };
     assert_eq!((witness.occurrences, &witness.clients[..]), (2, &[2, 1][..]));
 }
+
+#[test]
+fn who_sleeps_through_several_times_is_counted_once() {
+    let tape = sleeps_until(900).refused(4, 4, 50..901).phase(4, 60, Phase::Wait);
+    let looks = |tape: Tape, at_ns| tape.command(3, at_ns..at_ns + 5, CREATE, Some(Touch::None));
+    let Verdict::Violated(witness) = verdict(&looks(looks(tape, 400), 600)) else {
+        panic!("not violated")
+    };
+    assert_eq!(witness.occurrences, 2);
+}
