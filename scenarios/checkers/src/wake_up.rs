@@ -5,7 +5,7 @@
 //! Ambiguity never counts as sleeping, nor as free: a client that stands still is not asleep until it has moved again,
 //! one that another fault has struck may not have been told, and after an unanswered request to create the key the lock is
 //! never certainly free again. A key that a server has found before anybody is known to have created one is there until it
-//! is deleted, or another is created.
+//! is deleted or given a TTL, or another is created.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ struct OpenCommand {
 struct KeyState {
     /// It is surely gone after this; never, where that is not known.
     until_ns: u64,
-    /// When the last command was answered that made it.
+    /// When the last command was answered that made it, or had it live longer.
     made_ns: u64,
 }
 
@@ -201,7 +201,7 @@ impl WakeUp {
     fn did(&mut self, sent: OpenCommand, touch: Touch, head: &Head) {
         let Some(node) = sent.node else { return };
         if touch == Touch::None {
-            if sent.creates && self.making == 0 {
+            if sent.creates {
                 // It found a key from before: nobody knows for how long.
                 self.keys.entry(node).or_insert(KeyState { until_ns: u64::MAX, made_ns: 0 });
             }
@@ -216,15 +216,15 @@ impl WakeUp {
             return;
         }
         let lives_ns = match touch {
-            Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) => ttl_ns.filter(|_| !head.stamped),
+            Touch::Create(ttl_ns) | Touch::Overwrite(ttl_ns) => ttl_ns,
             Touch::Extend(ttl_ns) => Some(ttl_ns),
             Touch::Unknown | Touch::Delete | Touch::None => None,
         };
-        let until_ns = lives_ns.map_or(u64::MAX, |lives_ns| {
+        let until_ns = lives_ns.filter(|_| !head.stamped).map_or(u64::MAX, |lives_ns| {
             self.now_ns.saturating_add(lives_ns).saturating_add(head.margin_ns)
         });
-        // To be made, it had to be gone.
-        let anew = matches!(touch, Touch::Create(_)) && key.made_ns <= sent.invoke_ns;
+        // What was done meanwhile may have been done behind it.
+        let anew = key.made_ns <= sent.invoke_ns;
         key.until_ns = if anew { until_ns } else { key.until_ns.max(until_ns) };
         key.made_ns = self.now_ns;
     }
@@ -326,5 +326,7 @@ fn may_make(intent: Intent) -> bool {
     !matches!(intent.touch, Touch::None | Touch::Delete)
 }
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;

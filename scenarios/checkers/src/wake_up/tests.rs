@@ -46,6 +46,8 @@ fn a_key_that_nobody_is_known_to_have_made_is_in_the_way_all_the_same() {
     assert_eq!(outcome(&expired.refused(4, 4, 30..2_000).phase(4, 41, Phase::Wait)), Violated);
     let refused = Tape::new().refused_command(2, 30..40, CREATE);
     assert_eq!(outcome(&waits(refused)), Violated, "it has not even looked");
+    let beside = found.clone().refused_command(3, 35..45, CREATE);
+    assert_eq!(outcome(&waits(beside)), NotApplicable, "what was under way made nothing");
     let another = Tape::new().waited(1, 1, 10..20);
     assert_eq!(outcome(&waits(another)), NotApplicable, "of keys nothing is said");
 }
@@ -149,11 +151,21 @@ fn a_key_that_nobody_deletes_is_gone_when_its_ttl_surely_is_over() {
     let extended = |end_ns| waits_until(end_ns).did(1, 490..500, EXTEND);
     assert_eq!(outcome(&extended(500 + TTL_NS + WITHIN_NS)), Held);
     assert_eq!(outcome(&extended(500 + TTL_NS + WITHIN_NS + 1)), Violated);
+    for touch in [Touch::Extend(50), Touch::Overwrite(Some(50))] {
+        let shorter = |end_ns, from_ns| {
+            let intent = Intent { touch, compares: true };
+            outcome(&waits_until(end_ns).did(1, from_ns..60, intent))
+        };
+        assert_eq!((shorter(110 + WITHIN_NS, 50), shorter(111 + WITHIN_NS, 50)), (Held, Violated));
+        assert_eq!(shorter(111 + WITHIN_NS, 19), NotApplicable, "the longer one may be the last");
+    }
     let lost = waits_until(gone_ns + WITHIN_NS + 1).command(1, 190..200, DELETE, None);
     assert_eq!(outcome(&lost), Violated, "a deletion without an answer makes nothing");
     let immortal = waits_until(9_000).did(1, 21..22, FOR_EVER);
     assert_eq!(outcome(&immortal), NotApplicable);
     assert_eq!(outcome(&waits_until(9_000).stamped()), NotApplicable, "its key stays");
+    let extended = waits_until(9_000).stamped().did(1, 50..60, EXTEND);
+    assert_eq!(outcome(&extended), NotApplicable, "for as long as its value says");
 }
 
 #[test]
