@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
+use history::words::DROPPED;
 use history::{Event, Head, What};
 use picklock::env::Phase;
 
@@ -86,8 +87,10 @@ impl Checker for Deadlines {
                 }
             }
             What::Phase(Phase::AcquireBeforeSend) => self.attempts(acquisition),
-            What::NotAcquired(_) => {
-                self.told_no(acquisition);
+            What::NotAcquired(why) => {
+                if !seen.texts.get(why).starts_with(DROPPED) {
+                    self.told_no(acquisition);
+                }
                 self.ends(acquisition);
             }
             What::Acquired | What::AcquireUnknown(_) => self.ends(acquisition),
@@ -289,6 +292,8 @@ mod tests {
         assert_eq!((with("OOM command not allowed"), with("NOAUTH")), (Violated, NotApplicable));
         assert_eq!(with("NOSCRIPT No matching script"), Violated, "its text is sent then");
         assert_eq!(outcome(gave_up(300).struck(Fault::Drift, 1, 1)), NotApplicable);
+        let stopped = asked(250).refused_because(1, 1, 0..MS, "dropped before it had ended");
+        assert_eq!(outcome(stopped), NotApplicable, "its caller does not listen any more");
         let says = "client 1 had set a deadline of 500 ms, and was told after 300 ms that it had not got the lock";
         assert_eq!(gave_up(300).witness("deadline").summary, says);
     }
