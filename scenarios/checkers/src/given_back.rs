@@ -214,6 +214,8 @@ fn ttl(touch: Touch) -> Option<u64> {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
     use history::fault::Fault;
