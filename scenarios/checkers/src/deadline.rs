@@ -208,6 +208,8 @@ fn refuses_for_good(answer: &str) -> bool {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, Tape};
     use history::fault::Fault;

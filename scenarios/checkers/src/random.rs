@@ -3,6 +3,7 @@
 //! Invariant: an acquisition ends once, and so does an operation; the dead do nothing; and no two events have the same time.
 
 use history::fault::Fault;
+use history::verdict::Verdict;
 use history::{Answer, Event, History, Intent, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
@@ -137,8 +138,9 @@ pub(super) fn history(tape: &Tape, steps: &[Step]) -> History {
     history
 }
 
-/// Shows all of it to one checker.
-pub(super) fn show(history: &History, checker: &mut impl Checker) {
+/// Shows all of it to one checker; what it finds.
+pub(super) fn verdict(history: &History, checker: &mut dyn Checker) -> Verdict {
     let mut commands = LockCommands::new(&history.head);
     history.events.iter().for_each(|it| checker.see(&commands.next(it, &history.texts)));
+    checker.finish(&commands.end(&history.texts)).remove(0).verdict
 }

@@ -7,7 +7,7 @@ use history::{Event, History, What};
 use proptest::prelude::*;
 
 use super::Availability;
-use crate::random::{history, show, steps};
+use crate::random::{history, steps, verdict};
 use crate::testing::Tape;
 
 /// An acquisition that wants the lock or has it.
@@ -62,7 +62,7 @@ proptest! {
     fn the_longest_stall_is_that_of_who_looks_all_the_time(steps in steps(), tracked: bool) {
         let history = history(&Tape::new().with(|it| it.tracked = tracked), &steps);
         let mut checker = Availability::new(&history.head);
-        show(&history, &mut checker);
+        verdict(&history, &mut checker);
         prop_assert_eq!(checker.longest_ns(), longest_ns(&history));
     }
 }

@@ -5,9 +5,9 @@ use history::verdict::Verdict;
 use history::{Event, History, Touch, What};
 use proptest::prelude::*;
 
-use super::{NAME, checker};
-use crate::interface::{LockCommands, lasting};
-use crate::random::{history, steps};
+use super::checker;
+use crate::interface::lasting;
+use crate::random::{history, steps, verdict};
 use crate::testing::Tape;
 
 /// Whether this acquisition asked again for what it had been refused for good, or said too late or too early that it has not got it.
@@ -77,16 +77,13 @@ proptest! {
         let limits = (Some(30), Some(60), Some(nodes));
         let tape = Tape::new().with(|it| (it.fails_within_ns, it.tries_for_ns, it.nodes) = limits);
         let history = history(&tape, &steps);
-        let mut checker = checker(&history.head).unwrap();
-        let mut commands = LockCommands::new(&history.head);
-        history.events.iter().for_each(|it| checker.see(&commands.next(it, &history.texts)));
-        let found = checker.finish(&commands.end(&history.texts)).remove(0).verdict;
+        let found = verdict(&history, &mut *checker(&history.head).unwrap());
         let last = history.events.iter().map(|it| it.acquisition).max().unwrap_or(0);
         let blamed = (1..=last).filter(|it| is_to_blame(&history, *it)).count() as u64;
         let says = match found {
             Verdict::Violated(witness) => witness.occurrences,
             _ => 0,
         };
-        prop_assert_eq!(says, blamed, "{} {:?}", NAME, history);
+        prop_assert_eq!(says, blamed);
     }
 }

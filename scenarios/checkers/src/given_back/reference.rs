@@ -9,8 +9,7 @@ use history::{Event, History, Touch, What};
 use proptest::prelude::*;
 
 use super::checker;
-use crate::interface::LockCommands;
-use crate::random::{history, steps};
+use crate::random::{history, steps, verdict};
 use crate::testing::Tape;
 
 /// A request that a server has granted: in which acquisition, by which operation, when it was sent and answered, and for how long.
@@ -109,10 +108,7 @@ proptest! {
     fn who_is_blamed_has_kept_a_key(steps in steps(), nodes in 1..3_u16) {
         let tape = Tape::new().with(|it| (it.honest, it.nodes) = (true, Some(nodes)));
         let history = history(&tape, &steps);
-        let mut checker = checker(&history.head).unwrap();
-        let mut commands = LockCommands::new(&history.head);
-        history.events.iter().for_each(|it| checker.see(&commands.next(it, &history.texts)));
-        let found = checker.finish(&commands.end(&history.texts)).remove(0).verdict.outcome();
+        let found = verdict(&history, &mut *checker(&history.head).unwrap()).outcome();
         let grants = grants(&history);
         let is_kept = grants.iter().any(|it| is_kept(&history, it));
         let overlap = |one: &Grant, other: &Grant| {

@@ -11,7 +11,7 @@ use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::WakeUp;
-use crate::random::{history, show, steps};
+use crate::random::{history, steps, verdict};
 use crate::testing::Tape;
 
 /// A command that has ended, or has not yet.
@@ -200,7 +200,7 @@ proptest! {
         let tape = Tape::new().margin(margin_ns).with(|it| it.nodes = Some(nodes));
         let history = history(&tape, &steps);
         let mut checker = WakeUp { within_ns, ..WakeUp::default() };
-        show(&history, &mut checker);
+        verdict(&history, &mut checker);
         let (longest_ns, is_certain) = longest_ns(&history);
         let found_ns = checker.longest_ns();
         prop_assert!(found_ns == longest_ns || found_ns < longest_ns && !is_certain);
