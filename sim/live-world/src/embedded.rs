@@ -162,7 +162,8 @@ async fn serve(
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
     let tap = RefCell::new(tap);
-    let hub = Rc::new(Hub { model, tap, outboxes: RefCell::default(), deadlines: Notify::new() });
+    let shared =
+        Rc::new(SharedModel { model, tap, outboxes: RefCell::default(), deadlines: Notify::new() });
     let mut expiry = tokio::time::interval(EXPIRY_INTERVAL);
     loop {
         tokio::select! {
@@ -174,17 +175,17 @@ async fn serve(
                 let _ = until.recv();
             }
             _ = expiry.tick() => {
-                hub.model.borrow_mut().expire_due(wall_clock(), EXPIRY_LIMIT);
-                hub.model.borrow_mut().fsync_due(wall_clock());
-                hub.deliver();
+                shared.model.borrow_mut().expire_due(wall_clock(), EXPIRY_LIMIT);
+                shared.model.borrow_mut().fsync_due(wall_clock());
+                shared.deliver();
             }
-            () = hub.next_deadline() => {
-                hub.model.borrow_mut().unblock_due(wall_clock());
-                hub.deliver();
+            () = shared.next_deadline() => {
+                shared.model.borrow_mut().unblock_due(wall_clock());
+                shared.deliver();
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = ClientConnection::new(Rc::clone(&hub), peer);
+                    let connection = ClientConnection::new(Rc::clone(&shared), peer);
                     // A broken connection ends by itself, and concerns no other one.
                     tokio::task::spawn_local(async move {
                         let _ = connection.run(stream).await;
@@ -200,7 +201,7 @@ async fn serve(
 }
 
 /// The model, and the output for each connection.
-struct Hub {
+struct SharedModel {
     model: Rc<RefCell<Model>>,
     tap: RefCell<Option<Box<dyn Tap>>>,
     /// What is still to be written to each client, already encoded.
@@ -215,7 +216,7 @@ struct Outbox {
     arrived: Notify,
 }
 
-impl Hub {
+impl SharedModel {
     /// Moves replies of the model to the connections of its clients.
     fn deliver(&self) {
         let mut replies: SmallVec<[(ConnectionId, Reply); 4]> = SmallVec::new();
@@ -246,18 +247,18 @@ impl Hub {
 
 /// One connection. However it ends, it ends its session in the model.
 struct ClientConnection {
-    hub: Rc<Hub>,
+    shared: Rc<SharedModel>,
     peer: SocketAddr,
     client: ConnectionId,
     outbox: Rc<Outbox>,
 }
 
 impl ClientConnection {
-    fn new(hub: Rc<Hub>, peer: SocketAddr) -> Self {
-        let client = hub.model.borrow_mut().connect(wall_clock(), &peer.to_string());
+    fn new(shared: Rc<SharedModel>, peer: SocketAddr) -> Self {
+        let client = shared.model.borrow_mut().connect(wall_clock(), &peer.to_string());
         let outbox = Rc::new(Outbox::default());
-        hub.outboxes.borrow_mut().insert(client, Rc::clone(&outbox));
-        Self { hub, peer, client, outbox }
+        shared.outboxes.borrow_mut().insert(client, Rc::clone(&outbox));
+        Self { shared, peer, client, outbox }
     }
 
     async fn run(self, mut stream: TcpStream) -> io::Result<()> {
@@ -300,13 +301,13 @@ impl ClientConnection {
     }
 
     fn may_read(&self, unread: usize) -> bool {
-        unread < WAITING_BYTES || !self.hub.model.borrow().is_blocked(self.client)
+        unread < WAITING_BYTES || !self.shared.model.borrow().is_blocked(self.client)
     }
 
     /// Carries out the first request of the buffer, unless the client is blocked.
     fn step(&self, parser: &mut RequestParser, input: &[u8], output: &mut Vec<u8>) -> Handled {
         output.append(&mut self.outbox.bytes.borrow_mut());
-        let mut model = self.hub.model.borrow_mut();
+        let mut model = self.shared.model.borrow_mut();
         if model.is_closing(self.client) {
             return Handled::Close;
         }
@@ -324,7 +325,7 @@ impl ClientConnection {
                 }
                 let now = wall_clock();
                 let outcome = model.submit(now, self.client, &args);
-                if let Some(tap) = &mut *self.hub.tap.borrow_mut() {
+                if let Some(tap) = &mut *self.shared.tap.borrow_mut() {
                     tap.carried_out(&model, now, self.peer, &args, &outcome);
                 }
                 (outcome, Some(used).filter(|_| !model.is_closing(self.client)))
@@ -332,15 +333,15 @@ impl ClientConnection {
             Err(error) => (Submitted::Reply(Reply::Error(error.into())), None),
         };
         drop(model);
-        self.hub.deliver();
+        self.shared.deliver();
         // A message to the caller itself comes before its reply. In RESP3 redis-server sends those of some commands
         // after it, such as of an RPUSH of several elements.
         output.append(&mut self.outbox.bytes.borrow_mut());
         match outcome {
             Submitted::Reply(reply) => {
-                encode(&reply, self.hub.model.borrow().protocol(self.client), output);
+                encode(&reply, self.shared.model.borrow().protocol(self.client), output);
             }
-            Submitted::Blocked => self.hub.deadlines.notify_one(),
+            Submitted::Blocked => self.shared.deadlines.notify_one(),
         }
         used.map_or(Handled::Close, Handled::Used)
     }
@@ -355,8 +356,8 @@ enum Handled {
 
 impl Drop for ClientConnection {
     fn drop(&mut self) {
-        self.hub.outboxes.borrow_mut().remove(&self.client);
-        self.hub.model.borrow_mut().disconnect(self.client);
+        self.shared.outboxes.borrow_mut().remove(&self.client);
+        self.shared.model.borrow_mut().disconnect(self.client);
     }
 }
 

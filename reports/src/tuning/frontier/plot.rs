@@ -12,7 +12,7 @@ use ttl_model::format::time;
 use ttl_model::tuning::{Point, Tuning};
 
 use super::label_layout::{FreeSpace, Position, Rect};
-use super::series::{FailureMode, RenewalRule, Spot, all};
+use super::series::{FailureMode, LinePoint, RenewalRule, all};
 use crate::chart::axis::Tick;
 use crate::chart::layout::{BOTTOM, MARK_RADIUS};
 
@@ -52,7 +52,7 @@ impl Scale {
 /// What is said by one mark.
 #[derive(Clone, Debug)]
 pub(super) struct PlotMark<'a> {
-    pub(super) says: Vec<Spot<'a>>,
+    pub(super) says: Vec<LinePoint<'a>>,
     pub(super) at: Position,
     /// Whether it is rarer than the scale shows.
     pub(super) below: bool,
@@ -94,11 +94,11 @@ impl<'a> Plot<'a> {
     /// The plot of a tuning; `None` where there is nothing to show.
     pub(super) fn of(tuning: &'a Tuning) -> Option<Self> {
         let series = all(tuning);
-        let spots = || series.iter().flat_map(|it| &it.spots);
+        let points = || series.iter().flat_map(|it| &it.points);
         let ns = |point: &Point| point.takeover.p99_high.0.as_nanos().max(1) as f64;
         let wanted_ns = (tuning.targets.takeover.0.as_nanos().max(1)) as f64;
-        let low_ns = spots().map(|it| ns(it.point)).reduce(f64::min)?;
-        let high_ns = spots().map(|it| ns(it.point)).reduce(f64::max)?;
+        let low_ns = points().map(|it| ns(it.point)).reduce(f64::min)?;
+        let high_ns = points().map(|it| ns(it.point)).reduce(f64::max)?;
         // A limit far beyond all points is not worth the room.
         let low = low_ns.min(wanted_ns.max(low_ns / 3.0)).log10();
         let high = high_ns.max(wanted_ns.min(high_ns * 3.0)).log10();
@@ -107,21 +107,21 @@ impl<'a> Plot<'a> {
         let indent = ((high - low) * INDENT).max(0.05);
         let x = Scale { powers: (low - indent, high + indent), ends: (LEFT, RIGHT) };
 
-        let in_scale = || spots().map(|it| it.times).filter(|it| *it >= FLOOR);
+        let in_scale = || points().map(|it| it.times).filter(|it| *it >= FLOOR);
         let least = in_scale().fold(0.1, f64::min);
         let most = in_scale().fold(10.0, f64::max);
-        let has_lane = spots().any(|it| it.times < FLOOR);
+        let has_lane = points().any(|it| it.times < FLOOR);
         let lowest = if has_lane { FLOOR } else { least };
         let powers = (lowest.log10().floor(), most.min(1e12).log10().ceil());
         let mut lines = Vec::new();
         for it in &series {
             let y = Scale { powers, ends: (BOTTOM, TOP) };
-            let mark = |spot: &Spot<'a>| PlotMark {
-                says: vec![*spot],
-                at: (x.at(ns(spot.point)), y.at(spot.times)),
-                below: spot.times < FLOOR,
+            let mark = |point: &LinePoint<'a>| PlotMark {
+                says: vec![*point],
+                at: (x.at(ns(point.point)), y.at(point.times)),
+                below: point.times < FLOOR,
             };
-            let marks = it.spots.iter().map(mark).collect();
+            let marks = it.points.iter().map(mark).collect();
             let line = PlotLine { shows: vec![(it.wrong, it.renewal)], marks };
             merge(&mut lines, line, tuning);
         }
@@ -172,7 +172,7 @@ impl<'a> Plot<'a> {
     pub(super) fn worst(&self, point: &Point) -> Option<(FailureMode, Position)> {
         let marks = self.lines.iter().flat_map(|it| &it.marks);
         let all = marks.flat_map(|mark| mark.says.iter().map(move |it| (it, mark.at)));
-        let mut worst: Option<(&Spot<'_>, Position)> = None;
+        let mut worst: Option<(&LinePoint<'_>, Position)> = None;
         for it in all.filter(|it| std::ptr::eq(it.0.point, point)) {
             if worst.is_none_or(|before| it.0.times > before.0.times) {
                 worst = Some(it);

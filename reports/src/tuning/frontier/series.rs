@@ -94,7 +94,7 @@ fn part(point: &Point) -> Option<RenewalRule> {
 
 /// A setting on a line, and the way in which it goes wrong there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot<'a> {
+pub(super) struct LinePoint<'a> {
     pub(super) wrong: FailureMode,
     pub(super) point: &'a Point,
     /// How often it goes wrong at most, as a multiple of what is wanted.
@@ -107,7 +107,7 @@ pub(super) struct FrontierLine<'a> {
     pub(super) wrong: FailureMode,
     pub(super) renewal: RenewalRule,
     /// From the shortest takeover to the longest.
-    pub(super) spots: Vec<Spot<'a>>,
+    pub(super) points: Vec<LinePoint<'a>>,
 }
 
 /// The point that is advised, or the nearest where none meets the targets.
@@ -133,14 +133,14 @@ pub(super) fn all(tuning: &Tuning) -> Vec<FrontierLine<'_>> {
                 continue;
             }
             let points = of_lock(tuning).filter(|it| renewal.holds(it));
-            let mut spots: Vec<Spot<'_>> = points
-                .map(|point| Spot { wrong, point, times: wrong.times(point, tuning) })
+            let mut points: Vec<LinePoint<'_>> = points
+                .map(|point| LinePoint { wrong, point, times: wrong.times(point, tuning) })
                 .collect();
-            spots.sort_by_key(|it| (it.point.takeover.p99_high, it.point.ttl));
+            points.sort_by_key(|it| (it.point.takeover.p99_high, it.point.ttl));
             let impossible =
-                |it: &Spot<'_>| wrong.share(it.point).how == EstimateMethod::Construction;
-            if !spots.iter().all(impossible) {
-                all.push(FrontierLine { wrong, renewal, spots });
+                |it: &LinePoint<'_>| wrong.share(it.point).how == EstimateMethod::Construction;
+            if !points.iter().all(impossible) {
+                all.push(FrontierLine { wrong, renewal, points });
             }
         }
     }

@@ -171,7 +171,7 @@ fn only_what_concerns_the_lock_is_drawn() {
         others.extend(points);
         let of = tuning(others, 7);
         let lines: Vec<FailureMode> = all(&of).iter().map(|it| it.wrong).collect();
-        assert!(all(&of).iter().flat_map(|it| &it.spots).all(|it| it.point.keeping == keeping));
+        assert!(all(&of).iter().flat_map(|it| &it.points).all(|it| it.point.keeping == keeping));
         (lines, svg(&Frontier(&of)).unwrap())
     };
     assert_eq!(locks(Protection::Tracked).0, [FailureMode::Overlaps, FailureMode::Lost]);
