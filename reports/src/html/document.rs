@@ -186,7 +186,7 @@ ul { margin: 0; padding-left: 1.2rem; }
   .story td:last-child { grid-column: 1 / -1; padding-top: 0; padding-bottom: .4rem; }
   .latencies thead { position: absolute; clip-path: inset(50%); }
   .latencies tr { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); padding: .4rem 0; }
-  .latencies .badge { white-space: normal; }
+  .latencies td:has(.badge) { grid-column: 1 / -1; }
   .latencies th { grid-column: 1 / -1; padding-bottom: 0; }
   .latencies td.wide { grid-column: span 2; }
   .latencies td:empty { display: none; }

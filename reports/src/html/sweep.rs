@@ -128,8 +128,8 @@ fn worst(page: &SweptPage<'_>, found: &Sweep) -> Markup {
             section {
                 h2 { "The worst schedules" }
                 p.faint {
-                    "Of all schedules that violate the same invariants the one with the fewest faults; those at most levels first. "
-                    (counted(found.kinds.len() as u64, "set")) " of invariants were violated together."
+                    "Of the schedules that violate the same invariants, the one with the fewest faults; those at most levels first. "
+                    "In all, " (counted(found.kinds.len() as u64, "combination")) " of invariants."
                 }
                 @for it in page.worst {
                     @let seed = it.result.seed;
