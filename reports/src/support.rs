@@ -144,7 +144,7 @@ pub(crate) fn because(name: &str, level: Level, verdict: Outcome, reason: &str) 
 pub(crate) fn overlap() -> Invariant {
     let step = |at_ns, client, text: &str| WitnessStep { at_ns, client, text: text.to_owned() };
     let witness = Witness {
-        summary: "clients 3 and 7 both believed to hold the lock, for 41.882 ms".to_owned(),
+        summary: "clients 3 and 7 both believed that they held the lock, for 41.882 ms".to_owned(),
         clients: vec![3, 7],
         acquisitions: vec![3, 7],
         steps: vec![

@@ -170,7 +170,7 @@ impl MutualExclusion {
         let Overlap { one, other } = overlap;
         let overlap_ns = one.until_ns.min(other.until_ns).min(end_ns).saturating_sub(other.from_ns);
         let did = if head.locks {
-            "both believed to hold the lock"
+            "both believed that they held the lock"
         } else {
             "were both at work, with no lock between them"
         };
@@ -234,14 +234,14 @@ mod tests {
         // The two that overlapped are told of, and not who comes after.
         let tape = Tape::new().hold(1, 1, 100..400).hold(2, 2, 200..300).hold(3, 3, 500..900);
         let witness = tape.witness("mutual-exclusion");
-        let says = "client 1 and client 2 both believed to hold the lock, for 100 ns";
+        let says = "client 1 and client 2 both believed that they held the lock, for 100 ns";
         assert_eq!(witness.summary, says);
     }
 
     #[test]
     fn two_may_begin_to_believe_when_the_history_ends() {
         let tape = Tape::new().waited(1, 1, 90..100).waited(2, 2, 90..200);
-        let says = "client 1 and client 2 both believed to hold the lock, in the end";
+        let says = "client 1 and client 2 both believed that they held the lock, in the end";
         assert_eq!(tape.witness("mutual-exclusion").summary, says);
     }
 

@@ -42,7 +42,7 @@ fn a_naive_lock_is_picked_in_both_worlds() {
             "lock key picklock-attack",
             "BUG release.del.late-request: the request arrives after the TTL",
             "client 1 deleted the lock's key with DEL while client",
-            "both believed to hold the lock",
+            "both believed that they held the lock",
             "waits: its DEL is late",
             "--only release.del.late-request --ttl 600ms",
             "behind for",
@@ -206,7 +206,7 @@ fn a_lock_that_keeps_nobody_out_is_convicted_without_any_fault() {
             "BUG no-fault: nothing goes wrong",
             // Its value is the same in all clients.
             "overwrote the lock's key with SET",
-            "both believed to hold the lock",
+            "both believed that they held the lock",
             "--only no-fault",
             "2 plans: ",
         ] {

@@ -74,7 +74,7 @@ fn a_violation_is_told_as_a_story() {
     let text = summary(&violated(), PLAIN);
     let story = "\
 belief violated: mutual-exclusion, the first of 2
-  clients 3 and 7 both believed to hold the lock, for 41.882 ms
+  clients 3 and 7 both believed that they held the lock, for 41.882 ms
    1.  12.345 ms  client 3  acquired the lock, valid until 512.345 ms
    2.  13.001 ms  the run   paused client 3 for 600 ms, in its hold
    3. 512.400 ms  client 7  acquired the lock: the key had expired
@@ -95,9 +95,9 @@ fn what_violates_two_invariants_is_told_once() {
     let text = summary(&result(vec![owned, support::overlap()]), PLAIN);
     let told = "\
 key violated: ownership, the first of 2
-  clients 3 and 7 both believed to hold the lock, for 41.882 ms
+  clients 3 and 7 both believed that they held the lock, for 41.882 ms
 belief violated: mutual-exclusion, the first of 2
-  clients 3 and 7 both believed to hold the lock, for 41.882 ms
+  clients 3 and 7 both believed that they held the lock, for 41.882 ms
    1.  12.345 ms  client 3  acquired the lock, valid until 512.345 ms
 ";
     assert!(text.contains(told), "{text}");
