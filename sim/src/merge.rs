@@ -139,10 +139,14 @@ fn shards(asked: &[PathBuf]) -> Result<Vec<(PathBuf, Shard)>, Failure> {
         }
     }
     shards.sort_by_key(|(_, shard)| shard.partition());
-    match shards.is_empty() {
-        true => Err(Failure::usage_text("there is no shard", "name the directory of --shards")),
-        false => Ok(shards),
+    if shards.is_empty() {
+        let places: Vec<String> = asked.iter().map(|it| it.display().to_string()).collect();
+        return Err(Failure::usage_text(
+            format!("there is no shard in {}", places.join(", ")),
+            "name the directory of --shards",
+        ));
     }
+    Ok(shards)
 }
 
 /// The file, or those in the directory that end in `.json` and are not hidden.

@@ -36,6 +36,12 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 
 /// Soaks, and says how picklock ends.
 pub(super) fn main(args: &SoakArgs, terminal: &Terminal) -> Result<Exit, Failure> {
+    if args.span.0.is_zero() {
+        return Err(Failure::usage_text(
+            "--for 0s leaves no time to soak",
+            "give a time, such as --for 8h, or omit --for",
+        ));
+    }
     let asked = Asked::read(&of_matrix(args))?;
     if asked.pairs.is_empty() {
         return Err(Failure::usage_text(

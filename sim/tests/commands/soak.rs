@@ -183,6 +183,7 @@ fn a_soak_of_something_else_and_files_of_others_are_left_alone() {
         (format!("{SMALL} --for 1h --resume --seed 6"), "drawn from 5, not from 6"),
         (format!("{SMALL} --scenario by-hand-none --for 1h --out x"), "by-hand"),
         ("soak --lock nobody --for 1h --out x".to_owned(), "no recipe is called"),
+        (format!("{SMALL} --for 0s --out x"), "leaves no time"),
     ] {
         let said = soak(&room, &line).ended(2);
         assert!(said.message().contains(says), "{says}: {}", said.stderr);
