@@ -200,7 +200,7 @@ impl AttackReport {
         let all = [
             (PlanOutcome::Bug, "with a bug"),
             (PlanOutcome::Api, "with a lesser flaw (api)"),
-            (PlanOutcome::Assumption, "that no lock with a TTL survives"),
+            (PlanOutcome::Assumption, "that no lock with a TTL survives (assumes)"),
             (PlanOutcome::Held, "held"),
             (PlanOutcome::Inconclusive, "undecided"),
             (PlanOutcome::Vacuous, "vacuous"),
