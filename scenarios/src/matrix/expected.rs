@@ -31,11 +31,11 @@ pub fn compare(
         return None;
     }
     let lock = &scenario.lock.recipe;
-    if scenario.expectation(lock).is_none() {
+    let Some(expectation) = scenario.expectation(lock) else {
         let remark = format!("no [[expect]] of {} names {lock}", scenario.name);
         let standing = Conformance::Unclaimed;
         return Some(RunConformance { standing, remark, cells: Vec::new() });
-    }
+    };
     let runs = Level::ALL.map(|level| VerdictCounts::of_run(0, found(level)));
     let cells = Pair::found(scenario, runs).cells;
     let is_one_of_many = scenario.swarm.searched && !is_sweep;
@@ -58,7 +58,11 @@ pub fn compare(
     } else if claims.is_empty() {
         (Conformance::Unclaimed, format!("what is expected of {lock} was not put to the test"))
     } else {
-        (Conformance::AsExpected, format!("as expected of {lock} at {}", claims.join(", ")))
+        let mut remark = format!("as expected of {lock} at {}", claims.join(", "));
+        if !expectation.why.is_empty() {
+            remark.extend([": ", &expectation.why]);
+        }
+        (Conformance::AsExpected, remark)
     };
     Some(RunConformance { standing, remark, cells })
 }
@@ -84,7 +88,8 @@ mod tests {
         let staged = Pair::scenario("gc-pause", "single").unwrap();
         assert_eq!(
             of(&staged, false, Outcome::Held),
-            "as expected of single at key, belief, effect, progress"
+            "as expected of single at key, belief, effect, progress: its belief ends with its validity, and the \
+             resource takes the late write all the same"
         );
         let differs = of(&staged, false, Outcome::Violated);
         assert_eq!(differs, "not as expected of single: key is violated, and held is expected");

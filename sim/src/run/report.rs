@@ -19,6 +19,7 @@ use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::judge;
 use scenarios::matrix::expected::{self, RunConformance};
+use scenarios::matrix::{Cell, Conformance};
 use scenarios::result::RunResult;
 use scenarios::scenario::Scenario;
 use serde_json::{Value, json};
@@ -131,16 +132,30 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What was expected beside what was found, if that is asked for or the scenario is the user's own.
+/// What was expected beside what was found, if that is asked for, the scenario is the user's own, or a violation is
+/// what the catalogue tells: without this a reader may take it for a bug of a sound lock.
 pub(super) fn remark(
     args: &RunArgs,
     scenario: &Scenario,
     is_sweep: bool,
     found: impl Fn(Level) -> Outcome,
 ) -> Option<String> {
-    let asked = args.scenario.as_deref().filter(|it| args.expected || load::is_file(it))?;
+    let name = args.scenario.as_deref()?;
     let compared = expected::compare(scenario, is_sweep, found)?;
-    Some(format!("{}: {}", asked.to_string_lossy(), compared.remark))
+    let is_asked = args.expected || load::is_file(name);
+    (is_asked || is_staged_violation(args, &compared))
+        .then(|| format!("{}: {}", name.to_string_lossy(), compared.remark))
+}
+
+/// Whether a scenario of the catalogue, as it is written, is violated as it tells.
+fn is_staged_violation(args: &RunArgs, compared: &RunConformance) -> bool {
+    let is_as_written =
+        args.set.is_empty() && args.clients.is_none() && args.ttl.is_none() && args.hold.is_none();
+    let is_violated =
+        |it: &Cell| it.found == Outcome::Violated && it.standing == Conformance::AsExpected;
+    is_as_written
+        && compared.standing == Conformance::AsExpected
+        && compared.cells.iter().any(is_violated)
 }
 
 /// The exit code: of the verdicts, or of the comparison with what is expected if that is asked for and nobody has

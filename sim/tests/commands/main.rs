@@ -11,6 +11,7 @@ mod cli_support;
 mod command_line;
 #[path = "../endpoint_support/mod.rs"]
 mod endpoint_support;
+mod expected;
 mod explore;
 mod no_lock_hangs;
 mod paths_are_bytes;
