@@ -1,6 +1,6 @@
 //! Honesty: what a lock says of an acquisition or a release is true.
 //!
-//! Invariant: a client is blamed only for what is false in every reading; `docs/verdicts.md` lists the lies. What an
+//! Invariant: a client is blamed only for what is false in every reading; `docs/safety.md` lists the lies. What an
 //! acquisition has asked for (`requests.rs`), how long the key that it made lives (`made_key.rs`), what its release has done
 //! (`release.rs`) and what others may have done to its key (`others.rs`) decide it together.
 //! Deliberately absent: what the lock could have known; a lucky guess is no lie.

@@ -4,7 +4,7 @@
 //! (an operation without an answer, the moment at which a command was carried out) would excuse it.
 //! A run in which nobody ever contended shows nothing, and is called inconclusive. Events are seen
 //! once, in order, and what is kept of them is what is still open. Checkers know neither recipes nor
-//! worlds. `docs/verdicts.md` says what each invariant means.
+//! worlds. `docs/verdicts.md` names each invariant.
 
 mod attempts;
 mod availability;

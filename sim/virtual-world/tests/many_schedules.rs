@@ -8,9 +8,11 @@ use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 use harness::{matrix, sweep};
 use history::History;
+use history::verdict::Level;
 use scenarios::catalog;
 use scenarios::matrix::{Pair, locks};
 use scenarios::scenario::{Overrides, Scenario, ScenarioFile};
+use scenarios::sweep::STUCK;
 use virtual_world::{Choices, Runner, VirtualWorld};
 
 /// So many schedules of each pair are judged in both ways.
@@ -114,6 +116,19 @@ fn a_history_is_read_back_as_written_and_judged_alike_as_a_whole_and_event_by_ev
         }
     });
     assert!(compared.into_inner() > 4_000);
+    assert_explained(STUCK, Level::Progress);
+}
+
+/// The book has a row and a section for each invariant.
+fn assert_explained(name: &str, level: Level) {
+    let section = match level {
+        Level::Progress => {
+            include_str!("../../../docs/progress.md").contains(&format!("\n## {name}\n"))
+        }
+        _ => include_str!("../../../docs/safety.md").contains(&format!("\n### {name}\n")),
+    };
+    let row = include_str!("../../../docs/verdicts.md").contains(&format!("\n| [`{name}`]("));
+    assert!(section && row, "{name} is explained in docs: a row of verdicts.md, and a section");
 }
 
 /// Compares schedules of every recipe in this scenario, staged and searched; how many.
@@ -134,6 +149,7 @@ fn are_judged_alike(name: &str, text: &str) -> u64 {
             assert!(back == history, "{name} with {recipe}, seed {seed}: it reads back the same");
             let as_a_whole = judge(&back, true);
             assert_eq!(as_a_whole, as_it_happens, "{name} with {recipe}, seed {seed}");
+            as_a_whole.iter().for_each(|it| assert_explained(it.name, it.level));
             compared += 1;
         }
     }
