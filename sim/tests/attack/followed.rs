@@ -253,7 +253,8 @@ fn a_token_of_a_client_ends_its_next_hold() {
     let room = Room::new();
     let options = "--world embedded --ttl 2s --only release.eval.late-again";
     let said = attack(&room, options, r#"new_token() { token=$me; }"#).ended(1).results();
-    for says in ["both believed that they held the lock", "is struck at its EVAL", "its late EVAL arrives"]
+    for says in
+        ["both believed that they held the lock", "is struck at its EVAL", "its late EVAL arrives"]
     {
         assert!(said.contains(says), "no {says:?} in {said}");
     }
