@@ -177,6 +177,12 @@ impl LatencySpans {
                 spans.add(Operation::Command(name), it.client, it.invoke_ns, end_ns);
             }
         }
+        if !history.head.locks {
+            // Without a lock these take no time, and would stretch every scale down to a nanosecond.
+            let is_of_lock =
+                |it: &LatencySpan| matches!(it.operation, Operation::Acquire | Operation::Release);
+            spans.0.retain(|it| !is_of_lock(it));
+        }
         spans
     }
 
@@ -270,6 +276,16 @@ mod tests {
         let acquired = timeline.acquisitions.iter().filter(|it| it.acquired_ns().is_some());
         assert_eq!(latencies.count(&Operation::Acquire), acquired.count() as u64);
         assert_eq!(latencies.count(&Operation::Command("DECR".to_owned())), 10);
+    }
+
+    #[test]
+    fn without_a_lock_nothing_is_acquired_or_released() {
+        let mut history = support::bonus_pool();
+        history.head.locks = false;
+        let latencies = Latencies::of(&history);
+        let kinds = names(&latencies);
+        assert!(kinds.contains(&"hold".to_owned()), "{kinds:?}");
+        assert!(!kinds.iter().any(|it| it == "acquire" || it == "release"), "{kinds:?}");
     }
 
     #[test]

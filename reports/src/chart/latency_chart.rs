@@ -118,12 +118,14 @@ impl<'a> LatencyChart<'a> {
 fn measured(latencies: &Latencies, seed: u64) -> String {
     let is_command = |it: &(&Operation, _)| matches!(it.0, Operation::Command(_));
     let commands = latencies.iter().filter(is_command).map(|it| it.1.count()).sum();
-    let mut parts = vec![counted(latencies.count(&Operation::Acquire), "acquisition")];
-    let refused = latencies.count(&Operation::Refusal);
-    if refused > 0 {
-        parts.push(counted(refused, "refusal"));
-    }
-    parts.push(counted(latencies.count(&Operation::Release), "release"));
+    let of_lock = [
+        (Operation::Acquire, "acquisition"),
+        (Operation::Refusal, "refusal"),
+        (Operation::Release, "release"),
+    ];
+    let counts = of_lock.map(|(operation, name)| (latencies.count(&operation), name));
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let mut parts: Vec<String> = counts.map(|(count, name)| counted(count, name)).collect();
     parts.push(counted(commands, "answered command"));
     format!("{}; seed {seed}", parts.join(", "))
 }
