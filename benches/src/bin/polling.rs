@@ -19,6 +19,7 @@ use live_world::server::PrivateServer;
 use picklock::TokioEnv;
 use reports::chart::{Growth, Series, png, svg};
 use reports::file;
+use scenarios::format::count;
 use tokio::runtime::Builder;
 
 /// The article's second.
@@ -90,7 +91,7 @@ async fn grows(
             millis(idle) / clients as f64,
         );
         points.push((clients as f64, requests as f64));
-        note = format!("{requests} for {clients} clients");
+        note = format!("{} for {clients} clients", count(requests));
     }
     println!();
     Ok(Series { name: name.to_owned(), note, points })
