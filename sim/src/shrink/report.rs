@@ -37,7 +37,7 @@ struct ScheduleSize {
     /// How many faults its scenario stages.
     staged: usize,
     choices: usize,
-    /// How many of them are not harmless.
+    /// How many of them are harmful.
     harmful: usize,
 }
 
@@ -56,7 +56,7 @@ impl ScheduleSize {
         let Self { clients, rounds, staged, choices, harmful } = self;
         let (many, harmful) = (count(choices as u64), count(harmful as u64));
         format!(
-            "{clients} clients, {rounds} {}, {staged} staged, {many} choices ({harmful} of them not harmless)",
+            "{clients} clients, {rounds} {}, {staged} staged, {many} choices ({harmful} of them harmful)",
             plural(u64::from(rounds), "round")
         )
     }
