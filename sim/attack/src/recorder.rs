@@ -92,16 +92,21 @@ impl Recorder {
         self.lock().events.push(event);
     }
 
-    /// Records that a client's process has ended, by a fault or by itself.
+    /// Records that a client's process has ended, by a fault or by itself. A process that is about to be killed may get
+    /// the lock before: then it has not ended when that fault struck.
     pub(crate) fn ended(&self, client: u32, at: Instant) {
         let is_its_end = |it: &RecordedEvent| {
-            it.client == client && matches!(it.what, What::Fault { fault: Fault::Crash, .. })
+            matches!(it.what, What::Fault { fault: Fault::Crash, .. }) && Some(it.at) >= acquired
+        let inner = self.lock();
+        let mut theirs = inner.events.iter().filter(|it| it.client == client);
+        let acquired = theirs.clone().filter(|it| it.what == What::Acquired).map(|it| it.at).max();
         };
-        if self.lock().events.iter().any(is_its_end) {
+        if theirs.any(is_its_end) {
             return;
         }
         let what =
             What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
+        drop(inner);
         self.lock().events.push(RecordedEvent { at, client, acquisition: 0, op: 0, what });
     }
 
@@ -173,5 +178,28 @@ impl Attempt<'_> {
     pub(crate) fn claim(&self, of: ClaimOf, asked: Instant, answered: Instant) {
         let Self { client, acquisition, .. } = *self;
         self.recorder.lock().claims.push(Claim { client, acquisition, of, asked, answered });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_gets_the_lock_before_it_is_killed_ends_later() {
+        let recorder = Recorder::default();
+        let ends = || {
+            let is_end = |it: &RecordedEvent| matches!(it.what, What::Fault { .. });
+            recorder.so_far().events.into_iter().filter(is_end).map(|it| it.at).collect::<Vec<_>>()
+        };
+        recorder.fault(1, None, Fault::Crash, false);
+        recorder.ended(1, now());
+        assert_eq!(ends().len(), 1, "its end is known");
+        let attempt = recorder.attempt(1);
+        attempt.write(now(), 1, |_| What::Acquired);
+        let at = now();
+        recorder.ended(1, at);
+        recorder.ended(1, now());
+        assert_eq!(ends()[1..], [at]);
     }
 }
