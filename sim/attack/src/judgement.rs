@@ -157,11 +157,13 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     }
     // Only a server that forgets can end a hold without its client being able to tell.
     let forgets = fault.is_some_and(AttackFault::forgets);
-    let is_decided = |it: &&Claim| !shown.doubts.undecided.contains(&it.acquisition);
-    for claim in shown.claims.iter().filter(is_decided) {
+    let is_decided = |acquisition| !shown.doubts.undecided.contains(&acquisition);
+    for claim in shown.claims.iter().filter(|it| is_decided(it.acquisition)) {
         findings.extend(dishonest(shown, &tenures, claim, forgets));
     }
-    findings.extend(shown.validities.iter().filter_map(|it| overlong(shown, &tenures, *it)));
+    let validities =
+        shown.validities.iter().filter(|(_, _, acquisition, _)| is_decided(*acquisition));
+    findings.extend(validities.filter_map(|it| overlong(shown, &tenures, *it)));
     for (client, error) in shown.failures {
         let is_killed =
             matches!(fault, Some(AttackFault::Kill | AttackFault::HolderKill)) && *client == 1;

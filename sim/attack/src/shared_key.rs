@@ -65,13 +65,15 @@ pub(crate) struct SharedKey {
     free_since: Option<Instant>,
     parts: Parts,
     doubts: Vec<String>,
+    /// The owner whose entry may or may not last longer, since the last change.
+    prolonged: Option<u32>,
 }
 
 impl SharedKey {
     /// A key that nobody has created yet; a part in it lasts for `life`.
     pub(crate) fn new(life: Duration) -> Self {
         let (owner, parts, doubts) = (Owner::Unseen, Parts::Whole, Vec::new());
-        Self { life, owner, until: None, free_since: None, parts, doubts }
+        Self { life, owner, until: None, free_since: None, parts, doubts, prolonged: None }
     }
 
     /// What a change counts as. `phases` say which client believes that it has the lock, if clients report that.
@@ -170,6 +172,7 @@ impl SharedKey {
             "client {client} made the lock's key live longer, in which client {owner} has an entry: picklock cannot \
              tell whether that entry lasts longer, too"
         ));
+        self.prolonged = Some(owner);
         Touch::None
     }
 
@@ -340,7 +343,7 @@ enum Claimed {
 #[derive(Debug, Default)]
 pub(crate) struct KeyDoubts {
     pub(crate) reasons: Vec<String>,
-    /// Acquisitions of which it is unknown whether they have the lock.
+    /// Acquisitions of which it is unknown whether they have the lock, or until when.
     pub(crate) undecided: BTreeSet<u32>,
 }
 
@@ -375,6 +378,8 @@ pub(crate) fn apply(
         let changes = command.seen.iter_mut().flat_map(|it| &mut it.changes);
         for change in changes.filter(|it| it.key == key) {
             change.touch = of_key.see(by, change, phases);
+            let prolonged = of_key.prolonged.take();
+            doubts.undecided.extend(prolonged.map(|owner| acquisition(told, owner, *at)));
         }
     }
     for (_, claim) in claims {

@@ -201,8 +201,9 @@ fn the_key_of_another_is_not_deleted_or_kept_alive() {
     let done = [adds(1, 0, "one"), whole(2, 10, Touch::Extend(9))];
     assert_eq!(counted(&done, &[])[1], Touch::Extend(9), "it has no part in it");
     let done = [adds(1, 0, "one"), adds(2, 1, "two"), whole(2, 10, Touch::Extend(9))];
-    let (found, doubts) = judged(&done, Some(&[]));
+    let (found, doubts) = judged(&done, Some(&[(1, 1, 99)]));
     assert_eq!((found[2], doubts.reasons.len()), (Touch::None, 1));
+    assert_eq!(doubts.undecided, BTreeSet::from([1]), "until when it has the lock");
 }
 
 #[test]
