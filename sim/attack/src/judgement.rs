@@ -128,8 +128,13 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
                 // A client must never touch another's key, but holds may overlap if one client was stopped.
                 // Fencing tokens must rise even then: by them a resource tells the two holders apart.
                 let is_of_tokens = found.name == TOKENS && !fault.is_some_and(AttackFault::forgets);
+                // That one client stands still excuses no overlap of two others.
+                let is_of_others = fault.is_some_and(AttackFault::stands_still)
+                    && found.level == Level::Belief
+                    && !witness.clients.contains(&VICTIM);
                 let is_assumed = assumed
                     && !is_of_tokens
+                    && !is_of_others
                     && matches!(found.level, Level::Belief | Level::Effect);
                 // Only one client is concerned, so no other is harmed.
                 let is_own = found.level == Level::Key

@@ -1,6 +1,6 @@
 //! Which claims of workers are true, and which are not.
 
-use history::Head;
+use history::{Event, Head, Texts, What};
 use redis_model::witness::InsideChange;
 
 use super::*;
@@ -166,6 +166,38 @@ fn a_release_that_is_said_to_be_done_leaves_no_key() {
     for (left_ms, is_clean) in [(74, true), (75, false)] {
         let found = released(held().does(1, 100, 101, Touch::Extend(left_ms * MS)));
         assert_eq!(found.is_none(), is_clean, "{left_ms} ms: {found:?}");
+    }
+}
+
+#[test]
+fn that_one_client_stands_still_excuses_no_overlap_of_two_others() {
+    let plan = AttackPlan { boundary: None, fault: AttackFault::HolderStop, servers: 1 };
+    for (clients, severity) in [([1, 2], Severity::Assumption), ([2, 3], Severity::Bug)] {
+        let mut texts = Texts::default();
+        let released = What::Released(texts.intern("released"));
+        let done = [
+            (1, 1, What::Acquire, 1),
+            (2, 1, What::Acquired, 1),
+            (3, 2, What::Acquire, 2),
+            (4, 2, What::Acquired, 2),
+            (50, 1, What::Release, 3),
+            (51, 1, released, 3),
+            (60, 2, What::Release, 4),
+            (61, 2, released, 4),
+        ];
+        let event = |(ms, acquisition, what, op): (u64, u32, What, u32)| {
+            let client = clients[acquisition as usize - 1];
+            Event { at_ns: ms * MS, client, acquisition, op, what }
+        };
+        let events = done.map(event).to_vec();
+        let lock_key = String::from("k");
+        let head = Head { lock_key, locks: true, clients: 3, ttl_ns: 300 * MS, ..Head::default() };
+        let history = History { head, texts, events };
+        let found = Tape::new().judge(|shown, _| {
+            judge(&PlanEvidence { plan: Some(&plan), history: &history, ..*shown }).findings
+        });
+        let found: Vec<_> = found.iter().map(|it| (it.level, it.severity)).collect();
+        assert_eq!(found, [(Level::Belief, severity)], "{clients:?}");
     }
 }
 
