@@ -190,6 +190,7 @@ pub(crate) async fn release(
             attempt.write(at, op, |texts| What::Released(texts.intern("released")));
         }
         Ok((_, WorkerAnswer::No)) => {
+            attempt.claim(ClaimOf::NotReleased, asked, at);
             attempt.write(at, op, |texts| What::Released(texts.intern("not held")));
         }
         Ok((_, WorkerAnswer::Unknown(why))) => {

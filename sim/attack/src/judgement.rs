@@ -340,18 +340,22 @@ fn claim_flaw(
                 ),
             )
         }
-        // A library that does not report on its release may fail at it under a fault, but not without one.
-        ClaimOf::Released
-            if shown.plan.is_none() || shown.promises.reports && shown.may_be_struck(client) =>
+        // A library that does not report on its release may fail at it under a fault, but not without one. A key that its
+        // server has forgotten is not left.
+        ClaimOf::Released | ClaimOf::NotReleased
+            if shown.plan.is_none()
+                || shown.promises.reports && shown.may_be_struck(client) && !forgets =>
         {
             let ttl = Duration::from_nanos(shown.history.head.ttl_ns);
             let span = rounded(span_ns(left().filter(|span| *span >= ttl / SOON)?));
+            let said = match claim.of {
+                ClaimOf::NotReleased => "had nothing to release",
+                _ => "has released the lock",
+            };
             unclean(
                 if shown.plan.is_none() { Severity::Bug } else { Severity::Api },
                 "released-is-clean",
-                format!(
-                    "client {client} said that it has released the lock, and left its key behind for {span}"
-                ),
+                format!("client {client} said that it {said}, and left its key behind for {span}"),
             )
         }
         _ => return None,
@@ -383,10 +387,11 @@ fn claim_story(shown: &PlanEvidence<'_>, tenures: &[Tenure], claim: &Claim) -> V
         ClaimOf::Acquired | ClaimOf::NotAcquired(_) => "is told to acquire",
         ClaimOf::Held => "is asked whether it has the lock",
         ClaimOf::Extended => "is told to extend",
-        ClaimOf::Released => "is told to release",
+        ClaimOf::Released | ClaimOf::NotReleased => "is told to release",
     };
     let says = match claim.of {
         ClaimOf::NotAcquired(why) => not_acquired(shown, why),
+        ClaimOf::NotReleased => String::from("no"),
         _ => String::from("ok"),
     };
     tell(claim.asked, asks);

@@ -65,6 +65,8 @@ pub(crate) enum ClaimOf {
     Extended,
     /// That it has released it.
     Released,
+    /// That there was nothing to release.
+    NotReleased,
     /// That it did not get it, or that it does not know, for this reason.
     NotAcquired(Option<Text>),
 }
@@ -95,18 +97,18 @@ impl Recorder {
     /// Records that a client's process has ended, by a fault or by itself. A process that is about to be killed may get
     /// the lock before: then it has not ended when that fault struck.
     pub(crate) fn ended(&self, client: u32, at: Instant) {
-        let is_its_end = |it: &RecordedEvent| {
-            matches!(it.what, What::Fault { fault: Fault::Crash, .. }) && Some(it.at) >= acquired
         let inner = self.lock();
         let mut theirs = inner.events.iter().filter(|it| it.client == client);
         let acquired = theirs.clone().filter(|it| it.what == What::Acquired).map(|it| it.at).max();
+        let is_its_end = |it: &RecordedEvent| {
+            matches!(it.what, What::Fault { fault: Fault::Crash, .. }) && Some(it.at) >= acquired
         };
         if theirs.any(is_its_end) {
             return;
         }
+        drop(inner);
         let what =
             What::Fault { fault: Fault::Crash, node: None, for_ns: 0, in_hold: true, staged: None };
-        drop(inner);
         self.lock().events.push(RecordedEvent { at, client, acquisition: 0, op: 0, what });
     }
 

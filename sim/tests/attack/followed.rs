@@ -419,3 +419,21 @@ fn a_worker_that_ends_when_it_is_asked_whether_it_has_the_lock_believes_so_no_lo
     let said = attack(&room, "--world embedded --only hold.restart", ends).results();
     assert!(said.contains("the worker ended") && !said.contains("both believed"), "{said}");
 }
+
+#[test]
+fn a_release_that_finds_nothing_leaves_nothing() {
+    let lock = r#"
+        promises=reports
+        release() { give | sed 's/^unknown.*/no/'; }
+    "#;
+    let room = Room::new();
+    let only = "--world embedded --only release.eval.busy,acquire.set.oom";
+    let said = attack(&room, only, lock).ended(0).results();
+    for says in [
+        "API release.eval.busy: the server answers -BUSY progress: client 1 said that it had nothing to release, and left",
+        "client 1 answers no",
+        "2 plans: 1 with a lesser flaw (api), 1 held",
+    ] {
+        assert!(said.contains(says), "no {says:?} in {said}");
+    }
+}

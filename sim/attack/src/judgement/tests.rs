@@ -170,6 +170,31 @@ fn a_release_that_is_said_to_be_done_leaves_no_key() {
 }
 
 #[test]
+fn a_release_that_is_said_to_be_needless_leaves_no_key_either() {
+    let held = || Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS)));
+    let found = held().claim(1, ClaimOf::NotReleased, 100, 101).unwrap();
+    let says = "client 1 said that it had nothing to release, and left its key behind for 210 ms";
+    assert_eq!((found.severity, found.summary.as_str()), (Severity::Bug, says));
+    assert!(held().claim(1, ClaimOf::NotReleased, 400, 401).is_none(), "it had expired");
+    let gone = held().does(1, 100, 100, Touch::Delete);
+    assert!(gone.claim(1, ClaimOf::NotReleased, 100, 101).is_none());
+    let plan = AttackPlan { boundary: None, fault: AttackFault::HolderStop, servers: 1 };
+    let tape = held();
+    let (asked, answered) = (tape.at(100), tape.at(101));
+    let claim = Claim { client: 1, acquisition: 1, of: ClaimOf::NotReleased, asked, answered };
+    let severity = |reports, forgets| {
+        tape.judge(|shown, tenures| {
+            let promises = Promises { reports, ..Promises::default() };
+            let shown = PlanEvidence { plan: Some(&plan), promises, ..*shown };
+            dishonest(&shown, tenures, &claim, forgets).map(|it| it.severity)
+        })
+    };
+    assert_eq!(severity(true, false), Some(Severity::Api));
+    assert_eq!(severity(false, false), None, "it promises nothing");
+    assert_eq!(severity(true, true), None, "the server has forgotten the key");
+}
+
+#[test]
 fn that_one_client_stands_still_excuses_no_overlap_of_two_others() {
     let plan = AttackPlan { boundary: None, fault: AttackFault::HolderStop, servers: 1 };
     for (clients, severity) in [([1, 2], Severity::Assumption), ([2, 3], Severity::Bug)] {
