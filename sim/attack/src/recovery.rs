@@ -1,4 +1,5 @@
-//! Whether the victim can use its lock again once the fault is over: a client that never connects again locks for nobody.
+//! Whether the victim can use its lock again once the fault is over: a client that never connects again locks for nobody,
+//! and one that never releases again keeps everybody waiting.
 //!
 //! Invariant: nothing of this is part of the plan's history. The lock is free, no fault is left, and nobody else asks.
 
@@ -24,18 +25,20 @@ const RETRY: Duration = Duration::from_millis(50);
 /// The victim has this many times as long as for one answer: some clients wait for seconds before they connect again.
 const ANSWERS: u32 = 2;
 
-/// What became of the orders to acquire the lock, all of which failed.
+/// What became of the orders to acquire and release the lock, which were never carried out one after the other.
 #[derive(Debug)]
 struct FailedOrders {
     asked: Instant,
     answered: Instant,
     count: u32,
-    /// The last answer.
+    /// The last order that failed. It may have got the lock: then it is `Release`.
+    order: Order,
+    /// The answer to it.
     said: String,
 }
 
 /// Has the victim acquire and release the free lock, if the plan has left its process alone and has decided anything. Adds a
-/// finding if it never gets the lock.
+/// finding if it never does.
 ///
 /// # Errors
 /// [`AttackError`]: the servers cannot be emptied, or what the worker says cannot be read.
@@ -71,51 +74,71 @@ pub(crate) async fn judge(
     Ok(())
 }
 
-/// Asks for the lock until it is granted, and releases it; returns what was answered if it never is.
+/// Asks for the lock until it is granted, and released again; returns what was answered if that never happens.
 async fn recovers(
     worker: &mut Worker,
     within: Duration,
 ) -> Result<Option<FailedOrders>, WorkerError> {
     let asked = now();
-    let mut count = 0;
+    let (mut count, mut failed) = (0, None);
     loop {
-        let (answered, answer) = worker.ask(Order::Acquire, within).await?;
+        let mut order = Order::Acquire;
+        let (mut answered, mut answer) = worker.ask(order, within).await?;
+        if matches!(answer, WorkerAnswer::Ok(_)) {
+            order = Order::Release;
+            (answered, answer) = worker.ask(order, within).await?;
+        }
         let said = match answer {
-            WorkerAnswer::Ok(_) => {
-                worker.ask(Order::Release, within).await?;
-                return Ok(None);
-            }
+            WorkerAnswer::Ok(_) => return Ok(None),
             WorkerAnswer::No => String::from("no"),
             WorkerAnswer::Unknown(why) => format!("unknown: {why}"),
         };
         count += 1;
+        // What it has not released keeps it from the lock, too.
+        if order == Order::Release || failed.as_ref().is_none_or(|(it, _)| *it == Order::Acquire) {
+            failed = Some((order, said));
+        }
         if answered - asked >= within * ANSWERS {
-            return Ok(Some(FailedOrders { asked, answered, count, said }));
+            let failed =
+                failed.map(|(order, said)| FailedOrders { asked, answered, count, order, said });
+            return Ok(failed);
         }
         pause(RETRY).await;
     }
 }
 
-/// The finding that it never gets the lock again.
+/// The finding that it never gets the lock again, or never releases it.
 fn never_recovers(failed: &FailedOrders, start: Instant) -> AttackFinding {
-    let FailedOrders { asked, answered, count, said } = failed;
+    let FailedOrders { asked, answered, count, order, said } = failed;
     let span = rounded(span_ns(*answered - *asked));
     let step = |at: Instant, client, text: String| WitnessStep {
         at_ns: span_ns(at.saturating_duration_since(start)),
         client,
         text,
     };
+    let (never, told, left) = match order {
+        Order::Release => (
+            "got the free lock again, and never released it",
+            "is told to acquire and to release, again and again",
+            "has not released the lock",
+        ),
+        _ => (
+            "never got the free lock again",
+            "is told to acquire, again and again",
+            "has not got the lock",
+        ),
+    };
     AttackFinding {
         severity: Severity::Api,
         invariant: String::from("recovers"),
         level: Level::Progress,
         summary: format!(
-            "client {VICTIM} never got the free lock again: it answered {count} orders in {span}, the last with {said}"
+            "client {VICTIM} {never}: it answered {count} orders in {span}, the last with {said}"
         ),
         story: vec![
             step(*asked, 0, String::from("nothing goes wrong any more, and nobody has the lock")),
-            step(*asked, VICTIM, String::from("is told to acquire, again and again")),
-            step(*answered, VICTIM, format!("has not got the lock: it answers {said}")),
+            step(*asked, VICTIM, told.to_owned()),
+            step(*answered, VICTIM, format!("{left}: it answers {said}")),
         ],
     }
 }

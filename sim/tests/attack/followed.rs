@@ -437,3 +437,22 @@ fn a_release_that_finds_nothing_leaves_nothing() {
         assert!(said.contains(says), "no {says:?} in {said}");
     }
 }
+
+#[test]
+fn a_worker_that_never_releases_again_is_told_of() {
+    let lock = r#"
+        ask SCRIPT LOAD "$compare"; sha=$reply
+        give() { ask EVALSHA "$sha" 1 "$key" "$token"; [[ $reply == :* ]] && echo ok || echo "unknown $reply"; }
+    "#;
+    let room = Room::new();
+    let only = "--world embedded --only hold.flush-scripts,release.evalsha.noscript";
+    let said = attack(&room, only, lock).ended(0).results();
+    for says in [
+        "API hold.flush-scripts: the server forgets its scripts",
+        "progress: client 1 got the free lock again, and never released it: it answered ",
+        "client 1 has not released the lock: it answers unknown: -NOSCRIPT",
+        "2 plans: 1 with a lesser flaw (api), 1 held",
+    ] {
+        assert!(said.contains(says), "no {says:?} in {said}");
+    }
+}
