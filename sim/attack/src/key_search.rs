@@ -58,6 +58,13 @@ pub(crate) fn find(
             String::from_utf8_lossy(&key.name),
         )));
     }
+    if is_handed_over(sent, &phases, &key.name) {
+        return Err(AttackError::NoLock(format!(
+            "your worker's release writes the key {} for the next client: picklock knows who has a lock by who has \
+             written its key",
+            String::from_utf8_lossy(&key.name),
+        )));
+    }
     Ok(key)
 }
 
@@ -178,9 +185,66 @@ fn is_free_by_value(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bo
         && got(taking)
 }
 
+/// Whether the victim's release overwrote the key, and the next client to get the lock has never changed it.
+fn is_handed_over(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bool {
+    let Some(release) = held(phases).and_then(|it| it.release) else { return false };
+    let changes = |it: &&TracedCommand| {
+        let mut changes = it.seen.iter().flat_map(|seen| &seen.changes);
+        changes
+            .any(|it| it.key == key && (it.touch, &it.inside) != (Touch::None, &InsideChange::None))
+    };
+    let writes = |it: &&TracedCommand| {
+        let mut changes = it.seen.iter().flat_map(|seen| &seen.changes);
+        changes.any(|it| it.key == key && matches!(it.touch, Touch::Overwrite(_)))
+    };
+    let Some(first) = sent.iter().filter(|it| it.sent >= release).find(changes) else {
+        return false;
+    };
+    let next = phases.iter().filter(|it| it.acquired.is_some_and(|at| at > release));
+    let Some((next, got)) =
+        next.filter_map(|it| Some((it, it.acquired?))).min_by_key(|(_, got)| *got)
+    else {
+        return false;
+    };
+    let of_next =
+        |it: &&TracedCommand| it.client == next.client && (next.begun..=got).contains(&it.sent);
+    first.client == VICTIM && writes(&first) && !sent.iter().filter(of_next).any(|it| changes(&it))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// Client 1 releases the lock at 100 ms with this change; client 2, which asks from 50 ms on, writes the key at 105 ms
+    /// if it `takes` it, and has the lock at 110 ms.
+    fn handed_over(release: Touch, takes: bool) -> bool {
+        let start = crate::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let phase = |client, begun, acquired, release| Phases {
+            client,
+            acquisition: client,
+            begun: at(begun),
+            acquired: Some(at(acquired)),
+            release: Some(at(release)),
+        };
+        let phases = [phase(VICTIM, 0, 10, 100), phase(2, 50, 110, 200)];
+        let does = |client, ms, touch| {
+            let change = KeyChange { db: 0, key: b"k".to_vec(), touch, inside: InsideChange::None };
+            TracedCommand::carried_out(client, at(ms), "EVAL", vec![change])
+        };
+        let mut sent = vec![does(VICTIM, 1, Touch::Create(Some(9))), does(VICTIM, 100, release)];
+        sent.push(does(2, 105, if takes { Touch::Create(Some(9)) } else { Touch::None }));
+        is_handed_over(&sent, &phases, b"k")
+    }
+
+    #[test]
+    fn who_has_a_lock_that_is_handed_over_is_not_guessed() {
+        assert!(handed_over(Touch::Overwrite(Some(9)), false));
+        assert!(!handed_over(Touch::Overwrite(Some(9)), true));
+        assert!(!handed_over(Touch::Delete, false));
+    }
 
     fn key(candidates: &[(&str, usize, bool)]) -> Option<String> {
         let all: Vec<KeyCandidate> = candidates

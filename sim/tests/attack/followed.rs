@@ -456,3 +456,28 @@ fn a_worker_that_never_releases_again_is_told_of() {
         assert!(said.contains(says), "no {says:?} in {said}");
     }
 }
+
+#[test]
+fn a_lock_that_is_handed_over_is_refused() {
+    let lock = r#"
+        give_to_next="if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+            local next = redis.call('lpop', KEYS[2])
+            if next then redis.call('set', KEYS[1], next, 'px', ARGV[2]) else redis.call('del', KEYS[1]) end
+            return 1"
+        acquire() {
+            take && { echo ok; return; }
+            ask RPUSH "$key:queue" "$token"
+            for ((looks = 0; looks < 100; looks++)); do
+                ask GET "$key"
+                [[ $reply != "$token" ]] || { echo ok; return; }
+                sleep 0.01
+            done
+            ask LREM "$key:queue" 0 "$token"
+            echo no
+        }
+        give() { ask EVAL "$give_to_next" 2 "$key" "$key:queue" "$token" "$ttl"; echo ok; }
+    "#;
+    let room = Room::new();
+    let said = attack(&room, "--world embedded --list", lock).ended(2).message();
+    assert!(said.contains("writes the key picklock-attack for the next client"), "{said}");
+}
