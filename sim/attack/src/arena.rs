@@ -144,13 +144,18 @@ impl Arena {
         loop {
             // A key that the worker before has left must not keep this one from the lock.
             self.clear().await?;
-            let mut new = self.start(place).await?;
-            match self.warm_up(&mut new).await {
-                Ok(()) => return Ok(new),
+            let started = match self.start(place).await {
+                Ok(mut new) => self.warm_up(&mut new).await.map(|()| new),
+                Err(error) => Err(error),
+            };
+            match started {
+                Ok(new) => return Ok(new),
                 // Another worker would fail in the same way.
                 Err(
                     error @ AttackError::Worker(
-                        WorkerError::Misspelt { .. } | WorkerError::Silent { .. },
+                        WorkerError::Start(_)
+                        | WorkerError::Misspelt { .. }
+                        | WorkerError::Silent { .. },
                     ),
                 ) => return Err(error),
                 Err(error) if tries == START_MOST => return Err(error),
