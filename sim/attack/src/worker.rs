@@ -287,11 +287,17 @@ pub(crate) async fn read(
 ) {
     let mut lines = BufReader::new(pipe);
     let mut line = Vec::new();
+    let mut is_rest = false;
     loop {
         line.clear();
         let read = (&mut lines).take(LINE_MOST).read_until(b'\n', &mut line).await;
         if !matches!(read, Ok(1..)) {
             return;
+        }
+        // Nothing of a long line but its beginning is looked at: its rest is no line, and no answer.
+        let was_rest = std::mem::replace(&mut is_rest, !line.ends_with(b"\n"));
+        if was_rest {
+            continue;
         }
         let at = now();
         let text = String::from_utf8_lossy(&line);
@@ -320,5 +326,25 @@ impl Printed {
             self.lines.pop_front();
         }
         self.lines.push_back(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::unix::pipe;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_rest_of_a_long_line_is_no_answer() {
+        let (mut writer, reader) = pipe::pipe().unwrap();
+        let long = "x".repeat(usize::try_from(LINE_MOST).unwrap());
+        let lines = format!("{long}ok\n{long}lost\nno\n");
+        writer.write_all(lines.as_bytes()).await.unwrap();
+        drop(writer);
+        let (sender, mut said) = mpsc::unbounded_channel();
+        read(reader, Some(sender), Arc::default()).await;
+        let said: Vec<Said> = std::iter::from_fn(|| said.try_recv().ok()).map(|it| it.1).collect();
+        assert_eq!(said, [Said::Answer(WorkerAnswer::No)]);
     }
 }
