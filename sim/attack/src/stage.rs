@@ -337,8 +337,13 @@ async fn victim(
 ) -> Result<Worker, WorkerError> {
     arm(LockStep::Acquire);
     hold(stage, &mut worker, &arm, keep(stage)).await?;
-    let comes_again = stage.plan.as_ref().is_some_and(|plan| plan.fault.comes_again());
+    let fault = stage.plan.as_ref().map(|plan| plan.fault);
+    let comes_again = fault.is_some_and(AttackFault::comes_again);
     if comes_again && stage.board.borrow().struck.is_some() {
+        if fault.is_some_and(AttackFault::steps_clock) {
+            // By a clock that is ahead the lock of another has ended: so the victim first meets one that has it.
+            stage.until(stage.ttl() / 2, Board::is_held_by_another).await;
+        }
         hold(stage, &mut worker, &|_| (), keep_again(stage)).await?;
     }
     Ok(worker)

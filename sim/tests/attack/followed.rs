@@ -217,6 +217,24 @@ release() { ask EVAL "$clear" 1 "$key" "$token"; echo ok; }
 }
 
 #[test]
+fn a_clock_that_is_ahead_meets_the_lock_of_another() {
+    let lock = r#"
+        promises=stamps
+        clock() { now=${EPOCHREALTIME/./}; }
+        new_token() { clock; token=$((now + ttl * 1000)); }
+        acquire() {
+            ask SETNX "$key" "$token"; [[ $reply != :1 ]] || { echo ok; return; }
+            ask GET "$key"; clock
+            [[ $reply != nil ]] && ((reply < now)) && ask GETSET "$key" "$token" && ((reply < now)) && echo ok || echo no
+        }
+    "#;
+    let room = Room::new();
+    let only = "--world embedded --only acquire.setnx.clock-forward";
+    let said = attack(&room, only, lock).ended(1).results();
+    assert!(said.contains("client 1 overwrote the lock's key with GETSET while client"), "{said}");
+}
+
+#[test]
 fn a_key_is_evicted_in_its_own_database() {
     in_both_worlds(|world| {
         let room = Room::new().with("DB", "5");
