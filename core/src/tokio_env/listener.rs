@@ -20,10 +20,9 @@ use redis::{Client, RedisResult};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
 use super::addr::Addr;
-use super::server_conn::{Health, connect_error, server_error};
+use super::server_conn::{Health, OwnedTask, connect_error, server_error};
 use super::slot_owners::SlotOwners;
 use crate::env::{CallError, Subscription};
 use crate::sync::lock;
@@ -35,7 +34,8 @@ type Message = Box<[u8]>;
 #[derive(Clone)]
 pub(super) struct Listener {
     shared: Arc<ListenerShared>,
-    _reader: Arc<ReaderTask>,
+    /// It delivers messages.
+    _reader: Arc<OwnedTask>,
 }
 
 /// The part that subscriptions share.
@@ -52,15 +52,6 @@ struct ChannelSubscribers {
     channels: BTreeMap<Message, Vec<(u64, UnboundedSender<Message>)>>,
     last_id: u64,
     ended: bool,
-}
-
-/// The task that delivers messages.
-struct ReaderTask(AbortHandle);
-
-impl Drop for ReaderTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// Ends all subscriptions when the task ends, also by a panic or an abort.
@@ -100,8 +91,8 @@ impl Listener {
         let (subscribers, health, runtime) =
             (Mutex::default(), Health::default(), Handle::current());
         let shared = Arc::new(ListenerShared { sink, subscribers, health, runtime });
-        let reader = shared.runtime.spawn(read_messages(stream, CloseOnDrop(Arc::clone(&shared))));
-        Ok(Self { shared, _reader: Arc::new(ReaderTask(reader.abort_handle())) })
+        let reader = OwnedTask::spawn(read_messages(stream, CloseOnDrop(Arc::clone(&shared))));
+        Ok(Self { shared, _reader: Arc::new(reader) })
     }
 
     /// Neither broken nor silent.

@@ -1,10 +1,11 @@
 //! One multiplexed connection to one server.
 //!
 //! Invariant: an error that the server answered is *refused*, and every other failure after a command was handed over
-//! is *indeterminate*. No command is handed over to a connection that is known to be closed. Commands are written in
+//! is *indeterminate*. No command is handed over to a connection that is known to be closed, as it is once the runtime has
+//! ended in which it was made. Commands are written in
 //! the order of their first polls. A broken connection stays broken: [`Host`](super::host::Host) makes another.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, Pipeline, RedisError,
     RedisResult, Value,
 };
+use tokio::task::AbortHandle;
 
 use crate::command::Command;
 use crate::env::CallError;
@@ -52,6 +54,31 @@ impl Default for TokioOptions {
 pub(super) struct ServerConn {
     inner: MultiplexedConnection,
     health: Arc<Health>,
+    _until_the_end: Arc<OwnedTask>,
+}
+
+/// A task that is aborted when this is dropped.
+pub(super) struct OwnedTask(AbortHandle);
+
+impl OwnedTask {
+    pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(task).abort_handle())
+    }
+}
+
+impl Drop for OwnedTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Dropped with its runtime. The task of redis-rs behind the connection is, too, and only that would send.
+struct CloseWithRuntime(Arc<Health>);
+
+impl Drop for CloseWithRuntime {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 /// What calls have observed of their connection. Instants are in nanoseconds, zero for never. The atomics need no
@@ -107,9 +134,14 @@ impl ServerConn {
             .set_response_timeout(options.response_timeout);
         let made = client.get_multiplexed_async_connection_with_config(&config).await;
         let made = made.map_err(|error| connect_error(client.get_connection_info(), error));
-        let conn = Self { inner: made?, health: Arc::default() };
-        conn.health.received();
-        Ok(conn)
+        let (inner, health) = (made?, Arc::<Health>::default());
+        health.received();
+        let closing = CloseWithRuntime(Arc::clone(&health));
+        let until_the_end = OwnedTask::spawn(async move {
+            let _closing = closing;
+            pending::<()>().await;
+        });
+        Ok(Self { inner, health, _until_the_end: Arc::new(until_the_end) })
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {

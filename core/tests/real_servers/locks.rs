@@ -154,6 +154,36 @@ fn a_program_that_ends_waits_for_its_dropped_guards() {
     assert_eq!(left.counters().get(Count::ReleaseUnknown), 1, "which is said");
 }
 
+/// As in a program whose calls have a runtime each, and in tests that share their locks.
+#[test]
+fn locks_are_used_in_one_runtime_after_the_other() {
+    let threads = || tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let thread = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let server = RedisServer::start(&[]);
+    let plain = locks(&server, Options::builder(LONG).build().unwrap());
+    let queue = plain.queue(*b"q").unwrap();
+    for runtime in [thread, threads, thread, threads] {
+        runtime().block_on(async {
+            let guard = plain.try_acquire(*b"k").await.unwrap();
+            assert_eq!(guard.release().await, Released::Released);
+        });
+        let mut guards = runtime().block_on(async {
+            vec![plain.try_acquire(*b"k").await.unwrap(), queue.acquire(PATIENCE).await.unwrap()]
+        });
+        runtime().block_on(async {
+            let waits = queue.clone();
+            let waiting = tokio::spawn(async move { waits.acquire(PATIENCE).await.map(drop) });
+            for guard in guards.drain(..) {
+                guard.extend().await.unwrap();
+                assert_eq!(guard.release().await, Released::Released);
+            }
+            waiting.await.unwrap().unwrap();
+            plain.drain().await;
+        });
+    }
+    assert_eq!(plain.counters().get(Count::Unknown), 0);
+}
+
 #[test]
 fn without_a_runtime_it_is_an_error_and_no_panic() {
     let locks = Locks::open("redis://127.0.0.1:1/", options()).unwrap();
