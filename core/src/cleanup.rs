@@ -3,7 +3,8 @@
 //! Invariant: it ends only when the key surely is not this acquisition's and cannot become so, or when the
 //! linger time is over. A definite answer on the acquisition's own connection proves that, because the
 //! server has processed the acquisition by then. On another connection only *deleted* does: the acquisition
-//! runs at most once, but it may still be on its way.
+//! runs at most once, but it may still be on its way. If its task is dropped, it counts as answered, and its acquisition
+//! stays unknown.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ const QUICK_PART: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CleanupProgress {
     Running,
-    /// The key is not ours now, but the acquisition may still arrive.
+    /// The key is not ours now, but the acquisition may still arrive. Or nobody looks any more: the task was dropped.
     NotOursNow,
     /// The clean-up has ended.
     Settled,
@@ -71,7 +72,7 @@ impl Cleanup {
         sent: Instant,
     ) -> Arc<Self> {
         let cleanup = Arc::new(Self { progress: WatchCell::new(CleanupProgress::Running) });
-        let work = Arc::clone(&cleanup).work(target, lock_conn, token, sent);
+        let work = CleanupTask(Arc::clone(&cleanup)).work(target, lock_conn, token, sent);
         target.spawn(WHAT, work);
         cleanup
     }
@@ -85,7 +86,7 @@ impl Cleanup {
         token: &OwnerToken,
     ) -> Arc<Self> {
         let cleanup = Arc::new(Self { progress: WatchCell::new(CleanupProgress::Running) });
-        let (handle, owned) = (Arc::clone(&cleanup), Arc::clone(target));
+        let (task, owned) = (CleanupTask(Arc::clone(&cleanup)), Arc::clone(target));
         let (lock_conn, token) = (Arc::clone(lock_conn), token.clone());
         target.spawn(WHAT, async move {
             let granted = granted.await;
@@ -93,25 +94,12 @@ impl Cleanup {
                 Some((conn, sent)) if granted => {
                     // Boxed: few were granted, and the tasks of the others need no room for the work.
                     let lock_conn = own_conn(&owned, &conn);
-                    Box::pin(Arc::clone(&handle).work(&owned, lock_conn, &token, sent)).await;
+                    Box::pin(task.work(&owned, lock_conn, &token, sent)).await;
                 }
-                _ => handle.reach(CleanupProgress::Settled),
+                _ => task.0.reach(CleanupProgress::Settled),
             }
         });
         cleanup
-    }
-
-    fn work<E: Env>(
-        self: Arc<Self>,
-        target: &Arc<LockTarget<E>>,
-        lock_conn: LockConn<E::Conn>,
-        token: &OwnerToken,
-        sent: Instant,
-    ) -> impl Future<Output = ()> + Send + use<E> {
-        let (target, token) = (Arc::clone(target), token.clone());
-        let span = observe::clean_up(&target);
-        let around = span.clone();
-        async move { self.run(&target, &lock_conn, &token, sent, &span).await }.instrument(around)
     }
 
     /// Waits until the key no longer obstructs another attempt.
@@ -208,6 +196,30 @@ impl Cleanup {
             *progress = reached.max(*progress);
             ((), true)
         });
+    }
+}
+
+/// A clean-up as a task. If it is dropped unfinished, as by a runtime that shuts down, nobody waits for its answer for ever.
+struct CleanupTask(Arc<Cleanup>);
+
+impl CleanupTask {
+    fn work<E: Env>(
+        self,
+        target: &Arc<LockTarget<E>>,
+        lock_conn: LockConn<E::Conn>,
+        token: &OwnerToken,
+        sent: Instant,
+    ) -> impl Future<Output = ()> + Send + use<E> {
+        let (target, token) = (Arc::clone(target), token.clone());
+        let span = observe::clean_up(&target);
+        let around = span.clone();
+        async move { self.0.run(&target, &lock_conn, &token, sent, &span).await }.instrument(around)
+    }
+}
+
+impl Drop for CleanupTask {
+    fn drop(&mut self) {
+        self.0.reach(CleanupProgress::NotOursNow);
     }
 }
 

@@ -467,3 +467,13 @@ fn nor_where_another_task_has_been_answered_that_shares_the_handle() {
     assert!(world.block_on(lock.try_acquire()).is_err());
     assert_eq!(world.count("SET"), 6 + 2);
 }
+
+#[test]
+fn a_node_whose_clean_up_was_dropped_is_asked_again() {
+    let world = World::new();
+    let lock = lock(&world);
+    world.fault_times(3, "SET", Fault::Hang);
+    assert!(world.poll_and_drop(lock.try_acquire()).is_none());
+    world.drop_tasks();
+    assert!(world.block_on(lock.try_acquire()).is_ok());
+}
