@@ -41,8 +41,8 @@ use crate::wait_queue::{QueueReply, WaitQueue, read_reply};
 /// once when a lock has expired.
 const STAGGER_PART: u32 = 8;
 const STAGGER_MIN: Duration = Duration::from_millis(2);
-/// A grant that has less than this fraction of its validity left is renewed by a look, which starts a
-/// whole TTL.
+/// A grant that has less than this fraction of its validity left, or ends before its first renewal, is renewed by a look,
+/// which starts a whole TTL.
 const SCANT_PART: u32 = 2;
 /// The pause after a failed attempt or an unanswered look, as a fraction of the call timeout.
 const PAUSE_PART: u32 = 4;
@@ -318,15 +318,16 @@ impl<E: Env> Queue<E> {
         failed
     }
 
-    /// The instant from which a grant counts, and how long after our request it came; none where less than
-    /// half of the validity would be left.
+    /// The instant from which a grant counts, and how long after our request it came; none where too little of the
+    /// validity would be left: the longer it has waited, the more is taken off for drift.
     fn handed_over(&self, request: QueueRequest, at_us: u64) -> Option<(Instant, Duration)> {
         let target = &self.target;
-        let now = target.env.now();
+        let (now, options) = (target.env.now(), &target.options);
         let waited = Duration::from_micros(at_us.saturating_sub(request.server_us));
         let from = handed_over(request.sent, waited, now);
-        let least = target.options.validity() / SCANT_PART;
-        let ample = is_valid(now.after(least), target.valid_after(from, waited));
+        let renewed = options.renewal().map_or(from, |renewal| from.after(renewal.every));
+        let needed = now.after(options.validity() / SCANT_PART).max(renewed);
+        let ample = is_valid(needed, target.valid_after(from, waited));
         ample.then_some((from, waited))
     }
 
@@ -378,6 +379,28 @@ impl<E: Env> fmt::Debug for Queue<E> {
 #[cfg(all(test, not(picklock_loom)))]
 mod tests {
     use super::*;
+    use crate::options::{OptionsBuilder, Renewal};
+    use crate::testing::{MS, World};
+    use crate::validity::Drift;
+
+    /// Options promise that a renewal comes before validity ends.
+    #[test]
+    fn a_grant_that_would_end_before_its_first_renewal_is_not_used() {
+        let world = World::new();
+        world.advance(10_000 * MS);
+        let used = |every: Option<Duration>| {
+            let builder = Options::builder(1_000 * MS).drift(Drift { ppm: 10_000, fixed: MS });
+            let renewal = every.map(|every| Renewal { every, max_hold: None });
+            let options = renewal.into_iter().fold(builder, OptionsBuilder::renewal).build();
+            let queue = Queue::new(world.env(), Node(0), *b"k", options.unwrap()).unwrap();
+            let request = QueueRequest { sent: Instant::from_ns(0), server_us: 0 };
+            // After ten seconds of waiting, 111 ms are taken off a validity of 989 ms.
+            queue.handed_over(request, 10_000_000).is_some()
+        };
+        assert!(used(None));
+        assert!(used(Some(888 * MS)));
+        assert!(!used(Some(889 * MS)));
+    }
 
     #[test]
     fn nobody_sleeps_for_two_turns_and_not_all_wake_at_once() {
