@@ -267,10 +267,7 @@ pub(super) fn monotonic() -> Instant {
 
 fn reply(value: Value) -> Result<Reply, CallError> {
     match value {
-        Value::ServerError(error) => Err(CallError::Refused(ServerError {
-            code: error.code().into(),
-            message: error.details().unwrap_or_default().into(),
-        })),
+        Value::ServerError(error) => Err(refusal(error.code(), error.details()).into()),
         other => flatten(other),
     }
 }
@@ -304,12 +301,25 @@ fn flatten(value: Value) -> Result<Reply, CallError> {
 /// The error of the server in this error, if it is one.
 pub(super) fn server_error(error: &RedisError) -> Option<ServerError> {
     match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => Some(ServerError {
-            code: error.code().unwrap_or("ERR").into(),
-            message: error.detail().unwrap_or_default().into(),
-        }),
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            Some(refusal(error.code().unwrap_or("ERR"), error.detail()))
+        }
         _ => None,
     }
+}
+
+fn refusal(code: &str, message: Option<&str>) -> ServerError {
+    let message = message.unwrap_or_default();
+    of_script(message).unwrap_or_else(|| ServerError { code: code.into(), message: message.into() })
+}
+
+/// The error of a command in a script. Up to Redis 6.2 it comes with `ERR` and the place in the script in front of it,
+/// and the command's own error code decides whether the refusal passes.
+fn of_script(message: &str) -> Option<ServerError> {
+    let (_, place) = message.strip_prefix("Error running script ")?.rsplit_once("@user_script:")?;
+    let (_line, error) = place.split_once(": ")?;
+    let error = ServerError::from_line(error.strip_prefix('-').unwrap_or(error));
+    error.code.bytes().all(|byte| byte.is_ascii_uppercase()).then_some(error)
 }
 
 /// The error of an attempt to connect to `peer`, which it names.
@@ -395,6 +405,20 @@ mod tests {
             assert!(matches!(call, Err(CallError::NotSent(_))), "{call:?}");
             assert!(conn.is_broken());
         });
+    }
+
+    /// As Redis 6.2.5 answers.
+    #[test]
+    fn an_error_in_a_script_has_the_code_of_its_command() {
+        let script = "Error running script (call to f_620cd258c2c9): @user_script:1: ";
+        let read = |error: &str| refusal("ERR", Some(&[script, error].concat())).to_string();
+        let readonly = "READONLY You can't write against a read only replica.";
+        assert_eq!(read(&format!("@user_script: 1: -{readonly}")), readonly);
+        let wrong_type = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(read(wrong_type), wrong_type);
+        let other = "@user_script: 1: The user executing the script can't run this command";
+        assert_eq!(read(other), format!("ERR {script}{other}"));
+        assert_eq!(refusal("ERR", Some("syntax error")).to_string(), "ERR syntax error");
     }
 
     #[test]
