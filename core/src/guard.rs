@@ -103,6 +103,9 @@ impl<E: Env> Guard<E> {
     /// # Errors
     /// [`NotExtended::Lost`] where the hold has ended; [`NotExtended::Failed`] where the server refused or did
     /// not answer, in which case the end of validity is what it was.
+    ///
+    /// # Panics
+    /// As [`lost`](Self::lost).
     pub async fn extend(&self) -> Result<Instant, NotExtended> {
         self.held.renew().await
     }

@@ -43,7 +43,7 @@ pub use server_conn::TokioOptions;
 
 /// The environment of a service. Cloning gives another handle to the same connections: one
 /// multiplexed connection a node, shared by all locks, made when first needed and again after it
-/// has broken.
+/// has broken. A runtime needs its timers and its I/O (`enable_all`), and tokio's clock must not be paused.
 ///
 /// A task that is started outside a runtime, for example by a guard that is dropped there, runs in the latest runtime
 /// in which the environment has connected and that has not ended.
