@@ -310,6 +310,8 @@ pub(super) fn server_error(error: &RedisError) -> Option<ServerError> {
 
 fn refusal(code: &str, message: Option<&str>) -> ServerError {
     let message = message.unwrap_or_default();
+    // Redis repeats the arguments of a command that it does not know: of a script, the token, which no log shows.
+    let message = message.split(", with args beginning with").next().unwrap_or_default();
     of_script(message).unwrap_or_else(|| ServerError { code: code.into(), message: message.into() })
 }
 

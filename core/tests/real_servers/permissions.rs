@@ -1,6 +1,7 @@
 //! What a user of the server must be permitted for each kind of lock: `docs/lock-library.md` has these lists.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::support::{LONG, PATIENCE, ServerExt, call, eventually, text};
 use picklock::{
@@ -110,4 +111,17 @@ async fn a_lock_that_is_handed_over() {
     let lock = permitted.locks.queue(*b"k").unwrap();
     let guard = lock.try_acquire().await.unwrap();
     permitted.suffices(guard, async move { lock.acquire(PATIENCE).await }).await;
+}
+
+/// A server says what it was asked to do, where it does not know the command.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_error_has_the_token() {
+    let server = RedisServer::start(&["--rename-command", "EVALSHA", ""]);
+    let options = Options::builder(LONG).call_timeout(Duration::from_millis(100)).build().unwrap();
+    let guard = Locks::open(server.url(), options).unwrap().try_acquire(*b"k").await.unwrap();
+    let token = String::from_utf8_lossy(guard.token().as_bytes()).into_owned();
+    let error = guard.extend().await.unwrap_err().to_string();
+    assert!(error.contains("unknown command 'EVALSHA'") && !error.contains(&token), "{error}");
+    let Released::Unknown(error) = guard.release().await else { panic!("it cannot be released") };
+    assert!(!error.to_string().contains(&token), "{error}");
 }
