@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use picklock::env::Node;
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -315,10 +316,19 @@ async fn accept(
     drop(listener);
 }
 
-/// Connects a new client to the server, once the link is whole.
+/// Returns once the client has closed. What it has sent is left to be read, but wakes nobody any more.
+async fn gives_up(client: &TcpStream) {
+    let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+    while client.ready(Interest::READABLE).await.is_ok_and(|ready| !ready.is_read_closed()) {
+        let _ = client.try_io(Interest::READABLE, nothing);
+    }
+}
+
+/// Connects a new client to the server, once the link is whole. A cut link lets no handshake through, so a client that
+/// gives up meanwhile has sent nothing.
 async fn connect(mut around: ConnectionContext, client: TcpStream, room: &ConnectionLimit) {
     let link = Arc::clone(&around.link);
-    let switches = poll_fn(|cx| {
+    let whole = poll_fn(|cx| {
         link.wakers.register(around.task, cx.waker());
         let switches = link.switches();
         let cut = switches.effects.iter().find(|installed| {
@@ -330,14 +340,20 @@ async fn connect(mut around: ConnectionContext, client: TcpStream, room: &Connec
         let is_cut = switches.cut != Cut::None || cut.is_some();
         let goes = !is_cut || switches.epoch != around.epoch;
         if goes { Poll::Ready(switches) } else { Poll::Pending }
-    })
-    .await;
+    });
+    let switches = tokio::select! {
+        biased;
+        switches = whole => Some(switches),
+        () = gives_up(&client) => None,
+    };
     link.wakers.remove(around.task);
-    if switches.epoch != around.epoch {
+    let Some(switches) = switches.filter(|switches| switches.epoch == around.epoch) else {
         let _ = client.set_zero_linger();
         return;
-    }
+    };
     around.server = switches.upstream.ip();
+    // Registered anew, so that what has come already wakes the connection.
+    let Ok(client) = client.into_std().and_then(TcpStream::from_std) else { return };
     let ready = client.set_nodelay(true);
     let stream = match ready {
         Ok(()) => Stream::connect(&switches.upstream).await,
@@ -356,5 +372,39 @@ async fn connect(mut around: ConnectionContext, client: TcpStream, room: &Connec
             link.log.note(link.place(around.number), ProxyEvent::Unreachable(error.to_string()));
             let _ = client.set_zero_linger();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_gives_up_while_the_link_is_cut_has_sent_nothing() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let upstream = Upstream::Tcp(server.local_addr().unwrap());
+        // There is room for one, so the second comes in only when the first is let go.
+        let proxy = Proxy::bounded(Detail::Faults, 1).unwrap();
+        let link = proxy.listen(ClientId(0), Node(0), upstream, Plan::default()).unwrap();
+        link.cut(Cut::Both);
+        let mut first = TcpStream::connect(link.addr()).await.unwrap();
+        first.write_all(b"SET k 1\r\n").await.unwrap();
+        drop(first);
+        let mut second = TcpStream::connect(link.addr()).await.unwrap();
+        second.write_all(b"GET k").await.unwrap();
+        let accepted = async {
+            while link.counters().connections < 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), accepted).await.expect("it is let go");
+        link.cut(Cut::None);
+        second.write_all(b"\r\n").await.unwrap();
+        let (mut served, _) = server.accept().await.unwrap();
+        let mut request = [0; 7];
+        served.read_exact(&mut request).await.unwrap();
+        assert_eq!(&request, b"GET k\r\n");
     }
 }
