@@ -51,9 +51,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
         let width = usize::try_from(digits.unsigned_abs().min(8)).unwrap_or(8);
         let text = format!("{value:08x}");
         let text = &text[8 - width..];
-        // The smallest integer has no counterpart, and Redis's sign of it is lost.
-        let upper = digits < 0 && digits != i32::MIN;
-        Ok(if upper { text.to_ascii_uppercase() } else { text.to_owned() })
+        Ok(if digits < 0 { text.to_ascii_uppercase() } else { text.to_owned() })
     })?;
     table.set("tohex", tohex)?;
     Ok(table)

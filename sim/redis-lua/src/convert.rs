@@ -4,7 +4,7 @@
 //! its first nil, false is nil and true is 1 (in RESP2).
 
 use mlua::{IntoLua, Lua, Table, Value};
-use resp::{ErrorReply, Reply, blob, decimal, double, general, until_nul};
+use resp::{ErrorReply, Reply, blob, double, general, until_nul};
 
 use crate::args::truncated;
 use crate::limits::{NO_MEMORY, PARTS, TABLE_PARTS};
@@ -232,14 +232,4 @@ fn number_of(value: &Value) -> Option<f64> {
 /// An argument of `redis.call` that is a number, as text.
 pub fn number_text(value: &Value) -> Option<Vec<u8>> {
     number_of(value).map(|value| general(value, 17).into_bytes())
-}
-
-/// Text that Lua would take for a number, where it stands for one.
-pub fn integer_of(value: &Value) -> Option<i64> {
-    match value {
-        Value::Integer(value) => Some(*value),
-        Value::Number(value) => Some(truncated(*value)),
-        Value::String(text) => decimal(&text.as_bytes()),
-        _ => None,
-    }
 }

@@ -207,7 +207,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
     }
     let short = || args.bad(1, "data string too short");
     // What lies before the beginning is far beyond the end.
-    let mut at = usize::try_from(start.saturating_sub(1)).unwrap_or(usize::MAX / 2);
+    let mut at = usize::try_from(start.wrapping_sub(1).cast_unsigned()).unwrap_or(usize::MAX);
     let mut values: Vec<Value> = Vec::new();
     loop {
         let item = format.next()?;
@@ -219,7 +219,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
         if values.len() >= RESULTS {
             return Err(lua_fail(lua, "stack overflow (too many results)"));
         }
-        at += format.gap(item, at);
+        at = at.wrapping_add(format.gap(item, at));
         let width = match item {
             PackItem::Chars(0) => match values.pop().as_ref().and_then(number_of) {
                 Some(count) => usize::try_from(truncated(count)).unwrap_or(usize::MAX),
@@ -266,7 +266,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
         });
     }
     #[expect(clippy::cast_precision_loss, reason = "Lua's numbers are such")]
-    values.push(Value::Number((at + 1) as f64));
+    values.push(Value::Number(at.wrapping_add(1).cast_signed() as f64));
     Ok(MultiValue::from_iter(values))
 }
 

@@ -20,6 +20,9 @@ pub(super) fn decode(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
     Ok(value)
 }
 
+/// What stands where something else should, in lua-cjson's names, and where.
+type FoundToken = (&'static str, usize);
+
 struct JsonReader<'a> {
     lua: &'a Lua,
     text: &'a [u8],
@@ -41,9 +44,11 @@ impl JsonReader<'_> {
         self.text.get(self.at).copied()
     }
 
-    /// What stands here, in lua-cjson's names.
-    fn found(&mut self) -> &'static str {
-        match self.peek() {
+    /// What stands here. A string or number is read first, for it may be none.
+    fn found(&mut self) -> FoundToken {
+        let next = self.peek();
+        let at = self.at;
+        let name = match next {
             None => "T_END",
             Some(b'{') => "T_OBJ_BEGIN",
             Some(b'}') => "T_OBJ_END",
@@ -51,12 +56,15 @@ impl JsonReader<'_> {
             Some(b']') => "T_ARR_END",
             Some(b':') => "T_COLON",
             Some(b',') => "T_COMMA",
-            Some(b'"') => "T_STRING",
-            Some(_) if self.at_number() => "T_NUMBER",
+            Some(b'"') => return self.string().err().unwrap_or(("T_STRING", at)),
+            Some(_) if self.at_number() => {
+                return self.number().err().unwrap_or(("T_NUMBER", at));
+            }
             Some(_) if self.starts_with(b"true") || self.starts_with(b"false") => "T_BOOLEAN",
             Some(_) if self.starts_with(b"null") => "T_NULL",
             Some(_) => "invalid token",
-        }
+        };
+        (name, at)
     }
 
     fn starts_with(&self, word: &[u8]) -> bool {
@@ -65,13 +73,12 @@ impl JsonReader<'_> {
 
     fn expected(&mut self, what: &str) -> mlua::Error {
         let found = self.found();
-        let at = self.at + 1;
-        lua_fail(self.lua, &format!("Expected {what} but found {found} at character {at}"))
+        self.refused(what, found)
     }
 
-    fn invalid(&self, found: &str, at: usize) -> mlua::Error {
+    fn refused(&self, what: &str, (found, at): FoundToken) -> mlua::Error {
         let at = at + 1;
-        lua_fail(self.lua, &format!("Expected value but found {found} at character {at}"))
+        lua_fail(self.lua, &format!("Expected {what} but found {found} at character {at}"))
     }
 
     fn expect_end(&mut self) -> mlua::Result<()> {
@@ -148,10 +155,12 @@ impl JsonReader<'_> {
 
     /// The key of an object's next value.
     fn key(&mut self) -> mlua::Result<LuaString> {
+        let expected = "object key string";
         if self.peek() != Some(b'"') {
-            return Err(self.expected("object key string"));
+            return Err(self.expected(expected));
         }
-        let key = self.string()?;
+        let key = self.string().map_err(|found| self.refused(expected, found))?;
+        let key = self.lua.create_string(key)?;
         if self.peek() != Some(b':') {
             return Err(self.expected("colon"));
         }
@@ -176,8 +185,14 @@ impl JsonReader<'_> {
 
     fn plain(&mut self) -> mlua::Result<Value> {
         match self.peek() {
-            Some(b'"') => return Ok(Value::String(self.string()?)),
-            Some(_) if self.at_number() => return self.number(),
+            Some(b'"') => {
+                let text = self.string().map_err(|found| self.refused("value", found))?;
+                return Ok(Value::String(self.lua.create_string(text)?));
+            }
+            Some(_) if self.at_number() => {
+                let number = self.number().map_err(|found| self.refused("value", found))?;
+                return Ok(Value::Number(number));
+            }
             _ => {}
         }
         for (word, value) in [
@@ -201,31 +216,31 @@ impl JsonReader<'_> {
             || matches!(word.as_deref(), Some(b"inf" | b"nan"))
     }
 
-    fn number(&mut self) -> mlua::Result<Value> {
-        let read = strtod(&self.text[self.at..]);
-        let read = read.ok_or_else(|| self.invalid("invalid number", self.at))?;
+    fn number(&mut self) -> Result<f64, FoundToken> {
+        let read = strtod(&self.text[self.at..]).ok_or(("invalid number", self.at))?;
         self.at += read.used;
-        Ok(Value::Number(read.value))
+        Ok(read.value)
     }
 
-    fn string(&mut self) -> mlua::Result<LuaString> {
+    fn string(&mut self) -> Result<Vec<u8>, FoundToken> {
         self.at += 1;
         let mut bytes = Vec::new();
         loop {
             let Some(&byte) = self.text.get(self.at) else {
-                return Err(self.invalid("unexpected end of string", self.at));
+                return Err(("unexpected end of string", self.at));
             };
             self.at += 1;
             match byte {
-                b'"' => return self.lua.create_string(&bytes),
+                b'"' => return Ok(bytes),
                 b'\\' => self.escape(&mut bytes)?,
                 _ => bytes.push(byte),
             }
         }
     }
 
-    fn escape(&mut self, bytes: &mut Vec<u8>) -> mlua::Result<()> {
+    fn escape(&mut self, bytes: &mut Vec<u8>) -> Result<(), FoundToken> {
         let place = self.at - 1;
+        let invalid = ("invalid unicode escape code", place);
         let letter = self.text.get(self.at).copied();
         self.at += 1;
         bytes.push(match letter {
@@ -236,7 +251,7 @@ impl JsonReader<'_> {
             Some(b'f') => 12,
             Some(b'r') => 13,
             Some(b'u') => {
-                let first = self.hex().ok_or_else(|| self.invalid(ESCAPE, place))?;
+                let first = self.hex().ok_or(invalid)?;
                 let mut code = u32::from(first);
                 if (0xD800..0xDC00).contains(&code) {
                     let second = self.starts_with(b"\\u").then(|| {
@@ -245,14 +260,14 @@ impl JsonReader<'_> {
                     });
                     let low = second.flatten().map(u32::from);
                     let low = low.filter(|low| (0xDC00..0xE000).contains(low));
-                    let low = low.ok_or_else(|| self.invalid(ESCAPE, place))?;
+                    let low = low.ok_or(invalid)?;
                     code = 0x1_0000 + ((code - 0xD800) << 10) + (low - 0xDC00);
                 }
-                let letter = char::from_u32(code).ok_or_else(|| self.invalid(ESCAPE, place))?;
+                let letter = char::from_u32(code).ok_or(invalid)?;
                 bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 return Ok(());
             }
-            _ => return Err(self.invalid("invalid escape code", place)),
+            _ => return Err(("invalid escape code", place)),
         });
         Ok(())
     }
@@ -263,5 +278,3 @@ impl JsonReader<'_> {
         u16::from_str_radix(digits, 16).ok()
     }
 }
-
-const ESCAPE: &str = "invalid unicode escape code";

@@ -2,7 +2,7 @@
 //!
 //! Invariant: CONFIG SET changes all its parameters or none. Not modelled: REWRITE.
 
-use resp::{ErrorReply, Reply, decimal, glob};
+use resp::{ErrorReply, Reply, decimal, glob, until_nul};
 
 use crate::options::{PARAMETERS, ParameterKind};
 use crate::server::notify;
@@ -40,7 +40,7 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
         let Some(&(name, kind, _)) = PARAMETERS.iter().find(|(name, ..)| name.as_bytes() == lower)
         else {
             let text = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err(ErrorReply::of([&text[..], resp::until_nul(pair[0]), b"'"].concat()));
+            return Err(ErrorReply::of([&text[..], until_nul(pair[0]), b"'"].concat()));
         };
         let fail = |why: &str| {
             let text =
@@ -66,7 +66,9 @@ fn set(server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn accept(kind: ParameterKind, value: &[u8]) -> Result<Vec<u8>, String> {
-    let lower = value.to_ascii_lowercase();
+    // In Redis, texts and numbers know their length; the rest are strings of C.
+    let word = until_nul(value);
+    let lower = word.to_ascii_lowercase();
     let (taken, why) = match kind {
         ParameterKind::Text | ParameterKind::Immutable => return Ok(value.to_vec()),
         ParameterKind::YesNo => {
@@ -81,14 +83,14 @@ fn accept(kind: ParameterKind, value: &[u8]) -> Result<Vec<u8>, String> {
             let taken = number.map(|number| number.clamp(least, most).to_string().into_bytes());
             (taken, "argument couldn't be parsed into an integer")
         }
-        ParameterKind::SavePoints => (save_points(value), "Invalid save parameters"),
+        ParameterKind::SavePoints => (save_points(word), "Invalid save parameters"),
         ParameterKind::Memory => {
             let bytes = memory(&lower).map(|bytes| bytes.to_string().into_bytes());
             (bytes, "argument must be a memory value")
         }
         ParameterKind::Events => {
             let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
-            (notify::parse(value).map(|_| value.to_vec()), why)
+            (notify::parse(word).map(|_| word.to_vec()), why)
         }
         ParameterKind::Choice(choices) => {
             let known = choices.iter().any(|choice| choice.as_bytes() == lower);

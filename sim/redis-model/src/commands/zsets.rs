@@ -16,8 +16,8 @@ const READ: u32 = flag::READONLY | flag::FAST;
 const WRITE: u32 = flag::WRITE | flag::FAST;
 
 pub(crate) const SPECS: &[CommandSpec] = &[
-    group::SORTED_SET.keyed("zadd", -4, WRITE | flag::DENYOOM, zadd),
-    group::SORTED_SET.keyed("zincrby", 4, WRITE | flag::DENYOOM, zincrby),
+    group::SORTED_SET.keyed("zadd", -4, WRITE | flag::DENYOOM, |s, r| zadd(s, r, false)),
+    group::SORTED_SET.keyed("zincrby", 4, WRITE | flag::DENYOOM, |s, r| zadd(s, r, true)),
     group::SORTED_SET.keyed("zrem", -3, WRITE, zrem),
     group::SORTED_SET.keyed("zscore", 3, READ, zscore),
     group::SORTED_SET.keyed("zmscore", -3, READ, zmscore),
@@ -92,22 +92,10 @@ impl ZaddConditions {
     }
 }
 
-fn zadd(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let (conditions, pairs) = ZaddConditions::parse(&request.args[2..])?;
-    add(server, request, conditions, pairs)
-}
-
-fn zincrby(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let conditions = ZaddConditions { increment: true, ..ZaddConditions::default() };
-    add(server, request, conditions, &request.args[2..])
-}
-
-fn add(
-    server: &mut Server,
-    request: &Request<'_>,
-    conditions: ZaddConditions,
-    pairs: &[&[u8]],
-) -> CommandResult {
+/// ZADD, or ZINCRBY, which also takes the options of ZADD for what they are.
+fn zadd(server: &mut Server, request: &Request<'_>, increment: bool) -> CommandResult {
+    let (mut conditions, pairs) = ZaddConditions::parse(&request.args[2..])?;
+    conditions.increment |= increment;
     let scores = pairs.iter().step_by(2).map(|text| float(text).ok_or(NOT_A_FLOAT));
     let scores: Vec<f64> = scores.collect::<Result<_, _>>()?;
     let slot = server.find_as::<Scored>(request, request.args[1])?;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
 use redis_lua::args::{LuaArgs, number_of, text_of, truncated};
 use redis_lua::builtin::StackDepth;
-use redis_lua::convert::{error_table, integer_of, number_text, to_lua};
+use redis_lua::convert::{error_table, number_text, to_lua};
 use redis_lua::error::{LuaError, ThrownValue, lua_fail};
 use redis_lua::limits::NO_MEMORY;
 use redis_lua::random::Drand48;
@@ -194,7 +194,7 @@ pub(crate) fn library(lua: &Lua, shared: &Rc<ScriptShared>) -> mlua::Result<Tabl
         if args.len() != 1 {
             return Err(fail("redis.setresp() requires one argument."));
         }
-        match args.front().and_then(integer_of) {
+        match args.front().and_then(number_of).map(truncated) {
             Some(version @ (2 | 3)) => setresp_shared.set_protocol(version == 3),
             _ => return Err(fail("RESP version must be 2 or 3.")),
         }
@@ -267,9 +267,12 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let text = text.strip_prefix(b"-").unwrap_or(text);
     // A text of one word has no code, so it gets one.
-    let text = if text.contains(&b' ') { text.to_vec() } else { [b"ERR ", text].concat() };
-    let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
-    error_table(lua, &text[..end.map_or(0, |end| end + 1)], false)
+    let space = text.iter().position(|&byte| byte == b' ');
+    let (code, text) = space.map_or((&b"ERR"[..], text), |at| (&text[..at], &text[at + 1..]));
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = text.iter().position(|byte| !is_break(byte)).unwrap_or(text.len());
+    let end = text.iter().rposition(|byte| !is_break(byte)).map_or(start, |last| last + 1);
+    error_table(lua, &[code, b" ", &text[start..end]].concat(), false)
 }
 
 fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Table> {

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use mlua::chunk::ChunkMode;
 use mlua::{
     Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, Variadic, VmState,
 };
@@ -57,6 +56,7 @@ pub(crate) struct Engine {
     pub(super) libraries: FxHashSet<ScriptDigest>,
     /// Their functions, by that digest and their names.
     pub(super) callbacks: Table,
+    load_text: Function,
     run_no_key: Function,
     run_one_key: Function,
     run_keys: Function,
@@ -104,9 +104,10 @@ impl Engine {
         host.set("pattern_items", limits::PATTERN_ITEMS)?;
         let name = format!("={}", builtin::CHUNK);
         let prelude = lua.load(include_str!("sandbox.lua")).set_name(name);
-        let functions: (Table, Function, Function, Function, Function, Function) =
+        let functions: (Table, Function, Function, Function, Function, Function, Function) =
             prelude.call(host)?;
-        let (globals, run_no_key, run_one_key, run_keys, load_functions, run_function) = functions;
+        let (globals, load_text, run_no_key, run_one_key, run_keys, load_functions, run_function) =
+            functions;
         lua.set_globals(globals)?;
         let counting = Rc::clone(&shared);
         lua.set_global_hook(
@@ -127,6 +128,7 @@ impl Engine {
             functions: lua.create_table()?,
             libraries: FxHashSet::default(),
             callbacks: lua.create_table()?,
+            load_text,
             run_no_key,
             run_one_key,
             run_keys,
@@ -147,7 +149,9 @@ impl Engine {
         let digest = digest(body);
         if !self.compiled.contains_key(&digest) {
             let (shebang, code) = Shebang::split(body)?;
-            let function = self.compile(code)?;
+            let function = self.compile(code, "@user_script").map_err(|why| {
+                ErrorReply::of([b"ERR Error compiling script (new function): ", &why[..]].concat())
+            })?;
             let name = self.lua.create_string(digest);
             let kept = name.and_then(|name| self.functions.raw_set(name, function));
             kept.map_err(|error| api::error_reply_of(&error))?;
@@ -156,18 +160,16 @@ impl Engine {
         Ok(digest)
     }
 
-    fn compile(&self, code: &[u8]) -> Result<Function, ErrorReply> {
-        let chunk = self.lua.load(code).set_name("@user_script").set_mode(ChunkMode::Text);
-        chunk.into_function().map_err(|error| {
-            let text = match &error {
-                // It is read as text, as Redis does.
-                mlua::Error::SyntaxError { .. } if is_binary(code) => {
-                    "user_script:1: unexpected symbol near 'char(27)'".to_owned()
-                }
-                other => api::message(other),
-            };
-            ErrorReply::of(format!("ERR Error compiling script (new function): {text}"))
-        })
+    /// Compiles code, or says why not. Lua does it itself: an error of mlua would lose bytes that are no UTF-8.
+    pub(super) fn compile(&self, code: &[u8], name: &str) -> Result<Function, Vec<u8>> {
+        let loaded =
+            self.lua.create_string(code).and_then(|code| self.load_text.call((code, name)));
+        match loaded {
+            Ok((Value::Function(function), _)) => Ok(function),
+            Ok((_, Value::String(why))) => Err(why.as_bytes().to_vec()),
+            Ok(_) => unreachable!("loadstring gives a function, or says why not"),
+            Err(error) => Err(api::message(&error).into_bytes()),
+        }
     }
 
     /// Before something is compiled: gives back what a FLUSH has made the server forget. What it knows
@@ -335,11 +337,6 @@ impl Engine {
 
 /// So many arguments are handed over one by one, more in a table.
 const ON_STACK: usize = 16;
-
-/// Whether it is compiled already: then it is not checked, and could be made to do anything.
-fn is_binary(code: &[u8]) -> bool {
-    code.starts_with(b"\x1b")
-}
 
 /// The answer for an error that the script has not caught.
 fn failure(error: &Table, (name, chunk): (&[u8], &str)) -> mlua::Result<(Reply, ErrorCount)> {

@@ -3,7 +3,6 @@
 //! Invariant: what is compiled can be thrown away at any time: it is compiled again from the library's
 //! code when one of its functions is called. Its locals are then as new.
 
-use mlua::chunk::ChunkMode;
 use mlua::{Table, Value};
 use resp::{Blob, ErrorReply, Reply, blob};
 
@@ -98,9 +97,8 @@ impl Engine {
         let (_, body) = head(code)?;
         self.drop_flushed().map_err(|error| api::error_reply_of(&error))?;
         let digest = digest(code);
-        let chunk = self.lua.load(body).set_name("@user_function").set_mode(ChunkMode::Text);
-        let function = chunk.into_function().map_err(|error| {
-            ErrorReply::of(format!("ERR Error compiling function: {}", api::message(&error)))
+        let function = self.compile(body, "@user_function").map_err(|why| {
+            ErrorReply::of([b"ERR Error compiling function: ", &why[..]].concat())
         })?;
         self.begin(0, ScriptRun::default());
         let failed =

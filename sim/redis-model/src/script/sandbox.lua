@@ -376,4 +376,4 @@ local function run_function(callback, keys, args)
   return raw_xpcall(function() return callback(keys, args) end, uncaught)
 end
 
-return globals, run_no_key, run_one_key, run_keys, load_functions, run_function
+return globals, load_text, run_no_key, run_one_key, run_keys, load_functions, run_function

@@ -1,6 +1,6 @@
 //! Requests that a random sequence would hardly draw: the words of errors, and scripts.
 
-use super::divergences;
+use super::{builtins, divergences};
 
 const SCRIPTS: &[&str] = &[
     "return foo",
@@ -478,8 +478,11 @@ pub(crate) fn commands() -> Vec<Vec<Vec<u8>>> {
         vec![b"CLIENT".to_vec(), b"SETNAME".to_vec(), b"a b".to_vec()],
         vec![b"SET".to_vec(), b"k".to_vec(), b"v".to_vec(), b"NX\0".to_vec()],
         vec![Vec::new()],
+        vec![b"EVAL".to_vec(), b"return \xff".to_vec(), b"0".to_vec()],
+        vec![b"SCRIPT".to_vec(), b"LOAD".to_vec(), b"x\xe9 = '".to_vec()],
+        vec![b"FUNCTION".to_vec(), b"LOAD".to_vec(), b"#!lua name=bytes\nreturn \xff".to_vec()],
     ];
-    let libraries = LIBRARIES.iter().chain(divergences::SCRIPTS).chain(divergences::BUILTINS);
+    let libraries = LIBRARIES.iter().chain(divergences::SCRIPTS).chain(builtins::SCRIPTS);
     let libraries = libraries.map(eval);
     lines
         .chain(odd)

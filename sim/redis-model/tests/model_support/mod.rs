@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each of the two uses a part of it")]
 
+pub(crate) mod builtins;
 pub(crate) mod commands;
 pub(crate) mod conditional;
 pub(crate) mod copies;
