@@ -78,13 +78,19 @@ impl Pair {
 
     /// Both servers as new, as far as replies show.
     pub(crate) fn start_over(&mut self, protocol: &str) {
+        let mut was_waiting = false;
         for who in 0..CLIENTS {
             if self.clients.get(who).is_some_and(|client| self.model.is_blocked(*client)) {
                 self.real[who] = self.server.connect();
+                was_waiting = true;
             }
         }
         self.model.reset();
         self.clients = (0..=JUDGE).map(|_| self.model.connect(now(), "127.0.0.1:1")).collect();
+        if was_waiting {
+            // A server that has not seen the end of a waiting client yet would serve it once more.
+            self.wait_until_it_waits().expect("nobody waits any more");
+        }
         let hello = ["HELLO", protocol];
         for who in 0..CLIENTS {
             self.ask(who, &["RESET"]);
@@ -273,8 +279,11 @@ impl Pair {
         let mut own = Vec::new();
         for (whom, message) in messages_to {
             let mine = self.encoded(whom, &message);
-            // Of keys that a command touches, its client hears before or after the reply, as it comes.
-            if whom == who && mine.windows(5).any(|part| part == b"__key") {
+            // Of keys that a command touches, its client hears before, in or after the reply, as it comes; and of
+            // all that a transaction does.
+            let is_free = mine.windows(5).any(|part| part == b"__key")
+                || command[0].eq_ignore_ascii_case(b"EXEC");
+            if whom == who && is_free {
                 own.push(mine);
                 continue;
             }

@@ -17,7 +17,7 @@ const STATEMENTS: &[&str] = &[
     "local t = {} for k, v in pairs({$}) do t[#t + 1] = type(v) end return t",
     "redis.call('del', KEYS[1]) redis.call('rpush', KEYS[1], $)\nreturn redis.call('lrange', KEYS[1], 0, -1)",
     "redis.call('set', KEYS[1], $) return redis.call('append', KEYS[1], $)",
-    "redis.call('hset', 'hash', $, $) return redis.call('hgetall', 'hash')",
+    "redis.call('del', 'hash') redis.call('hset', 'hash', $, $) return redis.call('hgetall', 'hash')",
     "redis.call('zadd', 'zset', $, 'm') return redis.call('zscore', 'zset', 'm')",
     "return {redis.pcall('set', KEYS[1], $), redis.pcall('get', KEYS[1]), redis.pcall('incr', KEYS[1])}",
 ];

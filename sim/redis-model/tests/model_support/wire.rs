@@ -74,11 +74,27 @@ pub(crate) fn described(reply: &[u8]) -> BTreeMap<String, String> {
     found
 }
 
-/// The frames of these bytes, in an order of their own.
-pub(crate) fn unordered(bytes: &[u8]) -> Vec<&[u8]> {
-    let mut frames = frames(bytes);
-    frames.sort_unstable();
-    frames
+/// The frames of these bytes, in an order of their own. Pushes are frames wherever they stand: redis-server
+/// sends them between the elements of a reply that it has begun.
+pub(crate) fn unordered(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let (mut pushes, mut others, mut rest) = (Vec::new(), Vec::new(), bytes);
+    while let Some(first) = rest.first() {
+        let is_push = *first == b'>';
+        let length = match first {
+            b'*' | b'%' | b'~' => Some(parts(rest).0.len()),
+            _ => reply_length(rest),
+        };
+        let (element, after) = rest.split_at(length.unwrap_or(rest.len()));
+        if is_push {
+            pushes.push(element.to_vec())
+        } else {
+            others.extend_from_slice(element)
+        }
+        rest = after;
+    }
+    pushes.extend(frames(&others).into_iter().map(<[u8]>::to_vec));
+    pushes.sort_unstable();
+    pushes
 }
 
 fn sorted(reply: &[u8]) -> Vec<u8> {
