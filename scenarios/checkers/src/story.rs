@@ -299,7 +299,7 @@ impl KeyHistory {
         let Some(it) = find(step.op).map(|place| &self.exchanges[place]) else { return };
         step.server = step.server.map(|_| it.node);
         if step.part == StepKind::Deleted && self.has_lost(it) {
-            step.step.text += ", though it belonged to another";
+            step.step.text += ", though not its own";
         }
         if it.answered_ns().is_none() {
             let Exchange { sent_ns, done_ns, .. } = *it;
