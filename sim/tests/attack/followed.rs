@@ -1,6 +1,8 @@
 //! What `picklock attack` makes of locks that do more than SET and DEL: what it follows, which key it takes for the lock's, and
 //! what only some of its plans find.
 
+mod clocks;
+
 use crate::cli_support::{Room, Said, words};
 
 /// A worker in bash, which the functions of a lock are put into: `acquire` and `release` print the answers.
@@ -197,44 +199,6 @@ release() { ask SET "$key" ""; echo ok; }
 }
 
 #[test]
-fn a_lock_without_a_ttl_may_say_in_its_value_when_a_hold_ends() {
-    let lock = r#"
-stamp="local now = redis.call('time') now = now[1] * 1000 + math.floor(now[2] / 1000)
-local held = redis.call('get', KEYS[1])
-if not held or tonumber(string.match(held, '^%d+')) <= now then
-redis.call('set', KEYS[1], (now + ARGV[2]) .. ':' .. ARGV[1]) return 1 end return 0"
-clear="local held = redis.call('get', KEYS[1])
-if held and string.match(held, ':(.*)$') == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
-acquire() { ask EVAL "$stamp" 1 "$key" "$token" "$ttl"; [[ $reply == :1 ]] && echo ok || echo no; }
-release() { ask EVAL "$clear" 1 "$key" "$token"; echo ok; }
-"#;
-    let room = Room::new();
-    let said = attack(&room, "--world redis --only hold.kill", lock).ended(1).results();
-    assert!(said.contains("BUG hold.kill"), "{said}");
-    let promised = format!("promises=stamps\n{lock}");
-    let said = attack(&room, "--world redis --only hold.kill", &promised).ended(0).results();
-    assert!(said.contains("1 plan: 1 held"), "{said}");
-}
-
-#[test]
-fn a_clock_that_is_ahead_meets_the_lock_of_another() {
-    let lock = r#"
-        promises=stamps
-        clock() { now=${EPOCHREALTIME/./}; }
-        new_token() { clock; token=$((now + ttl * 1000)); }
-        acquire() {
-            ask SETNX "$key" "$token"; [[ $reply != :1 ]] || { echo ok; return; }
-            ask GET "$key"; clock
-            [[ $reply != nil ]] && ((reply < now)) && ask GETSET "$key" "$token" && ((reply < now)) && echo ok || echo no
-        }
-    "#;
-    let room = Room::new();
-    let only = "--world embedded --only acquire.setnx.clock-forward";
-    let said = attack(&room, only, lock).ended(1).results();
-    assert!(said.contains("client 1 overwrote the lock's key with GETSET while client"), "{said}");
-}
-
-#[test]
 fn a_key_is_evicted_in_its_own_database() {
     in_both_worlds(|world| {
         let room = Room::new().with("DB", "5");
@@ -255,15 +219,6 @@ fn a_server_that_takes_over_has_the_functions_of_the_one_before() {
     "##;
     let said = attack(&room, "--world redis --only hold.failover", lock).ended(0).results();
     assert!(said.contains("1 plan: 1 that no lock with a TTL survives (assumes)"), "{said}");
-}
-
-#[test]
-fn an_acquisition_after_the_clock_has_jumped_is_tried() {
-    let room = Room::new();
-    let lock = r#"take() { ask SET "$key" "$token" NX PXAT $((${EPOCHREALTIME/./} / 1000 + ttl)); [[ $reply == +OK ]]; }"#;
-    let said = attack(&room, "--world embedded --only acquire.set.clock-back", lock).ended(1);
-    // Its key is gone at once.
-    assert!(said.results().contains("BUG acquire.set.clock-back"), "{}", said.stdout);
 }
 
 #[test]
@@ -415,19 +370,6 @@ acquire() { ask INCR "$key:f"; fence=${reply#:}; take && echo "ok fence=$fence" 
     let room = Room::new();
     let listed = attack(&room, "--world embedded --list", behind).ended(0).stdout;
     assert!(listed.contains("acquire.incr.stop") && !listed.contains("old-token"), "{listed}");
-}
-
-#[test]
-fn a_clock_that_has_jumped_shows_nothing_where_the_lock_is_not_got_with_it() {
-    let room = Room::new();
-    // It does not lock before it has started, as it believes.
-    let lock = r#"
-start=${EPOCHREALTIME%.*}
-take() { (( ${EPOCHREALTIME%.*} >= start )) && ask SET "$key" "$token" NX PX "$ttl" && [[ $reply == +OK ]]; }
-"#;
-    let only = "--world embedded --ttl 200ms --only acquire.set.clock-back";
-    let said = attack(&room, only, lock).ended(3).results();
-    assert!(said.contains("client 1 did not get the lock again"), "{said}");
 }
 
 #[test]
