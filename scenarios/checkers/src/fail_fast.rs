@@ -5,8 +5,6 @@
 //! or does not say in time that it has not got the lock; or where fewer have, and it gives up before its retries can
 //! have been used up. A client that stands still or has died is excused, and so is one whose clock drifts.
 
-use std::collections::BTreeMap;
-
 use durations::span::rounded;
 use history::fault::{ErrorAnswer, Fault};
 use history::verdict::{Finding, Level, Witness};
@@ -14,6 +12,7 @@ use history::words::DROPPED;
 use history::{Event, Head, Recent, Touch, What};
 
 use super::interface::{Checker, EventView, HistoryEnd, SUBSCRIBE, lasting, verdict};
+use super::last_requests::LastRequests;
 use super::story;
 
 pub(super) const NAME: &str = "fail-fast";
@@ -23,19 +22,12 @@ pub(super) const NAME: &str = "fail-fast";
 struct FinalRefusals {
     client: u32,
     began_ns: u64,
-    /// The last request to each server that has ended, and whether the server has refused it for good.
-    last: BTreeMap<u16, (u32, bool)>,
-    /// What the last of these has said.
+    /// Those that have ended.
+    last: LastRequests,
+    /// What the last server has said that refused it for good.
     error: Option<ErrorAnswer>,
     /// Since when the others are no quorum.
     since_ns: Option<u64>,
-}
-
-impl FinalRefusals {
-    /// How many servers have refused it for good.
-    fn count(&self) -> usize {
-        self.last.values().filter(|(_, refused)| *refused).count()
-    }
 }
 
 /// Who wants the lock, and what servers have said.
@@ -84,7 +76,7 @@ impl Checker for FailFast {
                 self.asks(acquisition, node);
             }
             What::Acquire => {
-                let (last, error, since_ns) = (BTreeMap::new(), None, None);
+                let (last, error, since_ns) = (LastRequests::default(), None, None);
                 let it = FinalRefusals { client, began_ns: at_ns, last, error, since_ns };
                 self.wanting.insert(acquisition, it);
             }
@@ -117,7 +109,7 @@ impl FailFast {
     /// A request for the lock is sent.
     fn asks(&mut self, acquisition: u32, node: u16) {
         let Some(it) = self.wanting.get_mut(acquisition) else { return };
-        if it.since_ns.is_none() || !it.last.get(&node).is_some_and(|(_, refused)| *refused) {
+        if it.since_ns.is_none() || !it.last.is_refused_by(node) {
             return;
         }
         let Some(FinalRefusals { client, error: Some(error), .. }) =
@@ -137,10 +129,8 @@ impl FailFast {
         let Some(it) = self.wanting.get_mut(acquisition) else { return };
         it.error = error.or(it.error);
         self.tested |= error.is_some();
-        // What was sent earlier says nothing any more.
-        let last = it.last.entry(node).or_default();
-        *last = (*last).max((op, error.is_some()));
-        let is_final = it.count() > self.spare;
+        it.last.add(node, op, error.is_some());
+        let is_final = it.last.refused() > self.spare;
         it.since_ns = is_final.then(|| it.since_ns.unwrap_or(self.now_ns));
     }
 
@@ -148,7 +138,7 @@ impl FailFast {
     fn gives_up(&mut self, acquisition: u32) {
         let Some(it) = self.wanting.get(acquisition) else { return };
         let (Some(tries_for_ns), Some(error)) = (self.tries_for_ns, it.error) else { return };
-        let (client, count) = (it.client, it.count());
+        let (client, count) = (it.client, it.last.refused());
         let tried_ns = self.now_ns.saturating_sub(it.began_ns);
         if count == 0 || it.since_ns.is_some() || tried_ns >= tries_for_ns || self.drifts {
             return;

@@ -23,6 +23,7 @@ mod given_back;
 mod honesty;
 mod interface;
 mod judge;
+mod last_requests;
 mod late_write;
 mod lease_validity;
 mod mutual_exclusion;

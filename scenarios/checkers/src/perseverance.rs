@@ -3,9 +3,10 @@
 //! Invariant: a client is blamed only where a server had answered its last request for the lock with an error that
 //! passes, or the last had no answer, and it ended without the lock before its retries can have been used up; or where a
 //! quorum of the servers had granted the lock in its last round, and it ended without it within half a TTL from when that
-//! began. A client that its caller has stopped, or that is refused for good, be it by the channel that it would listen to, is
-//! not blamed; nor is one with a grant, where clocks drift or replicas are asked as well. Who listens tries again without a
-//! pause, so that its retries are used up once it has begun as many attempts as it may.
+//! began. A client that its caller has stopped, or that is refused for good, be it by the channel that it would listen to or
+//! by so many servers that the others are no quorum, is not blamed; nor is one with a grant, where clocks drift or replicas are
+//! asked as well. Who listens tries again without a pause, so that its retries are used up once it has begun as many attempts as
+//! it may.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 use super::interface::{
     Checker, EventView, HistoryEnd, SUBSCRIBE, frees, lasting, makes, passing, servers, verdict,
 };
+use super::last_requests::LastRequests;
 use super::story;
 
 pub(super) const NAME: &str = "perseverance";
@@ -47,12 +49,16 @@ struct Tries {
     round_ns: u64,
     /// The servers that have granted it the lock in this round, and that it has sent nothing to give it back.
     granted: SmallVec<[u16; 4]>,
+    /// The last command to each server that gives the lock back.
+    given_back: SmallVec<[(u16, u32); 1]>,
     /// It needs more than a grant.
     needs_more: bool,
     /// What became of its last request that has ended, where that passes.
     failure: Option<RequestFailure>,
     /// Its last request, while that has not ended.
     open: Option<u32>,
+    /// Those to each server.
+    last: LastRequests,
 }
 
 /// Who wants the lock, and how long a client tries.
@@ -86,9 +92,11 @@ impl Checker for Perseverance {
                     listens: false,
                     round_ns: at_ns,
                     granted: SmallVec::new(),
+                    given_back: SmallVec::new(),
                     needs_more: false,
                     failure: None,
                     open: None,
+                    last: LastRequests::default(),
                 };
                 self.wanting.insert(acquisition, it);
             }
@@ -116,9 +124,12 @@ impl Checker for Perseverance {
                 };
                 if asks(command.intent) {
                     it.open = Some(seen.event.op);
+                    it.last.add(command.node, seen.event.op, false);
                 }
                 if frees(command.intent.touch) {
                     it.granted.retain(|node| *node != command.node);
+                    it.given_back.retain(|(node, _)| *node != command.node);
+                    it.given_back.push((command.node, seen.event.op));
                 }
             }
             What::Acquired => _ = self.wanting.remove(acquisition),
@@ -137,7 +148,10 @@ impl Checker for Perseverance {
                 let is_last = it.open == Some(seen.event.op);
                 // What was sent before the last to the one server says nothing any more.
                 let counts = is_last || servers(seen.head) != Some(1);
-                if counts && seen.command.is_some_and(|it| asks(it.intent)) {
+                if let Some(command) = seen.command.filter(|it| counts && asks(it.intent)) {
+                    let lasts = |why| lasting(seen.texts.get(why)).is_some();
+                    let is_final = matches!(what, What::Refused(why) if lasts(why));
+                    it.last.add(command.node, seen.event.op, is_final);
                     it.open = it.open.filter(|_| !is_last);
                     it.failure = match what {
                         What::Refused(why) => {
@@ -149,8 +163,12 @@ impl Checker for Perseverance {
                     self.tested |= it.failure.is_some();
                 }
                 let made = matches!(what, What::Answered { touch, .. } if makes(touch));
+                let is_given_back = |node| {
+                    it.given_back.iter().any(|(from, by)| *from == node && *by > seen.event.op)
+                };
                 if let Some(command) = seen.command.filter(|it| made && !frees(it.intent.touch))
                     && command.invoke_ns >= it.round_ns
+                    && !is_given_back(command.node)
                     && !it.granted.contains(&command.node)
                 {
                     it.granted.push(command.node);
@@ -204,6 +222,10 @@ impl Perseverance {
             );
             return story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
+        let spare = servers(head).map_or(0, |all| usize::from(all.saturating_sub(1)) / 2);
+        if it.last.refused() > spare {
+            return;
+        }
         // Of several servers, nobody has to wait for all.
         let is_open = it.open.is_some() && servers(head) == Some(1);
         let unanswered = is_open.then_some(RequestFailure::Unanswered);
@@ -233,6 +255,8 @@ impl Perseverance {
     }
 }
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
@@ -355,6 +379,19 @@ mod tests {
     }
 
     #[test]
+    fn who_is_refused_for_good_by_so_many_that_the_others_are_no_quorum_gives_up() {
+        let answers = |denied: u16| {
+            let tape = Tape::new().resource(3);
+            let tape = (0..denied).fold(tape, |tape, node| {
+                tape.to(node, LOCK).refused_with(1, 101..110 + u64::from(node), CREATE, "NOPERM")
+            });
+            let tape = tape.to(2, LOCK).command(1, 102..115, CREATE, None);
+            outcome(tape.refused(1, 1, 100..120))
+        };
+        assert_eq!((answers(1), answers(2)), (Violated, Held));
+    }
+
+    #[test]
     fn whom_its_caller_has_stopped_did_not_give_up() {
         assert_eq!(
             outcome(refused().unknown_because(1, 1, 100..200, "dropped before it had ended")),
@@ -395,6 +432,8 @@ mod tests {
         assert_eq!(outcome(round(5, 3, 101 + TTL_NS / 2)), NotApplicable, "it may be too late");
         let returned = round(5, 3, 120).to(1, LOCK).sends(1, 115, DELETE);
         assert_eq!(outcome(returned), NotApplicable, "one was given back");
+        let early = round(1, 1, 120).to(0, LOCK).sends(1, 105, DELETE);
+        assert_eq!(outcome(early), NotApplicable, "it was given back before it was known");
         let again = round(5, 3, 150).phase(1, 130, Phase::AcquireBeforeSend);
         assert_eq!(outcome(again), NotApplicable, "another round");
         let replicas = round(1, 1, 120).phase(1, 112, Phase::AcquireBetween);

@@ -58,6 +58,8 @@ fn longest_ns(history: &History) -> u64 {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
     #[test]
     fn the_longest_stall_is_that_of_who_looks_all_the_time(steps in steps(), tracked: bool) {
         let history = history(&Tape::new().with(|it| it.tracked = tracked), &steps);

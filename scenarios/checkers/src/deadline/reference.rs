@@ -59,6 +59,8 @@ fn is_to_blame(history: &History, acquisition: u32) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
     #[test]
     fn who_is_blamed_is_to_blame(steps in steps(), long: bool) {
         let deadline_ns = if long { GRAIN_NS + 80 } else { 80 };

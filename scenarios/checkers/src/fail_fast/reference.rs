@@ -72,6 +72,8 @@ fn is_to_blame(history: &History, acquisition: u32) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
     #[test]
     fn who_is_blamed_is_to_blame(steps in steps(), nodes in 1..4_u16) {
         let limits = (Some(30), Some(60), Some(nodes));

@@ -104,6 +104,8 @@ fn is_kept(history: &History, grant: &Grant) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
     #[test]
     fn who_is_blamed_has_kept_a_key(steps in steps(), nodes in 1..3_u16) {
         let tape = Tape::new().with(|it| (it.honest, it.nodes) = (true, Some(nodes)));

@@ -190,6 +190,8 @@ fn longest_ns(history: &History) -> (u64, bool) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
     #[test]
     fn the_longest_sleep_is_that_of_who_looks_all_the_time(
         steps in steps(),
