@@ -169,11 +169,18 @@ impl ClientProcess {
     /// Returns when it runs; never if it is gone.
     pub(super) async fn running(&self) {
         let runs = |it: &RunState| !it.stopped && it.blocked == 0 && !it.gone;
-        if runs(&self.state.borrow()) {
-            return;
-        }
-        // The channel cannot close: its sender is this process's own.
-        let _ = self.state.subscribe().wait_for(runs).await;
+        let mut state = self.state.subscribe();
+        let mut waiting = pin!(state.wait_for(runs));
+        // Those who wait are told one after the other, and a task may have a call and its time-out among them. So each looks for
+        // itself: what was about to be sent is sent before anybody gives it up.
+        poll_fn(|cx| {
+            if runs(&self.state.borrow()) {
+                return Poll::Ready(());
+            }
+            // The channel cannot close: its sender is this process's own.
+            waiting.as_mut().poll(cx).map(drop)
+        })
+        .await;
     }
 
     /// How many times it has ended with its work done.
@@ -223,6 +230,7 @@ impl ClientProcess {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::task::{Context, Waker};
 
     use super::*;
 
@@ -244,6 +252,22 @@ mod tests {
         process.unblock();
         waiting.await.unwrap();
         assert!(process.is_busy(0));
+    }
+
+    /// False alarms where the time-out of a call was told before the call.
+    #[test]
+    fn who_is_polled_looks_whether_the_process_runs() {
+        let process = process();
+        process.stop();
+        let mut waiting = pin!(process.running());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        // Nobody is told.
+        process.state.send_if_modified(|it| {
+            it.stopped = false;
+            false
+        });
+        assert!(waiting.as_mut().poll(&mut context).is_ready());
     }
 
     #[tokio::test]
