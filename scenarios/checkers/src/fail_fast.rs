@@ -35,9 +35,8 @@ struct FinalRefusals {
 struct FailFast {
     fails_within_ns: u64,
     tries_for_ns: Option<u64>,
-    /// How many servers have the lock, and how many can refuse while the others are a quorum.
+    /// How many servers have the lock.
     nodes: usize,
-    spare: usize,
     /// By acquisition.
     wanting: Recent<FinalRefusals>,
     /// Time is no measure any more.
@@ -50,8 +49,8 @@ struct FailFast {
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
     let (fails_within_ns, nodes) = head.fails_within_ns.zip(head.nodes)?;
     let nodes = usize::from(nodes.max(1));
-    let (spare, tries_for_ns) = ((nodes - 1) / 2, head.tries_for_ns);
-    Some(Box::new(FailFast { fails_within_ns, tries_for_ns, nodes, spare, ..FailFast::default() }))
+    let tries_for_ns = head.tries_for_ns;
+    Some(Box::new(FailFast { fails_within_ns, tries_for_ns, nodes, ..FailFast::default() }))
 }
 
 impl Checker for FailFast {
@@ -130,7 +129,7 @@ impl FailFast {
         it.error = error.or(it.error);
         self.tested |= error.is_some();
         it.last.add(node, op, error.is_some());
-        let is_final = it.last.refused() > self.spare;
+        let is_final = it.last.leave_no_quorum(self.nodes);
         it.since_ns = is_final.then(|| it.since_ns.unwrap_or(self.now_ns));
     }
 

@@ -26,6 +26,11 @@ impl LastRequests {
         self.all.iter().any(|it| it.0 == node && it.2)
     }
 
+    /// Whether so many of these servers have that the others are no quorum.
+    pub(super) fn leave_no_quorum(&self, servers: usize) -> bool {
+        self.refused() > servers.saturating_sub(1) / 2
+    }
+
     /// How many servers have.
     pub(super) fn refused(&self) -> usize {
         self.all.iter().filter(|it| it.2).count()

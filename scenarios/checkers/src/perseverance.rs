@@ -222,8 +222,7 @@ impl Perseverance {
             );
             return story::note(&mut self.first, summary, &[(acquisition, client)]);
         }
-        let spare = servers(head).map_or(0, |all| usize::from(all.saturating_sub(1)) / 2);
-        if it.last.refused() > spare {
+        if it.last.leave_no_quorum(servers(head).map_or(1, usize::from)) {
             return;
         }
         // Of several servers, nobody has to wait for all.
