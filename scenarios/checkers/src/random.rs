@@ -28,7 +28,12 @@ const FAULTS: [Fault; 8] = [
 ];
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec((any::<u8>(), 0..SLOTS, 1..20_u64, 0..1_000_u16), 0..60)
+    steps_of(SLOTS)
+}
+
+/// Steps of so many acquisitions at a time: the fewer, the more happens to each.
+pub(super) fn steps_of(slots: u8) -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec((any::<u8>(), 0..slots, 1..20_u64, 0..1_000_u16), 0..60)
 }
 
 /// A client's acquisition, and what it has under way.
@@ -38,6 +43,8 @@ struct Slot {
     acquire: u32,
     has: bool,
     release: u32,
+    /// It has ended, and only sends commands from now on.
+    over: bool,
     /// Their acquisitions, operations and intents.
     commands: Vec<(u32, u32, Intent)>,
 }
@@ -92,9 +99,9 @@ pub(super) fn history(tape: &Tape, steps: &[Step]) -> History {
                 };
                 (acquisition, op, end)
             }
-            _ if it.acquisition == 0 => {
+            kind if it.acquisition == 0 || it.over && !(14..30).contains(&kind) => {
                 acquisitions += 1;
-                it.acquisition = acquisitions;
+                (it.acquisition, it.has, it.over) = (acquisitions, false, false);
                 (acquisitions, begins(&mut it.acquire), What::Acquire)
             }
             14..30 => {
@@ -108,7 +115,7 @@ pub(super) fn history(tape: &Tape, steps: &[Step]) -> History {
                 };
                 let (mut op, node) = (0, number / 8 % nodes);
                 let (name, key) = (history.texts.intern("CMD"), history.texts.intern(LOCK));
-                let intent = Intent { touch, compares: false };
+                let intent = Intent { touch, compares: number / 64 % 4 > 0 };
                 begins(&mut op);
                 it.commands.push((it.acquisition, op, intent));
                 (it.acquisition, op, What::Command { node, name, key, intent })
@@ -123,13 +130,13 @@ pub(super) fn history(tape: &Tape, steps: &[Step]) -> History {
             50..52 if !it.has => {
                 let end =
                     [What::NotAcquired(why), What::AcquireUnknown(why)][usize::from(number % 2)];
-                (std::mem::take(&mut it.acquisition), it.acquire, end)
+                it.over = true;
+                (it.acquisition, it.acquire, end)
             }
             46..52 if it.release == 0 => (it.acquisition, begins(&mut it.release), What::Release),
             46..52 => {
-                it.has = false;
-                let release = std::mem::take(&mut it.release);
-                (std::mem::take(&mut it.acquisition), release, What::Released(why))
+                it.over = true;
+                (it.acquisition, std::mem::take(&mut it.release), What::Released(why))
             }
             _ => note(it, What::Phase(Phase::Wait)),
         };

@@ -16,13 +16,16 @@ struct Sent {
     op: u32,
     node: u16,
     touch: Touch,
+    compares: bool,
     sent_ns: u64,
     end: Option<(u64, What)>,
 }
 
 impl Sent {
     fn asks(&self) -> bool {
-        matches!(self.touch, Touch::Create(_) | Touch::Overwrite(_) | Touch::Unknown)
+        // A script that compares goes on from what was had before.
+        matches!(self.touch, Touch::Create(_) | Touch::Overwrite(_))
+            || self.touch == Touch::Unknown && !self.compares
     }
 
     fn is_granted(&self) -> bool {
@@ -64,7 +67,8 @@ fn gives_up_too_soon(history: &History, acquisition: u32) -> bool {
         let What::Command { node, intent, .. } = it.what else { return None };
         let ends = until.iter().find(|end| end.op == it.op && end.at_ns > it.at_ns);
         let end = ends.map(|end| (end.at_ns, end.what));
-        Some(Sent { op: it.op, node, touch: intent.touch, sent_ns: it.at_ns, end })
+        let history::Intent { touch, compares } = intent;
+        Some(Sent { op: it.op, node, touch, compares, sent_ns: it.at_ns, end })
     });
     let sent: Vec<Sent> = sent.collect();
     let is_round = |it: &&&Event| it.what == What::Phase(Phase::AcquireBeforeSend);
