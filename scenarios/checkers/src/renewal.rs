@@ -70,11 +70,23 @@ impl Hold {
         self.until_ns.is_none_or(|until_ns| at_ns < until_ns)
     }
 
-    /// It sends something, or is answered. A try that is under way is none the less so for a clean-up that is answered.
-    fn hears(&mut self, at_ns: u64, renews: bool) {
-        (self.moved_ns, self.heard_ns) = (at_ns, at_ns);
-        if renews {
-            self.tries = 0;
+    /// It has it for another while.
+    fn is_renewed(&mut self, at_ns: u64) {
+        (self.moved_ns, self.heard_ns, self.tries) = (at_ns, at_ns, 0);
+    }
+
+    /// A renewal is sent to this server, or ends.
+    fn renews(&mut self, at_ns: u64, node: u16, what: What) {
+        (self.moved_ns, self.tries) = (at_ns, 0);
+        if matches!(what, What::Command { .. }) {
+            self.open += 1;
+            return;
+        }
+        self.open -= 1;
+        self.failed = matches!(what, What::Refused(_) | What::Unanswered(_));
+        match what {
+            What::Refused(_) => self.refused(node),
+            _ => self.refusals = None,
         }
     }
 
@@ -111,30 +123,19 @@ impl Checker for Renewals {
         let EventView { event, head, command, .. } = *seen;
         let Event { at_ns, client, acquisition, what, .. } = *event;
         if let Some(command) = command {
-            let renews = matches!(command.intent.touch, Touch::Extend(_));
-            let node = command.node;
+            let (node, touch) = (command.node, command.intent.touch);
+            let renews = matches!(touch, Touch::Extend(_));
             self.refused |= renews && matches!(what, What::Refused(_));
             if self.refused && matches!(what, What::Answered { .. }) {
-                self.served(node, client);
+                self.served(node, client, at_ns);
             }
-            return self.with(acquisition, |it| {
-                if it.is_valid(command.invoke_ns) {
-                    it.hears(at_ns, renews);
-                }
-                match what {
-                    What::Refused(_) | What::Unanswered(_) => it.failed |= renews,
-                    What::Answered { .. } if renews => it.failed = false,
+            return self.with(acquisition, at_ns, |it| {
+                it.heard_ns = at_ns;
+                match touch {
+                    Touch::Extend(_) => it.renews(at_ns, node, what),
+                    // It may be a renewal.
+                    Touch::Unknown => it.moved_ns = at_ns,
                     _ => {}
-                }
-                match what {
-                    What::Command { .. } => it.open += u32::from(renews),
-                    _ => it.open -= u32::from(renews),
-                }
-                match what {
-                    What::Command { .. } => {}
-                    _ if !renews => {}
-                    What::Refused(_) => it.refused(node),
-                    _ => it.refusals = None,
                 }
             });
         }
@@ -161,24 +162,20 @@ impl Checker for Renewals {
                 };
                 self.holds.insert(acquisition, it);
             }
-            What::Acquired => self.with(acquisition, |it| it.hears(at_ns, true)),
-            What::ValidUntil(until_ns) => self.with(acquisition, |it| {
-                // What became known too late does not bring it back.
-                if it.is_valid(at_ns) {
-                    it.hears(at_ns, true);
-                    it.until_ns = it.until_ns.max(Some(until_ns));
-                }
+            What::Acquired => self.with(acquisition, at_ns, |it| it.is_renewed(at_ns)),
+            What::ValidUntil(until_ns) => self.with(acquisition, at_ns, |it| {
+                it.is_renewed(at_ns);
+                it.until_ns = it.until_ns.max(Some(until_ns));
             }),
             What::Phase(Phase::AcquireBeforeSend) => {
-                self.with(acquisition, |it| it.sent_ns = at_ns);
+                self.with(acquisition, at_ns, |it| it.sent_ns = at_ns);
             }
             What::Phase(Phase::RenewBeforeSend) => {
                 self.renewed = true;
-                self.with(acquisition, |it| {
-                    if it.is_valid(at_ns) {
-                        it.moved_ns = at_ns;
-                        it.tries += 1;
-                    }
+                self.with(acquisition, at_ns, |it| {
+                    it.moved_ns = at_ns;
+                    // Of the others nobody knows what they have waited for.
+                    it.tries += u32::from(it.hindered_ns.is_none());
                 });
             }
             What::Lost | What::Release => self.ended(acquisition, at_ns, head),
@@ -187,7 +184,7 @@ impl Checker for Renewals {
                 if hinders(fault) {
                     self.hinders(client, at_ns, lasts_until_ns(fault, at_ns, for_ns));
                 }
-                self.strikes(fault, client);
+                self.strikes(fault, client, at_ns);
             }
             _ => {}
         }
@@ -211,15 +208,22 @@ impl Checker for Renewals {
 }
 
 impl Renewals {
-    fn with(&mut self, acquisition: u32, change: impl FnOnce(&mut Hold)) {
-        if let Some(it) = self.holds.get_mut(acquisition) {
+    /// What comes when its validity is over does not bring it back.
+    fn with(&mut self, acquisition: u32, at_ns: u64, change: impl FnOnce(&mut Hold)) {
+        if let Some(it) = self.holds.get_mut(acquisition).filter(|it| it.is_valid(at_ns)) {
             change(it);
         }
     }
 
+    /// Those of this client, or with 0 all, that may be renewed.
+    fn of(&mut self, client: u32, at_ns: u64) -> impl Iterator<Item = &mut Hold> {
+        let is_theirs = move |it: &Hold| [0, it.client].contains(&client) && it.is_valid(at_ns);
+        self.holds.iter_mut().map(|(_, it)| it).filter(move |it| is_theirs(it))
+    }
+
     /// A server has carried out a command of this client.
-    fn served(&mut self, node: u16, client: u32) {
-        for (_, it) in self.holds.iter_mut().filter(|(_, it)| it.client != client) {
+    fn served(&mut self, node: u16, client: u32, at_ns: u64) {
+        for it in self.of(0, at_ns).filter(|it| it.client != client) {
             if let Some(refusals) = it.refusals.as_mut().filter(|it| it.node == node) {
                 refusals.others_served = true;
             }
@@ -228,15 +232,13 @@ impl Renewals {
 
     fn hinders(&mut self, client: u32, at_ns: u64, until_ns: u64) {
         self.hindered.push((client, until_ns));
-        let theirs = self.holds.iter_mut().filter(|(_, it)| client == 0 || it.client == client);
-        theirs.for_each(|(_, it)| it.hindered_ns = it.hindered_ns.or(Some(at_ns)));
+        self.of(client, at_ns).for_each(|it| it.hindered_ns = it.hindered_ns.or(Some(at_ns)));
     }
 
-    fn strikes(&mut self, fault: Fault, client: u32) {
+    fn strikes(&mut self, fault: Fault, client: u32, at_ns: u64) {
         if fault.is_of_message() {
             // An error that was injected, or an answer that was lost: none of the server's own.
-            let theirs = self.holds.iter_mut().filter(|(_, it)| it.client == client);
-            theirs.for_each(|(_, it)| it.refusals = None);
+            self.of(client, at_ns).for_each(|it| it.refusals = None);
         }
         let drifts = fault == Fault::Drift;
         if !drifts && !matches!(fault, Fault::Pause | Fault::Crash) {
@@ -247,8 +249,7 @@ impl Renewals {
             _ if drifts => self.struck.push(client),
             _ => {}
         }
-        let theirs = self.holds.iter_mut().filter(|(_, it)| client == 0 || it.client == client);
-        theirs.for_each(|(_, it)| it.excused = true);
+        self.of(client, at_ns).for_each(|it| it.excused = true);
     }
 
     /// A client has learnt that its hold is over, gives it up, or was never seen to do either.
@@ -320,176 +321,6 @@ fn hinders(fault: Fault) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use picklock::env::Phase;
-
-    use crate::testing::{TTL_NS, Tape};
-    use history::fault::Fault;
-    use history::verdict::Outcome::{self, Held, NotApplicable, Violated};
-    use history::{Intent, Touch};
-
-    const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
-
-    fn outcome(tape: Tape) -> Outcome {
-        tape.with(|it| (it.renewed, it.exact) = (true, true)).outcome("renewal")
-    }
-
-    /// Client 1 has the lock from 100, valid until 1,100.
-    fn held() -> Tape {
-        Tape::tracked().waited(1, 1, 90..100).valid(1, 100, 1_100)
-    }
-
-    /// It tries to renew, at this time, and is refused at once.
-    fn tried(at_ns: u64) -> Tape {
-        let tape = held().phase(1, at_ns, Phase::RenewBeforeSend);
-        tape.refused_command(1, at_ns..at_ns + 10, EXTEND)
-    }
-
-    #[test]
-    fn a_hold_that_nobody_tried_to_renew_is_blamed_when_it_ends() {
-        let moved = |at_ns| {
-            let tape = held().phase(1, at_ns, Phase::RenewBeforeSend);
-            tape.command(1, at_ns..at_ns + 10, EXTEND, Some(Touch::None)).lost(1, 1_100)
-        };
-        assert_eq!(outcome(moved(490)), Held, "600 is the most");
-        assert_eq!(outcome(moved(489)), Violated);
-        assert_eq!(outcome(held().lost(1, 1_100)), Violated, "it was never tried");
-        assert_eq!(outcome(held()), NotApplicable);
-        assert_eq!(outcome(tried(200).releases(1, 1_050..1_060)), Held, "it did not end by itself");
-        let renewed = tried(200).did(1, 220..230, EXTEND).valid(1, 230, 1_220).lost(1, 1_220);
-        assert_eq!(outcome(renewed), Violated, "after a renewal as after the grant");
-        let nobody_saw = tried(200).releases(1, 1_200..1_210);
-        assert_eq!(outcome(nobody_saw), Violated, "its client has not noticed");
-        assert_eq!(outcome(held().probe(1_200, -2)), Violated, "nor has it ever");
-        assert_eq!(outcome(held().crash(1, 500).probe(1_200, -2)), NotApplicable);
-        let too_late = held().phase(1, 1_200, Phase::RenewBeforeSend);
-        let too_late = too_late.command(1, 1_200..1_210, EXTEND, Some(Touch::None));
-        assert_eq!(outcome(too_late.lost(1, 1_210)), Violated, "it was over by then");
-    }
-
-    #[test]
-    fn who_waits_for_an_answer_tries() {
-        let open = |at_ns| {
-            let tape = held().phase(1, 400, Phase::RenewBeforeSend).sends(1, at_ns, EXTEND);
-            tape.lost(1, 1_100)
-        };
-        assert_eq!(outcome(open(500)), Held);
-        assert_eq!(outcome(open(499)), Violated, "no call may take so long");
-        let stalled = open(499).struck_for(Fault::Stall, 0, 450..460);
-        assert_eq!(outcome(stalled), Held, "it may not reach the server");
-        let unanswered = |end_ns| {
-            let tape = held().phase(1, 400, Phase::RenewBeforeSend);
-            tape.command(1, 401..end_ns, EXTEND, None).lost(1, 1_100)
-        };
-        assert_eq!(outcome(unanswered(850)), Held);
-        assert_eq!(outcome(unanswered(499)), Violated);
-    }
-
-    /// Its renewal has no answer from 600 to this time.
-    fn in_vain(end_ns: u64) -> Tape {
-        let tape = held().phase(1, 600, Phase::RenewBeforeSend);
-        tape.command(1, 601..end_ns, EXTEND, None)
-    }
-
-    #[test]
-    fn who_has_tried_in_vain_tries_again_while_there_is_time() {
-        assert_eq!(outcome(in_vain(849).lost(1, 1_100)), Violated);
-        assert_eq!(outcome(in_vain(850).lost(1, 1_100)), Held);
-        let again = in_vain(700).phase(1, 900, Phase::RenewBeforeSend);
-        assert_eq!(outcome(again.lost(1, 1_100)), Held, "it cannot send anything");
-        let stalled = in_vain(700).struck_for(Fault::Stall, 0, 650..660);
-        assert_eq!(outcome(stalled.lost(1, 1_100)), Held, "it may not reach the server");
-    }
-
-    /// A false alarm of `ghost-renewal` with `native-cas`: a try waited for its connection when a clean-up was answered.
-    #[test]
-    fn a_clean_up_that_is_answered_ends_no_try() {
-        let delete = Intent { touch: Touch::Delete, compares: true };
-        let answered = |tape: Tape| tape.command(1, 780..800, delete, Some(Touch::None));
-        let again = in_vain(700).phase(1, 740, Phase::RenewBeforeSend);
-        assert_eq!(outcome(answered(again).lost(1, 1_100)), Held);
-        assert_eq!(outcome(answered(in_vain(700)).lost(1, 1_100)), Violated, "no try at all");
-    }
-
-    #[test]
-    fn to_try_is_to_send_something_where_nothing_is_in_the_way() {
-        let tries = |tape: Tape| {
-            [400, 600, 800, 1_000]
-                .iter()
-                .fold(tape, |tape, at_ns| tape.phase(1, *at_ns, Phase::RenewBeforeSend))
-        };
-        assert_eq!(outcome(tries(held()).lost(1, 1_100)), Violated);
-        let cut_off = |client| held().struck_for(Fault::Partition, client, 300..900);
-        assert_eq!(outcome(tries(cut_off(1)).lost(1, 1_100)), Held);
-        assert_eq!(outcome(tries(cut_off(2)).lost(1, 1_100)), Violated, "another is cut off");
-        let before = Tape::tracked().struck_for(Fault::Partition, 1, 10..95);
-        let before = before.waited(1, 1, 90..100).valid(1, 100, 1_100);
-        assert_eq!(outcome(tries(before).lost(1, 1_100)), Held, "from before");
-        let reset = held().struck(Fault::Reset, 1, 395);
-        assert_eq!(outcome(tries(reset).lost(1, 1_100)), Violated, "it can connect anew");
-    }
-
-    #[test]
-    fn a_key_that_is_gone_is_another_story() {
-        assert_eq!(outcome(tried(200).lost(1, 1_099)), Held);
-        assert_eq!(outcome(tried(200).lost(1, 1_100)), Violated);
-    }
-
-    #[test]
-    fn who_cannot_know_the_time_is_excused() {
-        let by =
-            |fault, client, at_ns| outcome(tried(200).struck(fault, client, at_ns).lost(1, 1_100));
-        for fault in [Fault::Pause, Fault::Drift] {
-            assert_eq!(by(fault, 1, 300), Held, "{fault:?}");
-            assert_eq!(by(fault, 2, 300), Violated, "{fault:?} of another");
-        }
-        assert_eq!(by(Fault::Pause, 1, 95), Held, "while it asked for the lock");
-        assert_eq!(by(Fault::Pause, 1, 80), Violated, "before it asked");
-        assert_eq!(by(Fault::Drift, 1, 80), Held, "a clock that runs off goes on doing so");
-        assert_eq!(by(Fault::Drift, 0, 80), Held, "any clock");
-        assert_eq!(
-            by(Fault::ClockStep, 1, 300),
-            Violated,
-            "a wall clock is no way to measure time"
-        );
-        assert_eq!(by(Fault::Refuse, 1, 300), Violated, "one error is no reason to give up");
-    }
-
-    #[test]
-    fn who_is_refused_again_by_a_server_that_serves_others_is_blamed() {
-        let refused = |tape: Tape, at_ns| {
-            let tape = tape.phase(1, at_ns, Phase::RenewBeforeSend);
-            tape.refused_command(1, at_ns..at_ns + 10, EXTEND)
-        };
-        let create = Intent { touch: Touch::Create(Some(TTL_NS)), compares: false };
-        let other = |tape: Tape| tape.command(2, 650..660, create, Some(Touch::None));
-        let twice = || refused(tried(600), 900);
-        assert_eq!(outcome(refused(other(tried(600)), 900).lost(1, 1_100)), Violated);
-        assert_eq!(outcome(twice().lost(1, 1_100)), Held, "it served nobody");
-        let once = held().command(2, 850..860, create, Some(Touch::None));
-        let once = refused(once, 900);
-        assert_eq!(outcome(once.lost(1, 1_100)), Held, "refused once");
-        let injected = refused(other(tried(600)).struck(Fault::Refuse, 1, 695), 900);
-        assert_eq!(outcome(injected.lost(1, 1_100)), Held, "an error that was injected");
-        let served = other(tried(600)).did(1, 670..680, EXTEND).valid(1, 680, 1_600);
-        assert_eq!(outcome(refused(refused(served, 1_200), 1_400).lost(1, 1_600)), Held);
-    }
-
-    #[test]
-    fn it_is_asked_of_recipes_that_renew_where_times_are_exact() {
-        let tape = tried(200).lost(1, 1_100);
-        assert!(tape.findings().iter().all(|it| it.name != "renewal"));
-        assert_eq!(tape.with(|it| it.renewed = true).outcome("renewal"), NotApplicable);
-    }
-
-    #[test]
-    fn the_witness_says_for_how_long_nobody_tried() {
-        let tape = tried(200).lost(1, 1_100).with(|it| (it.renewed, it.exact) = (true, true));
-        let witness = tape.witness("renewal");
-        assert!(witness.summary.contains("client 1 lost its lock"), "{}", witness.summary);
-        assert!(witness.summary.contains("for 890 ns"), "{}", witness.summary);
-        let idle = witness.steps.iter().find(|it| it.text.contains("does nothing to renew"));
-        assert_eq!(idle.map(|it| it.at_ns), Some(210));
-        assert_eq!((witness.occurrences, witness.acquisitions), (1, vec![1]));
-    }
-}
+mod reference;
+#[cfg(test)]
+mod tests;
