@@ -26,26 +26,24 @@ const RELEASE_PART: u64 = 20;
 const RELEASE_NS: u64 = 250_000_000;
 
 /// What an acquisition has sent to a server to have its key deleted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Deletions {
     client: u32,
     /// When it first sent anything there.
     since_ns: u64,
-    /// How often it has asked for the key, and was not told no, nor has deleted it.
-    asks: u32,
-    /// The same, also of keys that were deleted since; and when first.
-    asked: u32,
-    asked_ns: Option<u64>,
-    /// The request that was sent then.
-    asked_by: u32,
+    /// The requests that may have made the key, and when they were sent; and how many keys were deleted since.
+    asked: SmallVec<[(u32, u64); 1]>,
+    deleted: usize,
     /// When it last asked.
     last_ns: u64,
-    /// When the first deletion was sent, and whether that was one of a release.
+    /// When the first deletion was sent, whether that was one of a release, and which was sent last.
     first_ns: u64,
     of_release: bool,
     sent: u32,
-    /// Those that have not been answered, or never were.
+    last_op: u32,
+    /// Those that have not been answered, or never were; and those that were answered with an error that passes.
     open: u32,
+    refusals: u32,
     /// Which of them are those of a release cannot be told.
     mixed: bool,
     /// The error that the last one was answered with, and when.
@@ -58,6 +56,8 @@ struct LastAttempt {
     began_ns: u64,
     got: bool,
     releasing: bool,
+    /// The servers that have answered its release, a bit each.
+    answered: u64,
 }
 
 /// Who was refused what, and tries again.
@@ -128,11 +128,7 @@ impl DeletionTries {
         let (_, it) = &mut nodes[place];
         it.client = command.client;
         if makes(command.intent.touch) {
-            it.asks += 1;
-            it.asked += 1;
-            if it.asked_ns.is_none() {
-                (it.asked_ns, it.asked_by) = (Some(command.invoke_ns), op);
-            }
+            it.asked.push((op, command.invoke_ns));
             it.last_ns = command.invoke_ns;
         }
         if !frees(command.intent.touch) {
@@ -144,50 +140,46 @@ impl DeletionTries {
             (it.first_ns, it.of_release) = (command.invoke_ns, of_release);
         }
         // The clean-up of an attempt before may go on behind the release, or begin there.
-        let before = it.asks > 1 || it.last_ns < attempt.began_ns;
-        it.mixed |= it.of_release != of_release || of_release && before;
-        it.sent += 1;
-        it.open += 1;
+        let before = it.asked.len() > it.deleted + 1 || it.last_ns < attempt.began_ns;
+        let answered = attempt.answered & bit(command.node) > 0;
+        it.mixed |= it.of_release != of_release || of_release && (before || answered);
+        (it.sent, it.open, it.last_op) = (it.sent + 1, it.open + 1, op);
     }
 
     fn ends(&mut self, command: &CommandOp, seen: &EventView<'_>) {
         let Some(nodes) = self.nodes.get_mut(command.acquisition) else { return };
         let Some(place) = nodes.iter().position(|(node, _)| *node == command.node) else { return };
         let (_, it) = &mut nodes[place];
-        let did_nothing =
-            matches!(seen.event.what, What::Answered { touch: Touch::None, .. } | What::Refused(_));
-        if makes(command.intent.touch) && it.asks > 0 && did_nothing {
-            it.asks -= 1;
-            it.asked -= 1;
-            if it.asks == 0 || it.asked_by == seen.event.op {
-                it.asked_ns = None;
-            }
+        let Event { at_ns, op, what, .. } = *seen.event;
+        if matches!(what, What::Answered { touch: Touch::None, .. } | What::Refused(_)) {
+            it.asked.retain(|asked| asked.0 != op);
         }
-        if frees(command.intent.touch) && it.open > 0 {
-            match seen.event.what {
-                What::Answered { touch, .. } => {
-                    (it.open, it.refused) = (it.open - 1, None);
-                    if touch == Touch::Delete && command.intent.compares {
-                        it.asks = it.asks.saturating_sub(1);
-                        it.asked_ns = it.asked_ns.filter(|_| it.asks > 0);
-                    }
-                }
-                What::Refused(why) => {
-                    it.open -= 1;
-                    let at_ns = seen.event.at_ns;
-                    it.refused = passing(seen.texts.get(why)).map(|error| (at_ns, error));
-                    self.tested |= it.refused.is_some();
-                    if let Some(due_ns) = it.due(seen.head) {
-                        let first_ns = self.due_ns.unwrap_or(due_ns);
-                        self.due_ns = Some(first_ns.min(due_ns));
-                    }
-                }
-                // One without an answer stays open: it may have deleted the key.
-                _ => {}
+        let error = match what {
+            What::Refused(why) => passing(seen.texts.get(why)),
+            _ => None,
+        };
+        // One without an answer stays open: it may have deleted the key.
+        if frees(command.intent.touch) && !matches!(what, What::Unanswered(_)) {
+            it.open -= 1;
+            it.refusals += u32::from(error.is_some());
+            self.tested |= error.is_some();
+            if op == it.last_op {
+                it.refused = error.map(|error| (at_ns, error));
             }
+            let deleted = matches!(what, What::Answered { touch: Touch::Delete, .. });
+            it.deleted += usize::from(deleted && command.intent.compares);
+        }
+        match it.due(seen.head) {
+            // Until its key was gone, nobody could tell.
+            Some(due_ns) if at_ns > due_ns => it.refused = None,
+            Some(due_ns) => self.due_ns = Some(self.due_ns.unwrap_or(due_ns).min(due_ns)),
+            None => {}
         }
         let is_done = it.of_release && !it.mixed && it.sent > 0 && it.refused.is_none();
-        if it.open == 0 && (is_done || it.asks == 0 && it.sent == 0) {
+        if it.open == 0 && (is_done || it.asked.is_empty() && it.sent == 0) {
+            if is_done {
+                self.last_attempts.entry(command.acquisition).answered |= bit(command.node);
+            }
             nodes.remove(place);
             if nodes.is_empty() {
                 self.nodes.remove(command.acquisition);
@@ -201,8 +193,8 @@ impl DeletionTries {
         let mut due = Vec::new();
         for (acquisition, nodes) in self.nodes.iter_mut() {
             for (node, it) in nodes.iter_mut().filter(|(_, it)| is_due(it)) {
-                due.push((acquisition, *node, *it));
-                (it.refused, it.asked_ns) = (None, None);
+                due.push((acquisition, *node, it.clone()));
+                it.refused = None;
             }
         }
         let left = self.nodes.iter().flat_map(|(_, nodes)| nodes);
@@ -213,7 +205,7 @@ impl DeletionTries {
 
     /// It sends no more there.
     fn gave_up(&mut self, acquisition: u32, it: &Deletions, head: &Head) {
-        let Deletions { client, since_ns, first_ns, sent, .. } = *it;
+        let &Deletions { client, since_ns, first_ns, sent, .. } = it;
         let excused = self.kept_silent.since(client, since_ns);
         let certain = it.open == 0 && !it.mixed && !excused;
         let Some((refused_ns, error)) = it.refused.filter(|_| certain) else { return };
@@ -221,7 +213,7 @@ impl DeletionTries {
         let tried_ns = refused_ns.saturating_sub(first_ns);
         let summary = if it.of_release {
             let least_ns = (head.ttl_ns / RELEASE_PART).min(RELEASE_NS);
-            if sent < 2 || tried_ns >= least_ns {
+            if sent < 2 || it.refusals < sent || tried_ns >= least_ns {
                 return;
             }
             format!(
@@ -232,7 +224,7 @@ impl DeletionTries {
         } else {
             // The clean-up of an attempt before may end in time, and the one that follows it goes on.
             let got = self.last_attempts.get(acquisition).is_some_and(|it| it.got);
-            let Some(asked_ns) = it.asked_ns.filter(|_| it.asked == 1 && !got) else { return };
+            let Some(asked_ns) = it.kept_ns().filter(|_| !got) else { return };
             let after_ns = refused_ns.saturating_sub(asked_ns);
             if after_ns >= head.ttl_ns / 2 {
                 return;
@@ -248,15 +240,29 @@ impl DeletionTries {
     }
 }
 
+fn bit(node: u16) -> u64 {
+    1 << node.min(63)
+}
+
 impl Deletions {
+    /// When it asked for the only key that it may have there, if it was to delete this one.
+    fn kept_ns(&self) -> Option<u64> {
+        match self.asked[..] {
+            [(op, asked_ns)] if self.deleted == 0 && op < self.last_op => Some(asked_ns),
+            _ => None,
+        }
+    }
+
     /// When the key is gone whose clean-up was refused last; none where no clean-up was.
     fn due(&self, head: &Head) -> Option<u64> {
         let is_refused = self.refused.is_some() && self.open == 0;
-        let asked_ns = self.asked_ns.filter(|_| is_refused && !self.of_release && !self.mixed)?;
+        let asked_ns = self.kept_ns().filter(|_| is_refused && !self.of_release && !self.mixed)?;
         Some(asked_ns.saturating_add(head.ttl_ns))
     }
 }
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, DELETE, TTL_NS, Tape};
@@ -335,6 +341,31 @@ mod tests {
     }
 
     #[test]
+    fn a_late_answer_to_an_earlier_one_changes_nothing() {
+        let asked = || Tape::new().with(|it| it.honest = true).command(1, 100..150, CREATE, None);
+        let late = asked().command(1, 160..300, DELETE, Some(Touch::None));
+        assert_eq!(outcome(late.refused_command(1, 170..200, DELETE)), Violated, "a deletion");
+        let no = |tape: Tape, span| tape.command(1, span, CREATE, Some(Touch::None));
+        let refused = |tape: Tape| outcome(tape.refused_command(1, 160..200, DELETE));
+        assert_eq!(refused(no(asked(), 110..190)), Violated, "a request");
+        let before = no(Tape::new().with(|it| it.honest = true), 90..130);
+        assert_eq!(refused(before.command(1, 100..150, CREATE, None)), Violated);
+        assert_eq!(refused(no(asked(), 110..100 + TTL_NS)), Violated);
+        let too_late = no(asked(), 110..101 + TTL_NS);
+        assert_eq!(refused(too_late), Held, "until then it was not known which");
+    }
+
+    #[test]
+    fn what_was_refused_before_the_key_was_asked_for_is_of_no_concern() {
+        let refused = |end_ns| {
+            let tape =
+                Tape::new().with(|it| it.honest = true).refused_command(1, 90..end_ns, DELETE);
+            outcome(tape.command(1, 100..150, CREATE, None))
+        };
+        assert_eq!((refused(95), refused(120)), (Held, Held));
+    }
+
+    #[test]
     fn only_errors_that_pass_are_worth_another_try() {
         let with = |error| {
             let tape = Tape::new().with(|it| it.honest = true).command(1, 100..150, CREATE, None);
@@ -357,6 +388,13 @@ mod tests {
         assert_eq!(outcome(twice(120).did(1, 125..130, DELETE)), Held, "the third was done");
         assert_eq!(outcome(twice(120).sends(1, 125, DELETE)), Held);
         assert_eq!(outcome(releases().refused_command(1, 100..102, DELETE)), Held, "only one");
+        let for_good = releases().refused_with(1, 100..102, DELETE, "NOPERM");
+        assert_eq!(outcome(for_good.refused_command(1, 110..112, DELETE)), Held, "only one again");
+        let found_none = releases().command(1, 100..105, DELETE, Some(Touch::None));
+        assert_eq!(outcome(found_none.refused_command(1, 101..112, DELETE)), Held, "nor here");
+        let answered = releases().command(1, 100..102, DELETE, Some(Touch::None));
+        let answered = answered.refused_command(1, 103..105, DELETE);
+        assert_eq!(outcome(answered.refused_command(1, 106..108, DELETE)), Held, "it was done");
         let mixed = Tape::new().with(|it| it.honest = true).refused_command(1, 90..95, DELETE);
         let mixed = mixed.opens(1, 100, What::Release).refused_command(1, 101..102, DELETE);
         assert_eq!(outcome(mixed), Held, "one of them is no release");
