@@ -111,21 +111,18 @@ impl GivenBack {
     fn command(&mut self, command: &CommandOp, event: &Event, head: &Head) {
         let CommandOp { acquisition, node, client, invoke_ns: sent_ns, .. } = *command;
         let touch = command.intent.touch;
-        let place =
-            self.open.iter().position(|it| it.acquisition == acquisition && it.node == node);
+        let theirs = |it: &KeptGrant| it.acquisition == acquisition && it.node == node;
         match event.what {
             What::Command { .. } if frees(touch) => {
-                if let Some(place) = place {
-                    self.open.remove(place);
-                }
+                self.open.retain(|it| !theirs(it));
                 if self.wanting.contains(acquisition) {
                     self.freed.push((acquisition, node, event.op));
                 }
             }
             What::Command { .. } if makes(touch) && self.wanting.contains(acquisition) => {
-                let Some(place) = place else { return };
-                if event.at_ns < self.open[place].gone_ns {
-                    self.open.remove(place);
+                let before = self.open.len();
+                self.open.retain(|it| !theirs(it) || event.at_ns >= it.gone_ns);
+                if self.open.len() < before {
                     self.asked_anew(acquisition, client);
                 }
             }
@@ -137,7 +134,7 @@ impl GivenBack {
                     return;
                 }
                 let ttl_ns = ttl(touch).unwrap_or(head.ttl_ns);
-                let granted = KeptGrant {
+                self.open.push(KeptGrant {
                     acquisition,
                     node,
                     client,
@@ -146,11 +143,7 @@ impl GivenBack {
                     gone_ns: event.at_ns.saturating_add(ttl_ns),
                     stood_still: self.stood_still.since(client, sent_ns),
                     ended_ns: None,
-                };
-                match place {
-                    Some(place) => self.open[place] = granted,
-                    None => self.open.push(granted),
-                }
+                });
             }
             _ => {}
         }
@@ -335,6 +328,8 @@ mod tests {
         assert_eq!(later(before_its_answer.refused(1, 1, 91..200)), NotApplicable);
         let refused = asked().acquires(1, 90).command(1, 100..110, CREATE, Some(Touch::None));
         assert_eq!(again(refused, 200), NotApplicable);
+        let two = |tape: Tape| again(tape.did(1, 105..150, SHORT), 300);
+        assert_eq!(two(granted()), Violated, "the other key is gone, this one is not");
         assert_eq!(outcome(granted().sends(2, 200, CREATE)), NotApplicable, "another");
         assert_eq!(again(granted().struck(Fault::Pause, 1, 150), 200), Violated);
         assert_eq!(again(granted().struck(Fault::Partition, 1, 150), 200), NotApplicable);
