@@ -73,6 +73,8 @@ struct QuorumOp {
     nodes: SmallVec<[(u16, NodeKeys); 1]>,
     /// A round before this one may have made keys of which nothing is known.
     obscure: bool,
+    /// When its last round began.
+    round_ns: u64,
     /// From when on one of its keys may have gone.
     gone_ns: Option<u64>,
     /// When its release began, and when a quorum had carried it out.
@@ -124,7 +126,9 @@ impl Checker for QuorumTold {
             What::Acquire => {
                 self.open.insert(acquisition, QuorumOp { client, ..QuorumOp::default() });
             }
-            What::Phase(Phase::AcquireBeforeSend) => self.with(acquisition, QuorumOp::next_round),
+            What::Phase(Phase::AcquireBeforeSend) => {
+                self.with(acquisition, |it| it.next_round(at_ns));
+            }
             What::Acquired => self.acquired(acquisition),
             What::NotAcquired(_) => self.not_acquired(acquisition),
             What::AcquireUnknown(_) => _ = self.open.remove(acquisition),
@@ -190,7 +194,7 @@ impl QuorumTold {
         };
         let quorum = self.quorum;
         let Some(it) = self.open.get_mut(command.acquisition) else { return };
-        let release_ns = it.release_ns;
+        let (release_ns, round_ns) = (it.release_ns, it.round_ns);
         let node = it.node(command.node);
         // What was sent in the instant of its begin may have been sent just before it.
         let of_release = release_ns.is_some_and(|begun_ns| match node.was_deleting {
@@ -201,6 +205,8 @@ impl QuorumTold {
         if makes(intent.touch) {
             node.unknown -= 1;
             node.made += u32::from(makes(touch));
+            // The late grant of a round before is none of this one's.
+            node.made_before += u32::from(makes(touch) && command.invoke_ns < round_ns);
         }
         let mut gone_ns = None;
         let lives_ns = match touch {
@@ -362,7 +368,8 @@ impl QuorumOp {
         &mut self.nodes[place].1
     }
 
-    fn next_round(&mut self) {
+    fn next_round(&mut self, at_ns: u64) {
+        self.round_ns = at_ns;
         self.obscure |= self.nodes.iter().any(|(_, it)| it.unknown > 0);
         for (_, it) in &mut self.nodes {
             (it.made_before, it.lapsed) = (it.made, false);
@@ -429,5 +436,7 @@ impl NodeKeys {
     }
 }
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;

@@ -138,6 +138,16 @@ fn only_keys_count_whose_round_is_known() {
     let tape = tape.did(1, 100..110, CREATE).to(2, LOCK).did(1, 100..110, CREATE);
     let tape = deletes(tape, [true, true, false]);
     assert_eq!(told(tape.releases_told(1, 300..311, "already expired")), Held);
+    // A round before was granted late, on two servers, and that is what is deleted.
+    let late = |asked_ns| {
+        let tape = (0..2).fold(three(), |tape, node| {
+            tape.to(node, LOCK).did(1, asked_ns..asked_ns + 60, CREATE)
+        });
+        let tape = tape.waited(1, 1, 50..200).phase(1, 95, Phase::AcquireBeforeSend);
+        let tape = deletes(tape, [true, true, false]);
+        told(tape.releases_told(1, 300..311, "already expired"))
+    };
+    assert_eq!((late(94), late(95)), (Held, Violated));
     // Of two keys on server 0 one is not of this hold.
     let tape = has_it().to(0, LOCK).did(1, 91..92, CREATE);
     let tape = deletes(tape, [true, true, false]);
