@@ -480,4 +480,6 @@ fn gone_ns(touch: Touch, sent_ns: u64) -> u64 {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;
