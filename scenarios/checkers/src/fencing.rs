@@ -185,4 +185,6 @@ fn token_of(grant: &Option<Grant>) -> Option<u64> {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

@@ -198,6 +198,8 @@ impl Overlap {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
