@@ -21,7 +21,7 @@ impl Fence {
         Self(number)
     }
 
-    /// Its number.
+    /// Its number. That of a server is at most [`i64::MAX`], so it fits into a signed column of a database.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -17,7 +17,7 @@
 //!
 //! // Waits for the lock, a minute at most; stops the work if the lock is lost; releases.
 //! let minute = Duration::from_secs(60);
-//! let charged = locks.with(*b"invoice:42", minute, |_| charge(42)).await?;
+//! let charged = locks.with("invoice:42", minute, |_| charge(42)).await?;
 //! # assert_eq!(charged, 42);
 //!
 //! // What the locks have done, for an exporter.
@@ -44,7 +44,7 @@
 //! # let server = test_server::RedisServer::start(&[]);
 //! # let options = Options::builder(Duration::from_secs(10)).fenced().build()?;
 //! # let locks = Locks::open(server.url(), options)?;
-//! let lock = locks.single(*b"invoice:42")?; // or locks.queue(…): first come, first served
+//! let lock = locks.single("invoice:42")?; // or locks.queue(…): first come, first served
 //! let guard = lock.acquire(Duration::from_secs(60), Poll::default()).await?;
 //! let (charged, guard) = guard.run(charge(42)).await?;
 //! match guard.release().await {

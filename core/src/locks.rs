@@ -88,9 +88,9 @@ impl Locks {
     ///
     /// # Errors
     /// See [`Single::new`].
-    pub fn single(&self, key: impl Into<Box<[u8]>>) -> Result<Single<TokioEnv>, OptionsError> {
-        let (key, options) = (key.into(), self.options.clone());
-        Single::with_context(self.env(&key), Node(0), key, options, self.context.clone())
+    pub fn single(&self, key: impl AsRef<[u8]>) -> Result<Single<TokioEnv>, OptionsError> {
+        let (key, options) = (key.as_ref(), self.options.clone());
+        Single::with_context(self.env(key), Node(0), key.into(), options, self.context.clone())
     }
 
     /// The lock of this key that is handed over, first come, first served. Keep it and clone it: clones share one
@@ -98,16 +98,16 @@ impl Locks {
     ///
     /// # Errors
     /// See [`Queue::new`].
-    pub fn queue(&self, key: impl Into<Box<[u8]>>) -> Result<Queue<TokioEnv>, OptionsError> {
-        let (key, options) = (key.into(), self.options.clone());
-        Queue::with_context(self.env(&key), Node(0), key, options, self.context.clone())
+    pub fn queue(&self, key: impl AsRef<[u8]>) -> Result<Queue<TokioEnv>, OptionsError> {
+        let (key, options) = (key.as_ref(), self.options.clone());
+        Queue::with_context(self.env(key), Node(0), key.into(), options, self.context.clone())
     }
 
     /// Tries once to take the lock of this key; see [`Single::try_acquire`].
     ///
     /// # Errors
     /// See [`NoLock`].
-    pub async fn try_acquire(&self, key: impl Into<Box<[u8]>>) -> Result<Guard<TokioEnv>, NoLock> {
+    pub async fn try_acquire(&self, key: impl AsRef<[u8]>) -> Result<Guard<TokioEnv>, NoLock> {
         Ok(self.single(key)?.try_acquire().await?)
     }
 
@@ -117,7 +117,7 @@ impl Locks {
     /// See [`NoLock`].
     pub async fn acquire(
         &self,
-        key: impl Into<Box<[u8]>>,
+        key: impl AsRef<[u8]>,
         deadline: Duration,
     ) -> Result<Guard<TokioEnv>, NoLock> {
         Ok(self.single(key)?.acquire(deadline, self.poll).await?)
@@ -133,7 +133,7 @@ impl Locks {
     /// [`NotDone`] says whether the work was not begun, stopped, or not protected until its end.
     pub async fn with<F: Future>(
         &self,
-        key: impl Into<Box<[u8]>>,
+        key: impl AsRef<[u8]>,
         deadline: Duration,
         work: impl FnOnce(Holding<TokioEnv>) -> F,
     ) -> Result<F::Output, NotDone<F::Output>> {

@@ -215,8 +215,8 @@ impl OptionsBuilder {
     /// As [`fenced`](Self::fenced), counted in this key, which several locks may share. It must be in the hash
     /// slot of the lock's key, as `{invoice}:n` is for `{invoice}:42`; otherwise making the lock fails with
     /// [`OptionsError::OtherSlot`].
-    pub fn fenced_by(mut self, counter: impl Into<Box<[u8]>>) -> Self {
-        self.fenced = Some(Counter::At(counter.into()));
+    pub fn fenced_by(mut self, counter: impl AsRef<[u8]>) -> Self {
+        self.fenced = Some(Counter::At(counter.as_ref().into()));
         self
     }
 

@@ -75,17 +75,17 @@ impl<E: Env> Queue<E> {
     pub fn new(
         env: E,
         node: Node,
-        key: impl Into<Box<[u8]>>,
+        key: impl AsRef<[u8]>,
         options: Options,
     ) -> Result<Self, OptionsError> {
-        Self::with_context(env, node, key, options, LockContext::default())
+        Self::with_context(env, node, key.as_ref().into(), options, LockContext::default())
     }
 
     /// As [`new`](Self::new), sharing a context with other locks.
     pub(crate) fn with_context(
         env: E,
         node: Node,
-        key: impl Into<Box<[u8]>>,
+        key: Box<[u8]>,
         options: Options,
         context: LockContext,
     ) -> Result<Self, OptionsError> {
@@ -97,7 +97,6 @@ impl<E: Env> Queue<E> {
             return Err(OptionsError::TtlTooLong { ttl, max: QUEUE_TTL_MAX });
         }
         let subscriber = Arc::new(Subscriber::new(&env));
-        let key = key.into();
         check_key_len(key.len())?;
         let waiting = WaitMode::Queue(WaitQueue::of(&key)?);
         let target = LockTarget::new(env, node, key, waiting, options, context)?;

@@ -81,7 +81,7 @@ impl<E: Env> Redlock<E> {
     pub fn new(
         env: E,
         nodes: impl IntoIterator<Item = Node>,
-        key: impl Into<Box<[u8]>>,
+        key: impl AsRef<[u8]>,
         options: Options,
     ) -> Result<Self, OptionsError> {
         let nodes: Vec<Node> = nodes.into_iter().collect();
@@ -96,12 +96,12 @@ impl<E: Env> Redlock<E> {
         if options.notifies() || options.is_fenced() || options.replicas().is_some() {
             return Err(OptionsError::OneNodeOnly);
         }
-        let key: Box<[u8]> = key.into();
         let shared = LockContext::default();
         let node = |node| {
             // What commands a server has is not shared: the nodes may be of different versions.
             let (env, options, context) = (env.clone(), options.clone(), shared.clone());
-            let target = LockTarget::new(env, node, key.clone(), WaitMode::Poll, options, context)?;
+            let target =
+                LockTarget::new(env, node, key.as_ref().into(), WaitMode::Poll, options, context)?;
             Ok(LockNode { target: Arc::new(target), cleanups: Mutex::default() })
         };
         let nodes: Vec<_> = nodes.into_iter().map(node).collect::<Result<_, OptionsError>>()?;

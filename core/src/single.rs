@@ -45,21 +45,20 @@ impl<E: Env> Single<E> {
     pub fn new(
         env: E,
         node: Node,
-        key: impl Into<Box<[u8]>>,
+        key: impl AsRef<[u8]>,
         options: Options,
     ) -> Result<Self, OptionsError> {
-        Self::with_context(env, node, key, options, LockContext::default())
+        Self::with_context(env, node, key.as_ref().into(), options, LockContext::default())
     }
 
     /// As [`new`](Self::new), sharing a context with other locks.
     pub(crate) fn with_context(
         env: E,
         node: Node,
-        key: impl Into<Box<[u8]>>,
+        key: Box<[u8]>,
         options: Options,
         context: LockContext,
     ) -> Result<Self, OptionsError> {
-        let key = key.into();
         let waiting = match options.notifies() {
             true => WaitMode::Notify([b"picklock:", &key[..]].concat().into()),
             false => WaitMode::Poll,

@@ -87,6 +87,18 @@ impl TokioEnv {
         Self::from_clients(vec![client], TokioOptions::default())
     }
 
+    /// The environment with several servers, `Node(0)` the first, at URLs as [`open`](Self::open) takes them.
+    /// Nothing is sent yet.
+    ///
+    /// # Errors
+    /// What redis-rs finds wrong with a URL.
+    pub fn open_all<T: IntoConnectionInfo>(
+        urls: impl IntoIterator<Item = T>,
+    ) -> Result<Self, RedisError> {
+        let clients = urls.into_iter().map(Client::open).collect::<Result<_, _>>()?;
+        Ok(Self::from_clients(clients, TokioOptions::default()))
+    }
+
     /// The environment with several servers, `Node(0)` the first.
     pub fn from_clients(clients: Vec<Client>, options: TokioOptions) -> Self {
         let endpoints = clients.into_iter().map(|client| NodeSource::At(Host::new(client)));

@@ -14,7 +14,7 @@ use benches::figures::{micros, percentile};
 use benches::served::beside_server;
 use live_world::server::{PrivateServer, ServerSpec, find_server};
 use live_world::supervisor::{Signal, Supervisor};
-use picklock::{Locks, Node, Options, Redlock, Released, TokioEnv, TokioOptions};
+use picklock::{Locks, Node, Options, Redlock, Released, TokioEnv};
 use tokio::runtime::Builder;
 
 const SERVERS: usize = 5;
@@ -67,8 +67,7 @@ async fn pairs(servers: &[PrivateServer]) -> Result<(), Box<dyn Error>> {
 }
 
 async fn round(servers: &[PrivateServer]) -> Result<String, Box<dyn Error>> {
-    let clients = servers.iter().map(|it| redis::Client::open(format!("redis://{}/", it.addr())));
-    let env = TokioEnv::from_clients(clients.collect::<Result<_, _>>()?, TokioOptions::default());
+    let env = TokioEnv::open_all(servers.iter().map(|it| format!("redis://{}/", it.addr())))?;
     let nodes = (0_u16..).map(Node).take(SERVERS);
     let lock = Redlock::new(env, nodes, *b"picklock:bench:nodes", Options::builder(TTL).build()?)?;
     // For the connections and the script.

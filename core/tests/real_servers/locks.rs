@@ -66,7 +66,10 @@ async fn how_work_ended_is_told() {
     let (long, short) = (locks(&server, options()), locks(&server, watched));
     // Not begun.
     let never = |_| async { unreachable!("the lock is another's") };
-    let guard = long.try_acquire(*b"k").await.unwrap();
+    // A text and an array name the same key.
+    let guard = long.try_acquire(String::from("k")).await.unwrap();
+    let held = NoLock::NotAcquired(NotAcquired::Held);
+    assert_eq!(long.try_acquire("k").await.unwrap_err(), held);
     let error = long.with(*b"k", Duration::ZERO, never).await.unwrap_err();
     let held = NotAcquired::Deadline { last: Box::new(NotAcquired::Held) };
     assert_eq!(error, NotDone::<()>::NoLock(NoLock::NotAcquired(held)));

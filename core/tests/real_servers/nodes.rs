@@ -6,10 +6,7 @@ use std::process::Command as Process;
 use std::time::Duration;
 
 use crate::support::{PATIENCE, ServerExt, call, eventually};
-use picklock::{
-    Env, Node, NotAcquired, Options, Outcome, Redlock, Released, Reply, TokioEnv, TokioOptions,
-};
-use redis::Client;
+use picklock::{Env, Node, NotAcquired, Options, Outcome, Redlock, Released, Reply, TokioEnv};
 use test_server::RedisServer;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -25,8 +22,7 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 
 async fn three() -> ([RedisServer; 3], TokioEnv) {
     let servers = [RedisServer::start(&[]), RedisServer::start(&[]), RedisServer::start(&[])];
-    let clients = servers.iter().map(|it| Client::open(it.url()).unwrap()).collect();
-    let env = TokioEnv::from_clients(clients, TokioOptions::default());
+    let env = TokioEnv::open_all(servers.iter().map(RedisServer::url)).unwrap();
     for node in 0..3 {
         // A server that stands still takes no handshake.
         env.connect(Node(node)).await.unwrap();
