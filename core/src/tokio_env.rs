@@ -318,9 +318,22 @@ impl Conn for TokioConn {
 
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
         match &self.route {
-            ConnRoute::Direct(server_conn) => server_conn.call(&command).await,
+            ConnRoute::Direct(conn) => conn.call(&command).await.map_err(of_one_server),
             ConnRoute::Slot(conn) => conn.call(&command).await,
         }
+    }
+}
+
+/// A server that was opened by itself, and is a node of a cluster, redirects: its error says what follows it.
+fn of_one_server(error: CallError) -> CallError {
+    match error {
+        CallError::Refused(mut refusal) if matches!(&*refusal.code, "MOVED" | "ASK") => {
+            let message =
+                format!("{} (this is a node of a cluster: use `Cluster`)", refusal.message);
+            refusal.message = message.into();
+            refusal.into()
+        }
+        other => other,
     }
 }
 

@@ -428,6 +428,15 @@ async fn a_node_that_was_taken_out_of_the_cluster_leaves_the_answer_to_others() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_opened_as_a_server_by_itself_says_what_to_use() {
+    let nodes = Nodes::start(false).await;
+    let lock = single(nodes.node(1), options());
+    let error = lock.acquire(PATIENCE, ONCE_MORE).await.unwrap_err();
+    assert!(matches!(&error, NotAcquired::Refused(moved) if &*moved.code == "MOVED"), "{error}");
+    assert!(error.to_string().contains("`Cluster`"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_behind_and_names_an_owner_that_is_gone_is_not_asked_for_ever() {
     let listen = || TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let (behind, ahead) = (listen(), listen());
