@@ -79,7 +79,8 @@
 //! ```
 //!
 //! A cluster's slot may move, and a primary may be replaced, while a lock is held or waited for: the lock's
-//! commands go to the new server. A lock that a failover loses is lost all the same.
+//! commands go to the new server. A lock that a failover loses is lost all the same. A former primary that is not demoted
+//! yet is used for about a second more, in which two clients may hold a lock.
 //!
 //! # Which lock
 //!

@@ -65,9 +65,9 @@ struct EnvShared {
 /// Where a node is.
 enum NodeSource {
     /// One server.
-    At(Host),
+    At(Box<Host>),
     /// The current primary.
-    Primary(Sentinels),
+    Primary(Arc<Sentinels>),
     /// The current owner of this slot.
     Slot { nodes: Arc<ClusterNodes>, slot: u16, conn: Mutex<Option<Arc<SlotConn>>> },
 }
@@ -101,12 +101,13 @@ impl TokioEnv {
 
     /// The environment with several servers, `Node(0)` the first.
     pub fn from_clients(clients: Vec<Client>, options: TokioOptions) -> Self {
-        let endpoints = clients.into_iter().map(|client| NodeSource::At(Host::new(client)));
+        let endpoints =
+            clients.into_iter().map(|client| NodeSource::At(Box::new(Host::new(client))));
         Self::of(endpoints.collect(), options)
     }
 
     /// The environment whose `Node(0)` is the primary that the sentinels know by this name: they are asked
-    /// whenever a connection is made, and so after every failover. `server` gives user, password, database
+    /// whenever a connection is made, and every second while it is used. `server` gives user, password, database
     /// and TLS for the primary; its address is not used. Nothing is sent yet.
     ///
     /// # Errors
@@ -134,7 +135,8 @@ impl TokioEnv {
         server: ConnectionInfo,
         options: TokioOptions,
     ) -> Self {
-        Self::of(vec![NodeSource::Primary(Sentinels::new(sentinels, name, server))], options)
+        let sentinels = Arc::new(Sentinels::new(sentinels, name, server));
+        Self::of(vec![NodeSource::Primary(sentinels)], options)
     }
 
     /// An environment with the servers of this one and then these: those of the locked resource, for example. It
@@ -142,7 +144,7 @@ impl TokioEnv {
     #[must_use]
     pub fn beside(self, clients: Vec<Client>) -> Self {
         let shared = &self.shared;
-        let others = clients.into_iter().map(|client| NodeSource::At(Host::new(client)));
+        let others = clients.into_iter().map(|client| NodeSource::At(Box::new(Host::new(client))));
         let nodes = shared.nodes.iter().cloned().chain(others.map(Arc::new));
         Self::with_nodes(nodes.collect(), shared.options)
     }
@@ -222,7 +224,8 @@ impl Env for TokioEnv {
         let route = match self.endpoint(node)? {
             NodeSource::At(host) => ConnRoute::Direct(host.conn(options).await?),
             NodeSource::Primary(sentinels) => {
-                ConnRoute::Direct(sentinels.primary(options).await?.2)
+                let conn = sentinels.primary(options).await?.2;
+                ConnRoute::Primary(conn, Arc::clone(sentinels), options)
             }
             NodeSource::Slot { nodes, slot, conn } => {
                 let cached = lock(conn).clone();
@@ -299,6 +302,7 @@ pub struct TokioConn {
 #[derive(Clone)]
 enum ConnRoute {
     Direct(ServerConn),
+    Primary(ServerConn, Arc<Sentinels>, TokioOptions),
     Slot(Arc<SlotConn>),
 }
 
@@ -311,7 +315,7 @@ impl fmt::Debug for TokioConn {
 impl Conn for TokioConn {
     fn gave_up(&self, silence: Duration) -> bool {
         match &self.route {
-            ConnRoute::Direct(server_conn) => server_conn.gave_up(silence),
+            ConnRoute::Direct(conn) | ConnRoute::Primary(conn, ..) => conn.gave_up(silence),
             ConnRoute::Slot(conn) => conn.gave_up(silence),
         }
     }
@@ -319,6 +323,10 @@ impl Conn for TokioConn {
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
         match &self.route {
             ConnRoute::Direct(conn) => conn.call(&command).await.map_err(of_one_server),
+            ConnRoute::Primary(conn, sentinels, options) => {
+                drop(sentinels.ask_again(*options)); // nobody waits for it
+                conn.call(&command).await
+            }
             ConnRoute::Slot(conn) => conn.call(&command).await,
         }
     }

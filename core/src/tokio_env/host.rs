@@ -53,6 +53,13 @@ impl Host {
         conn.is_usable().await.then_some(conn)
     }
 
+    /// Sends nothing more on the connection for commands, wherever it is kept. Calls that wait for their answers get them.
+    pub(super) fn close(&self) {
+        if let Some(conn) = self.conn.made() {
+            conn.close();
+        }
+    }
+
     /// Whether the connection for channels has ended since the last call.
     fn listener_has_ended(&self) -> bool {
         self.listener.forget(|listener| !listener.is_usable())

@@ -1,28 +1,40 @@
 //! The primary, according to the sentinels.
 //!
 //! Invariant: the sentinels are asked whenever a connection is made, and the server that they name is used
-//! only after it has reported itself as a primary. The sentinels' messages are not subscribed to: a demoted
-//! primary breaks its connections or refuses with READONLY, and one that is cut off from its replicas may refuse with
-//! NOREPLICAS. Each makes the next connect ask again.
+//! only after it has reported itself as a primary. A demoted primary breaks its connections or refuses with READONLY,
+//! and one that is cut off from its replicas may refuse with NOREPLICAS: each makes the next connect ask again. But
+//! sentinels demote a former primary only some ten seconds after a failover, and until then it grants locks. So while
+//! its connection is used, a sentinel is asked every second, and once it names another primary, nothing more is sent on
+//! that connection. The sentinels' messages are not subscribed to.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use redis::{Client, ConnectionInfo};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::addr::Addr;
 use super::host::Host;
-use super::server_conn::{ServerConn, TokioOptions};
+use super::server_conn::{ServerConn, TokioOptions, monotonic};
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
 use crate::sync::lock;
+use crate::time::Instant;
 
 /// A sentinel that does not answer takes at most this fraction of the connect timeout.
 const SHARE: u32 = 4;
+
+/// What the sentinels have said is asked for again after this time.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A connect waits this long for that answer, and then goes on with the primary that is known.
+const ASK_AGAIN_WAIT: Duration = Duration::from_millis(50);
 
 pub(super) struct Sentinels {
     hosts: Vec<Host>,
@@ -33,6 +45,10 @@ pub(super) struct Sentinels {
     /// gives up on a silent one asks another the next time.
     first: AtomicUsize,
     named: Mutex<Option<NamedServer>>,
+    /// The server that was last found to be the primary.
+    leader: Mutex<Option<(Addr, Arc<Host>)>>,
+    /// When a sentinel was last asked, in nanoseconds.
+    asked_ns: AtomicU64,
     /// The address of the primary, as last found, with notice of changes.
     pub(super) at: watch::Sender<Option<Addr>>,
 }
@@ -57,13 +73,43 @@ impl fmt::Debug for Sentinels {
 impl Sentinels {
     pub(super) fn new(sentinels: Vec<Client>, name: &str, like: ConnectionInfo) -> Self {
         let hosts = sentinels.into_iter().map(Host::new).collect();
-        let (first, named) = (AtomicUsize::new(0), Mutex::new(None));
-        Self { hosts, name: name.into(), like, first, named, at: watch::Sender::new(None) }
+        Self {
+            hosts,
+            name: name.into(),
+            like,
+            first: AtomicUsize::new(0),
+            named: Mutex::new(None),
+            leader: Mutex::new(None),
+            asked_ns: AtomicU64::new(0),
+            at: watch::Sender::new(None),
+        }
+    }
+
+    /// Asks in the background whether the primary is still the primary, if that was not asked in the last second.
+    pub(super) fn ask_again(self: &Arc<Self>, options: TokioOptions) -> Option<JoinHandle<()>> {
+        let leader = lock(&self.leader).as_ref()?.0.clone();
+        let asked_ns = self.asked_ns.load(Ordering::Relaxed);
+        let now_ns = monotonic().as_ns();
+        let asks = Instant::from_ns(now_ns).since(Instant::from_ns(asked_ns)) >= ASK_AGAIN;
+        let runtime = asks.then(Handle::try_current)?.ok()?;
+        // Of several callers, one asks.
+        let (relaxed, asked) = (Ordering::Relaxed, &self.asked_ns);
+        asked.compare_exchange(asked_ns, now_ns, relaxed, relaxed).ok()?;
+        let sentinels = Arc::clone(self);
+        Some(runtime.spawn(async move {
+            let place = sentinels.next_place();
+            let Ok(addr) = sentinels.ask(place, options).await else { return };
+            sentinels.first.store(place, Ordering::Relaxed);
+            if addr != leader {
+                // Where none is found, what is held goes on at the former.
+                let _ = sentinels.find(None, options).await;
+            }
+        }))
     }
 
     /// The primary, with a connection that can be used.
     pub(super) async fn primary(
-        &self,
+        self: &Arc<Self>,
         options: TokioOptions,
     ) -> Result<(Addr, Arc<Host>, ServerConn), CallError> {
         // Not held while anything is awaited: who is not polled meanwhile would keep all others waiting.
@@ -72,16 +118,33 @@ impl Sentinels {
         if let Some(NamedServer { addr, host, leads: true }) = named
             && let Some(conn) = host.usable_conn().await
         {
-            if !conn.lacked_replicas() {
-                return Ok((addr, host, conn));
+            if conn.lacked_replicas() {
+                former = Some((addr, host, conn));
+            } else {
+                if let Some(asking) = self.ask_again(options) {
+                    // Without an answer, the primary that is known is used.
+                    let _ = timeout(ASK_AGAIN_WAIT, asking).await;
+                }
+                let leads = |it: &NamedServer| it.leads && it.addr == addr;
+                if lock(&self.named).as_ref().is_some_and(leads) {
+                    return Ok((addr, host, conn));
+                }
             }
-            former = Some((addr, host, conn));
         }
+        self.find(former, options).await
+    }
+
+    /// The primary by the word of the sentinels; `former` if none of them knows one.
+    async fn find(
+        &self,
+        former: Option<(Addr, Arc<Host>, ServerConn)>,
+        options: TokioOptions,
+    ) -> Result<(Addr, Arc<Host>, ServerConn), CallError> {
+        self.asked_ns.store(monotonic().as_ns(), Ordering::Relaxed);
         let mut last = CallError::NotSent("no sentinel is configured".into());
         let mut for_good = 0;
         for _ in &self.hosts {
-            let place = self.first.load(Ordering::Relaxed) % self.hosts.len();
-            self.first.store(place + 1, Ordering::Relaxed);
+            let place = self.next_place();
             let addr = match self.ask(place, options).await {
                 Ok(addr) => addr,
                 Err(error) => {
@@ -92,9 +155,12 @@ impl Sentinels {
             };
             let host = {
                 let mut named = lock(&self.named);
-                let host = match &*named {
-                    Some(known) if known.addr == addr => Arc::clone(&known.host),
-                    _ => Arc::new(Host::new(addr.client(&self.like)?)),
+                let leader = lock(&self.leader).clone();
+                let mut known =
+                    named.clone().map(|it| (it.addr, it.host)).into_iter().chain(leader);
+                let host = match known.find(|(known, _)| *known == addr) {
+                    Some((_, host)) => host,
+                    None => Arc::new(Host::new(addr.client(&self.like)?)),
                 };
                 let leads = false;
                 *named = Some(NamedServer { addr: addr.clone(), host: Arc::clone(&host), leads });
@@ -107,6 +173,10 @@ impl Sentinels {
                     let leader =
                         NamedServer { addr: addr.clone(), host: Arc::clone(&host), leads: true };
                     *lock(&self.named) = Some(leader);
+                    let before = lock(&self.leader).replace((addr.clone(), Arc::clone(&host)));
+                    if let Some((_, before)) = before.filter(|(before, _)| *before != addr) {
+                        before.close();
+                    }
                     return Ok((addr, host, conn));
                 }
                 // The primary itself refuses us; another sentinel does not change that.
@@ -125,6 +195,13 @@ impl Sentinels {
             }
             last => Err(last),
         }
+    }
+
+    /// The index of the sentinel to ask now.
+    fn next_place(&self) -> usize {
+        let place = self.first.load(Ordering::Relaxed) % self.hosts.len();
+        self.first.store(place + 1, Ordering::Relaxed);
+        place
     }
 
     /// The address that this sentinel names.

@@ -153,6 +153,11 @@ impl ServerConn {
         self.health.broken.load(Ordering::Relaxed)
     }
 
+    /// Hands no more commands over to it.
+    pub(super) fn close(&self) {
+        self.health.close();
+    }
+
     /// Whether the server has refused a write, since this was asked last, as it has too few replicas.
     pub(super) fn lacked_replicas(&self) -> bool {
         self.health.lacks_replicas.swap(false, Ordering::Relaxed)

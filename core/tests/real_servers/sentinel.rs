@@ -13,7 +13,7 @@ use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env};
 use picklock::reply::Reply;
 use picklock::{
-    Locks, Node, NotAcquired, Options, Poll, Queue, Released, Renewal, Single, TokioEnv,
+    Locks, Lost, Node, NotAcquired, Options, Poll, Queue, Released, Renewal, Single, TokioEnv,
     TokioOptions,
 };
 use redis::IntoConnectionInfo;
@@ -216,6 +216,27 @@ fn sentinel_that_names(port: Arc<AtomicU16>) -> u16 {
         named.repeat(words.matches("get-master-addr-by-name").count())
     });
     own
+}
+
+/// Sentinels demote a former primary some ten seconds after they have named the next. Until then it answers as before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_uses_a_former_primary_hears_of_the_next_before_it_is_demoted() {
+    let (former, next) = (RedisServer::start(&[]), RedisServer::start(&[]));
+    let named = Arc::new(AtomicU16::new(former.port()));
+    let sentinel = format!("redis://127.0.0.1:{}/", sentinel_that_names(Arc::clone(&named)));
+    let lock = lock(TokioEnv::sentinel([sentinel], NAME, "redis://ignored/").unwrap());
+    let guard = lock.try_acquire().await.unwrap();
+    assert_eq!(call(&former.env(), &["GET", "the key"]).await, token_of(&guard));
+    // The failover has lost the key: a renewal by the former primary is none.
+    named.store(next.port(), Ordering::SeqCst);
+    assert_eq!(tokio::time::timeout(PATIENCE, guard.lost()).await, Ok(Lost::KeyGone));
+    let guard = lock.try_acquire().await.unwrap();
+    assert_eq!(call(&next.env(), &["GET", "the key"]).await, token_of(&guard));
+    // One that names a server which is not there changes nothing.
+    named.store(1, Ordering::SeqCst);
+    let first = guard.valid_until();
+    eventually(&next.env(), || async { guard.valid_until() > first.after(PATIENCE / 10) }).await;
+    assert_eq!(guard.release().await, Released::Released);
 }
 
 /// It may have been cut off from them, and replaced.
