@@ -77,7 +77,7 @@ impl Shipped {
     }
 
     fn lock<E: Env>(&self, env: E) -> Result<ShippedLock<E>, OptionsError> {
-        let (key, options) = (self.params.key.clone(), self.options.clone());
+        let (key, options) = (&self.params.key, self.options.clone());
         let node = self.params.node;
         Ok(match self.way {
             WaitStrategy::Poll | WaitStrategy::Notify => {
