@@ -1,7 +1,7 @@
 //! Shrinks a schedule that violates something, and rounds its durations.
 //!
-//! Invariant: a step is kept only if the same invariant is violated at the same level by clients in the same roles. No
-//! step makes a schedule larger, so shrinking ends.
+//! Invariant: a step is kept only if the same invariant is violated at the same level by clients in the same roles, and
+//! no client of the witness is struck that was not before. No step makes a schedule larger, so shrinking ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,32 +28,32 @@ pub fn shrink(
     base: &Base,
     found: &FoundSchedule,
 ) -> Result<FoundSchedule, RunError> {
-    let mut smallest = found.candidate.clone();
+    let mut smallest = found.clone();
     // The first steps save most. After each step that succeeds, all are tried again.
     'again: loop {
-        for smaller in smaller(&smallest) {
-            if violates(world, base, &smaller, &found.violation)? {
-                smallest = smaller;
+        for candidate in smaller(&smallest.candidate) {
+            if let Some(violation) = violates(world, base, &candidate, &smallest.violation)? {
+                smallest = FoundSchedule { candidate, violation };
                 continue 'again;
             }
         }
         break;
     }
-    Ok(FoundSchedule { candidate: smallest, violation: found.violation.clone() })
+    Ok(smallest)
 }
 
-/// Whether the schedule violates the same.
+/// The same violation in this schedule. A client that no fault strikes any more need not have been struck.
 fn violates(
     world: &mut impl World,
     base: &Base,
     candidate: &Candidate,
     violation: &Violation,
-) -> Result<bool, RunError> {
+) -> Result<Option<Violation>, RunError> {
     let scenario = Arc::new(base.scenario(candidate));
     let run = world.run(&RunRequest::new(scenario, SEED))?;
     let all = Violation::all(&run.findings(), &candidate.faults);
     world.recycle(run);
-    Ok(all.contains(violation))
+    Ok(all.into_iter().find(|it| it.is_within(violation)))
 }
 
 /// The candidates that are smaller by one step, the largest step first.

@@ -49,6 +49,15 @@ impl Violation {
         self.is_of(other) && harm(self) == harm(other)
     }
 
+    /// Whether it is the same, and no client is struck in it that is not struck in the other.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        let within =
+            |(one, other): (&Role, &Role)| one.nth == other.nth && one.struck <= other.struck;
+        self.is_of(other)
+            && self.roles.len() == other.roles.len()
+            && self.roles.iter().zip(&other.roles).all(within)
+    }
+
     /// Whether it is of the same invariant and level, whichever clients are concerned.
     pub fn is_of(&self, other: &Self) -> bool {
         (self.invariant, self.level) == (other.invariant, other.level)
@@ -97,6 +106,20 @@ mod tests {
         assert!(one(&[1, 2], &[]).is_of(&one(&[1, 1], &[crash(1)])), "it is the same invariant");
         assert!(one(&[1, 2], &[]).is_like(&one(&[3, 1, 3, 4], &[crash(1)])));
         assert!(!one(&[1, 2], &[]).is_like(&one(&[1, 1], &[])), "one client does it to itself");
+    }
+
+    #[test]
+    fn a_violation_with_fewer_clients_struck_is_within_one_with_more() {
+        let both = [crash(1), crash(2)];
+        assert!(one(&[1, 2], &both[..1]).is_within(&one(&[3, 1], &[crash(1), crash(3)])));
+        assert!(one(&[1, 2], &both).is_within(&one(&[1, 2], &both)));
+        assert!(!one(&[1, 2], &both).is_within(&one(&[1, 2], &both[..1])), "one more is struck");
+        assert!(
+            !one(&[1, 2], &both[1..]).is_within(&one(&[1, 2], &both[..1])),
+            "another is struck"
+        );
+        assert!(!one(&[1, 1], &[]).is_within(&one(&[1, 2], &both)), "one client does it to itself");
+        assert!(!one(&[1], &[]).is_within(&one(&[1, 2], &both)));
     }
 
     #[test]

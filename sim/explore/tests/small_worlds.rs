@@ -1,13 +1,15 @@
 //! Locks in small worlds: each flawed recipe is convicted, and the sound ones are exhausted.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use explore::{
     Base, Bounds, Candidate, Counterexample, DRAWN, Explored, FoundSchedule, LastNumber, LastPart,
-    SearchEnd, SearchFrontier, SearchPlan, Size, explain, search, shrink,
+    SEED, SearchEnd, SearchFrontier, SearchPlan, Size, Violation, explain, search, shrink,
 };
 use harness::sweep::BatchProgress;
-use history::fault::Fault;
+use harness::world::{RunRequest, World as _};
+use history::fault::{Fault, Whom};
 use history::verdict::Level;
 use scenarios::recipe;
 use scenarios::scenario::{Overrides, Scenario, ScenarioFile, WorkloadPart};
@@ -133,6 +135,29 @@ fn shrinking_keeps_the_violation_and_leaves_out_what_it_does_not_need() {
     assert_eq!(shrunk.violation, smallest.violation);
     let shown = Counterexample::of(&mut world, &base, shrunk, "picklock explore").unwrap();
     assert!(shown.witness().is_some());
+}
+
+#[test]
+fn a_fault_that_nothing_needs_is_left_out_whomever_it_strikes() {
+    let base = base("fixed-value");
+    let smallest = nearest(&base, SMALLEST).found;
+    let mut world = VirtualWorld::default();
+    for client in [1, 2] {
+        // A moment after all is over, of a client of the witness.
+        let mut fault = smallest.candidate.faults[0].clone();
+        let time = Some("100ms".parse().unwrap());
+        fault.at = history::fault::Trigger { time, ..Default::default() };
+        (fault.kind, fault.on) = (Fault::Pause, Some(Whom::Client(client)));
+        (fault.lasts, fault.until, fault.ways) = (Some("1ms".parse().unwrap()), None, None);
+        let candidate = smallest.candidate.with(fault);
+        let run = world.run(&RunRequest::new(Arc::new(base.scenario(&candidate)), SEED)).unwrap();
+        let all = Violation::all(&run.findings(), &candidate.faults);
+        let violation = all.into_iter().find(|it| it.is_of(&smallest.violation)).unwrap();
+        let large = FoundSchedule { candidate, violation };
+        let shrunk = shrink(&mut world, &base, &large).unwrap();
+        assert_eq!(shrunk.candidate, smallest.candidate, "client {client}");
+        assert_eq!(shrunk.violation, smallest.violation, "client {client}");
+    }
 }
 
 #[test]
