@@ -7,11 +7,15 @@ mod strikes;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use harness::world::{RunError, RunRequest, World};
 use history::fault::{Staged, Whom};
 use history::verdict::{Finding, Verdict};
+use scenarios::distribution::Distribution;
 use scenarios::scenario::{Scenario, WorkloadPart};
+use scenarios::span::Span;
+use scenarios::topology::TopologyPart;
 
 use self::strikes::{Readings, strikes};
 use super::base::{Base, SEED, least, one_behind_the_other};
@@ -43,8 +47,12 @@ pub fn staged(
                 continue;
             };
             let clients = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            for network in [least(scenario, &numbers), one_behind_the_other(clients)] {
-                let base = Base::of_run(scenario.clone(), network);
+            let networks = [least(scenario, &numbers), one_behind_the_other(clients)];
+            let lagging = with_constant_lags(scenario);
+            for (network, still) in
+                networks.iter().flat_map(|it| lagging.iter().map(move |lag| (it, lag)))
+            {
+                let base = Base::of_run(still.clone(), network.clone());
                 let size = Size { clients, rounds: scenario.workload.rounds() };
                 let drop = match &scenario.workload {
                     WorkloadPart::Register(register) => register.drop,
@@ -61,6 +69,22 @@ pub fn staged(
         }
     }
     Ok(None)
+}
+
+/// The scenario with each lag of a replica as short as it may be, as it is most often, and as long: once, if none is drawn.
+fn with_constant_lags(scenario: &Scenario) -> Vec<Scenario> {
+    let with = |choice| {
+        let mut still = scenario.clone();
+        let TopologyPart { lag, replica, .. } = &mut still.topology;
+        for lag in lag.iter_mut().chain(replica.iter_mut().map(|it| &mut it.lag)) {
+            let ns = lag.sampler().at(choice);
+            *lag = Distribution::Constant(Span(Duration::from_nanos(ns)));
+        }
+        still
+    };
+    let mut all: Vec<Scenario> = [0, u32::MAX / 2, u32::MAX].map(with).into();
+    all.dedup();
+    all
 }
 
 /// The violation of the candidate that is like the schedule's, with the clients that are struck in it.

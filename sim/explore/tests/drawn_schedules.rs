@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use explore::{DrawnSchedule, Violation, fewer_choices, shrink, staged};
+use explore::{Counterexample, DrawnSchedule, Violation, fewer_choices, shrink, staged};
 use harness::world::{ChoicePlan, RunRequest, World as _};
 use history::fault::Fault;
 use history::verdict::Level;
+use scenarios::distribution::Distribution;
 use scenarios::matrix::Pair;
 use virtual_world::VirtualWorld;
 
@@ -71,6 +72,13 @@ fn drawn_faults_are_staged_where_they_struck() {
             &[Fault::LoseReply, Fault::LoseRequest, Fault::Reset],
         ),
         ("crash-holder", "no-ttl", Level::Progress, &[Fault::Crash]),
+        // Its client gives up before the answer comes.
+        ("client-restarts", "setnx-expire", Level::Progress, &[Fault::Crash]),
+        // The server is there again at once.
+        ("power-loss", "notify-no-recheck", Level::Belief, &[Fault::PowerLoss]),
+        ("failover", "evalsha-only", Level::Belief, &[Fault::Failover]),
+        // Its replica lags for a time that is drawn.
+        ("failover", "polling", Level::Belief, &[Fault::Failover]),
     ] {
         let whole = failing(scenario, lock, level);
         let small = fewer_choices(&mut world, &whole, || false).unwrap();
@@ -84,8 +92,16 @@ fn drawn_faults_are_staged_where_they_struck() {
         assert!((1..=3).contains(&found_kinds.len()), "{lock} in {scenario}: {candidate:?}");
         let is_drawn = |it: &Fault| kinds.contains(it) || *it == Fault::Delay;
         assert!(found_kinds.iter().all(is_drawn), "{lock} in {scenario}: {found_kinds:?}");
-        let again = world.run(&RunRequest::new(Arc::new(base.scenario(candidate)), 99)).unwrap();
+        let all_staged = base.scenario(candidate);
+        let lag = all_staged.topology.lag.clone();
+        assert!(
+            lag.is_none_or(|it| matches!(it, Distribution::Constant(_))),
+            "{lock}: it is drawn"
+        );
+        let again = world.run(&RunRequest::new(Arc::new(all_staged), 99)).unwrap();
         let same = Violation::all(&again.findings(), &candidate.faults);
         assert!(same.contains(&found.violation), "{lock} in {scenario}: whatever the seed");
+        let written = Counterexample::of(&mut world, &base, found, "picklock shrink");
+        written.unwrap_or_else(|why| panic!("{lock} in {scenario}: {why}"));
     }
 }

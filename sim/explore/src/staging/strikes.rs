@@ -13,6 +13,9 @@ use scenarios::span::{Shift, Span};
 
 use super::super::candidate::bare;
 
+/// How long a staged fault lasts where the drawn one was over at once.
+const AT_ONCE: Span = Span(Duration::from_millis(1));
+
 /// A fault in each of the ways in which it may have struck; the likeliest first.
 pub(super) type Readings = Vec<Staged>;
 
@@ -34,6 +37,15 @@ struct PassedPlace {
     at_any: Trigger,
 }
 
+/// A command that no answer has come to yet.
+struct UnansweredCommand {
+    client: u32,
+    at_ns: u64,
+    passed: PassedPlace,
+    /// When its request or its reply was delayed, and for how long.
+    delayed: Option<(u64, u64)>,
+}
+
 /// Reads a history.
 struct StrikeReader<'a> {
     history: &'a History,
@@ -53,7 +65,7 @@ impl StrikeReader<'_> {
     fn look(&mut self) {
         let mut times = BTreeMap::<(u32, String), u32>::new();
         let mut last = BTreeMap::<u32, PassedPlace>::new();
-        let mut sent = BTreeMap::<u32, (u32, u64, PassedPlace)>::new();
+        let mut sent = BTreeMap::<u32, UnansweredCommand>::new();
         let mut staged: BTreeSet<u16> = BTreeSet::new();
         for (place, event) in self.history.events.iter().enumerate() {
             let Event { at_ns, client, op, what, .. } = *event;
@@ -63,13 +75,14 @@ impl StrikeReader<'_> {
                     if let What::Command { node, .. } = what
                         && !self.history.head.is_resource(node)
                     {
-                        sent.insert(op, (client, at_ns, passed.clone()));
+                        let passed = passed.clone();
+                        sent.insert(op, UnansweredCommand { client, at_ns, passed, delayed: None });
                     }
                     last.insert(client, passed);
                 }
                 What::Answered { .. } => {
-                    if let Some((client, sent_ns, passed)) = sent.remove(&op) {
-                        self.late(client, at_ns - sent_ns, passed);
+                    if let Some(it) = sent.remove(&op) {
+                        self.late(it.client, at_ns - it.at_ns, it.passed);
                     }
                 }
                 What::Fault { staged: Some(which), .. } => {
@@ -80,20 +93,24 @@ impl StrikeReader<'_> {
                         self.add(at_ns, false, vec![named(cue, client)]);
                     }
                 }
+                What::Fault { fault: Fault::Delay, for_ns, .. } if client == 0 => {
+                    self.delayed(&mut sent, at_ns, for_ns);
+                }
                 What::Fault { fault, for_ns, node, .. } => {
                     let next = self.history.events[place..].iter().find(|it| {
                         it.client == client
                             && matches!(it.what, What::Command { .. } | What::Phase(_))
                     });
                     let is_next = next.is_some_and(|it| it.at_ns == at_ns);
-                    let pending = sent.values().filter(|it| it.0 == client).max_by_key(|it| it.1);
+                    let of_client = sent.values().filter(|it| it.client == client);
+                    let pending = of_client.max_by_key(|it| it.at_ns);
                     let before = match client {
                         0 => last.values().max_by_key(|it| it.at_ns),
                         _ => last.get(&client),
                     };
                     let readings = match (fault.is_of_message(), pending) {
-                        (true, Some((_, sent_ns, passed))) => {
-                            self.of_message(fault, client, at_ns - sent_ns, passed, for_ns)
+                        (true, Some(it)) => {
+                            self.of_message(fault, client, at_ns - it.at_ns, &it.passed, for_ns)
                         }
                         (true, None) => Vec::new(),
                         (false, _) => {
@@ -108,9 +125,35 @@ impl StrikeReader<'_> {
                     self.add(at_ns, false, readings);
                 }
                 _ => {
-                    sent.remove(&op);
+                    sent.remove(&op).into_iter().for_each(|it| self.unanswered(it));
                 }
             }
+        }
+        sent.into_values().for_each(|it| self.unanswered(it));
+    }
+
+    /// A history does not say whose message was delayed: it was a request that has just been sent, or else the reply to
+    /// the command that was the last to arrive.
+    fn delayed(&self, sent: &mut BTreeMap<u32, UnansweredCommand>, at_ns: u64, for_ns: u64) {
+        let just_sent = |it: &UnansweredCommand| it.at_ns == at_ns;
+        let arrived_ns = |it: &UnansweredCommand| it.at_ns + self.round_trip_ns(it.client) / 2;
+        let there = sent.values_mut().filter(|it| just_sent(it) || arrived_ns(it) <= at_ns);
+        if let Some(it) = there.max_by_key(|it| (just_sent(it), arrived_ns(it))) {
+            it.delayed = Some((at_ns, for_ns));
+        }
+    }
+
+    /// A command without an answer, one of whose messages may have been delayed for too long.
+    fn unanswered(
+        &mut self,
+        UnansweredCommand { client, at_ns, passed, delayed }: UnansweredCommand,
+    ) {
+        if let Some((delayed_ns, for_ns)) = delayed {
+            let mut readings = self.of_message(Fault::Delay, client, 0, &passed, for_ns);
+            if delayed_ns == at_ns {
+                readings.reverse();
+            }
+            self.add(delayed_ns, false, readings);
         }
     }
 
@@ -215,16 +258,18 @@ fn of_process(
     let bare = bare(fault, on, Trigger { after, ..at });
     let span = Span(Duration::from_nanos(for_ns));
     let lasts = (for_ns > 0).then_some(span);
+    // A drawn fault may be over at once. A staged one lasts.
+    let some_time = lasts.or(Some(AT_ONCE));
     match fault {
         Fault::Pause | Fault::Stall | Fault::PowerLoss | Fault::ServerCrash => {
-            vec![Staged { lasts, ..bare }]
+            vec![Staged { lasts: some_time, ..bare }]
         }
-        Fault::Failover => vec![Staged { lasts, on: Some(Whom::Primary), ..bare }],
+        Fault::Failover => vec![Staged { lasts: some_time, on: Some(Whom::Primary), ..bare }],
         Fault::ScriptFlush => vec![Staged { on: Some(Whom::Primary), ..bare }],
         Fault::Crash => vec![Staged { comes_back: lasts, ..bare }],
         Fault::Partition => {
             let ways = [Ways::Both, Ways::There, Ways::Back];
-            ways.map(|ways| Staged { lasts, ways: Some(ways), ..bare.clone() }).into()
+            ways.map(|ways| Staged { lasts: some_time, ways: Some(ways), ..bare.clone() }).into()
         }
         Fault::ClockStep => {
             let by = i64::try_from(for_ns).unwrap_or(i64::MAX);
