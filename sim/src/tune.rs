@@ -283,13 +283,13 @@ fn fits(args: &TuneArgs, inputs: &Inputs) -> Result<(), Failure> {
     if args.if_taken == Taken::Skip {
         return Ok(());
     }
-    let conditions = &inputs.conditions;
-    let busy = inputs.traffic.asks_per_ns() / f64::from(args.locks) * conditions.mean_hold_ns();
+    let tracked = Protection::from(args.lock).is_tracked();
+    let busy = inputs.traffic.load(&inputs.conditions, tracked);
     if busy >= BUSY {
         return Err(Failure::usage_text(
             format!("the load of each lock is {:.0} %: too few locks for this work", busy * 100.0),
-            "use fewer --clients, a longer --every, more --locks, a shorter --hold or fewer --pauses; if clients skip their run \
-             when the lock is taken, like replicas of a cron job, add --if-taken skip",
+            "use fewer --clients, a longer --every, more --locks, a shorter --hold or --write, or fewer --pauses; if clients skip \
+             their run when the lock is taken, like replicas of a cron job, add --if-taken skip",
         ));
     }
     Ok(())

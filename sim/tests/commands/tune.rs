@@ -93,7 +93,7 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     let file = |path: &std::path::Path| format!("file:{}", path.display());
     let (empty, broken) = (file(&empty), file(&broken));
     let hold = ["--hold", "5ms"];
-    let cases: [(&[&str], &str); 25] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["--preset", "go"], "--hold"),
         (&hold, "--preset"),
         (&["--preset", "java", "--hold", "5ms"], "jvm-g1"),
@@ -116,6 +116,8 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
         (&["--preset", "go", "--hold", "1s"], "too few locks"),
         // The work alone would leave time for it, and its pauses leave none.
         (&["--pause", "2s", "--pauses", "1/s", "--hold", "100ms"], "too few locks"),
+        // Whoever is at work is done at once, and has the lock until the write.
+        (&["--preset", "go", "--hold", "1ms", "--write", "300ms"], "too few locks"),
         (&["--preset", "go", "--hold", "5ms", "--drift", "20000"], "allowance"),
         (&["--pause", "5ms", "--hold", "5ms"], "--pauses"),
         (&["--preset", "go", "--hold", "5ms", "--holds", "1000000001"], "from 1000 to 1000000000"),

@@ -11,6 +11,7 @@
 use crate::tuning::IfTaken;
 
 use super::law::float;
+use super::lease::Conditions;
 
 /// The demand for the locks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +34,13 @@ impl Traffic {
     /// Requests per nanosecond for all locks; without skipping, equal to acquisitions.
     pub fn asks_per_ns(&self) -> f64 {
         f64::from(self.clients) / float(self.every_ns.max(1))
+    }
+
+    /// The share of time for which each lock is kept: during holds and, if holders check it, until the write.
+    pub fn load(&self, conditions: &Conditions, tracked: bool) -> f64 {
+        let write_ns = if tracked { conditions.write_ns } else { 0 };
+        let kept_ns = conditions.mean_hold_ns() + float(write_ns) * (1.0 + conditions.paused());
+        self.asks_per_ns() / f64::from(self.locks.max(1)) * kept_ns
     }
 
     /// Requests per nanosecond for one lock, besides its holder.
@@ -82,12 +90,28 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::traffic;
+    use crate::testing::{conditions, traffic};
 
     #[test]
     fn nobody_takes_over_from_the_only_client() {
         assert_eq!(traffic(1).takes_over(1_000_000_000, u64::MAX), 0.0);
         assert_eq!(traffic(100).takes_over(1_000_000_000, 0), 0.0);
+    }
+
+    #[test]
+    fn a_lock_is_kept_until_the_write_of_whoever_checks_it() {
+        // Five a second for each lock.
+        let all = Traffic { every_ns: 1_000_000_000, locks: 100, ..traffic(500) };
+        let found = Conditions { write_ns: 300_000_000, ..conditions("1ms", None) };
+        let trip = found.round_trip.mean_ns() / 1e9;
+        for (tracked, kept_s) in [(true, 0.301 + trip), (false, 0.001 + trip)] {
+            let load = all.load(&found, tracked);
+            assert!((load - 5.0 * kept_s).abs() < 1e-3, "{tracked}: {load}");
+        }
+        // A pause of a second every two seconds.
+        let paused = Conditions { pause: conditions("1ms", Some((0.5, "1s"))).pause, ..found };
+        let load = all.load(&paused, true);
+        assert!((load - 5.0 * (0.301 * 1.5 + trip)).abs() < 1e-3, "{load}");
     }
 
     #[test]
