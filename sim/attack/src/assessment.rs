@@ -14,7 +14,7 @@ use crate::known::{Known, LATE_MOST, MARGIN, probe};
 use crate::plan::{AttackFault, AttackPlan, LockStep, Target};
 use crate::recorder::{Claim, ClaimOf, RecordedEvent};
 use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
-use crate::shared_key;
+use crate::shared_key::{self, PartLife};
 use crate::stage::PlanRun;
 use crate::stamped;
 use crate::transcript::{self, HANDSHAKE, Phases, TracedCommand};
@@ -215,7 +215,10 @@ fn judged(
     let mut sent = transcript::sent(wire, staged.start);
     let recorded = staged.recorder.take();
     let phases = transcript::phases(&recorded);
-    let doubts = shared_key::apply(&mut sent, &known.lock_key.name, arena.life, Some(&phases));
+    let jumps = plan.is_some_and(|plan| plan.fault == AttackFault::ServerClock);
+    let jumped = staged.healed.filter(|_| jumps);
+    let life = PartLife { life: arena.attack.ttl, jumped };
+    let doubts = shared_key::apply(&mut sent, &known.lock_key.name, life, Some(&phases));
     if known.promises.stamps {
         stamped::apply(&mut sent, &known.lock_key.name, arena.life);
     }

@@ -174,10 +174,10 @@ impl PlanStage {
         self.ttl() * 6 + self.attack.answer_within
     }
 
-    /// How long a client works under the lock, well within the TTL. Rivals work longer, so that a victim that comes
-    /// back meets one at work.
+    /// How long a client works under the lock, well within the TTL that it was told: an entry may end long before the key that
+    /// it is in. Rivals work longer, so that a victim that comes back meets one at work.
     pub(crate) fn work(&self, client: u32) -> Duration {
-        self.ttl().mul_f64(if client == VICTIM { 0.15 } else { 0.4 })
+        self.attack.ttl.mul_f64(if client == VICTIM { 0.15 } else { 0.4 })
     }
 
     /// Works for `span`, and notes by how much longer it took.

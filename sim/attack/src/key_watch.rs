@@ -15,7 +15,7 @@ use tokio::time::sleep_until;
 use crate::board::{PlanStage, VICTIM, VictimState};
 use crate::clock::now;
 use crate::seen::{CommandSeen, ServerLog};
-use crate::shared_key::{SharedKey, Writer};
+use crate::shared_key::{PartLife, SharedKey, Writer};
 use crate::transcript::HANDSHAKE;
 
 /// A client is in the middle of its hold when this part of the key's life has passed since its creation.
@@ -49,7 +49,8 @@ impl KeyWatch {
         proxy: Arc<ProxyLog>,
         key: Option<Vec<u8>>,
     ) -> Self {
-        let (shared, clients) = (SharedKey::new(stage.ttl()), BTreeMap::new());
+        let (shared, clients) =
+            (SharedKey::new(PartLife { life: stage.attack.ttl, jumped: None }), BTreeMap::new());
         Self { stage, log, proxy, key, shared, looked_at: 0, clients, hold: None }
     }
 

@@ -16,7 +16,7 @@ use crate::key_search;
 use crate::known::{MARGIN, probe};
 use crate::plan::{AttackPlan, Boundary, LockStep};
 use crate::recorder::RecordedEvent;
-use crate::shared_key;
+use crate::shared_key::{self, PartLife};
 use crate::tenure::{Tenure, tenures};
 use crate::transcript::{self, HANDSHAKE, TracedCommand};
 
@@ -55,7 +55,8 @@ pub(crate) async fn trace(
     if let Some(key) = &lock_key {
         probe(arena, &key_search::named(key.clone(), &sent), &run.stage.recorder).await;
     }
-    let of_key = lock_key.as_deref().map(|key| shared_key::apply(&mut sent, key, arena.life, None));
+    let life = PartLife { life: arena.attack.ttl, jumped: None };
+    let of_key = lock_key.as_deref().map(|key| shared_key::apply(&mut sent, key, life, None));
     let doubts = of_key.map(|it| it.reasons).unwrap_or_default();
     let mut recorded = run.stage.recorder.take();
     recorded.events.extend(acquisitions(

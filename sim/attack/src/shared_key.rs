@@ -55,10 +55,18 @@ struct Entry {
     by: Writer,
 }
 
+/// How long a part of a client in the lock's key lasts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartLife {
+    pub(crate) life: Duration,
+    /// When the server's clock had jumped ahead, if it has: then all parts from before are old.
+    pub(crate) jumped: Option<Instant>,
+}
+
 /// The lock's key on one server.
 #[derive(Debug)]
 pub(crate) struct SharedKey {
-    life: Duration,
+    life: PartLife,
     owner: Owner,
     until: Option<Instant>,
     /// Since when nobody owns the key.
@@ -70,8 +78,8 @@ pub(crate) struct SharedKey {
 }
 
 impl SharedKey {
-    /// A key that nobody has created yet; a part in it lasts for `life`.
-    pub(crate) fn new(life: Duration) -> Self {
+    /// A key that nobody has created yet.
+    pub(crate) fn new(life: PartLife) -> Self {
         let (owner, parts, doubts) = (Owner::Unseen, Parts::Whole, Vec::new());
         Self { life, owner, until: None, free_since: None, parts, doubts, prolonged: None }
     }
@@ -286,8 +294,10 @@ impl SharedKey {
         since: Option<Instant>,
         phases: Option<&[Phases]>,
     ) -> bool {
-        let is_old =
-            since.is_none_or(|it| by.at.saturating_duration_since(it) >= self.life.mul_f64(OLD));
+        let PartLife { life, jumped } = self.life;
+        let is_old = since.is_none_or(|it| {
+            by.at.saturating_duration_since(it) >= life.mul_f64(OLD) || Some(it) <= jumped
+        });
         if is_old {
             return false;
         }
@@ -351,7 +361,7 @@ pub(crate) struct KeyDoubts {
 pub(crate) fn apply(
     sent: &mut [TracedCommand],
     key: &[u8],
-    life: Duration,
+    life: PartLife,
     phases: Option<&[Phases]>,
 ) -> KeyDoubts {
     let mut order: Vec<(Instant, usize)> = (0..)

@@ -34,6 +34,15 @@ fn whole(client: u32, ms: u64, touch: Touch) -> Done {
 type Holds<'a> = &'a [(u32, u64, u64)];
 
 fn judged(done: &[Done], holds: Option<Holds<'_>>) -> (Vec<Touch>, KeyDoubts) {
+    judged_where(done, holds, None)
+}
+
+/// The same where the server's clock jumps ahead at this millisecond.
+fn judged_where(
+    done: &[Done],
+    holds: Option<Holds<'_>>,
+    jumped: Option<u64>,
+) -> (Vec<Touch>, KeyDoubts) {
     let start = crate::clock::now();
     let at = |ms: u64| start + Duration::from_millis(ms);
     let command = |(client, ms, touch, inside): &Done| {
@@ -52,7 +61,8 @@ fn judged(done: &[Done], holds: Option<Holds<'_>>) -> (Vec<Touch>, KeyDoubts) {
         });
         phases.collect::<Vec<_>>()
     });
-    let doubts = apply(&mut sent, b"k", LIFE, phases.as_deref());
+    let life = PartLife { life: LIFE, jumped: jumped.map(at) };
+    let doubts = apply(&mut sent, b"k", life, phases.as_deref());
     (sent.iter().map(|it| it.seen.as_ref().unwrap().changes[0].touch).collect(), doubts)
 }
 
@@ -214,4 +224,13 @@ fn whose_entry_has_the_lock_is_not_guessed() {
     assert!(doubts.reasons[0].contains("client 2 said that it has the lock while client 1"));
     // It has none.
     assert!(counted(&done[..1], &[(2, 5, 9)]).len() == 1);
+}
+
+#[test]
+fn who_takes_out_what_has_expired_by_a_clock_that_jumped_harms_nobody() {
+    let done = [adds(1, 0, "a"), takes(2, 40, "a"), adds(2, 41, "b")];
+    let holds = [(1, 10, 60), (2, 45, 90)];
+    let harm = |jumped| judged_where(&done, Some(&holds), jumped).0[1] == Touch::Delete;
+    assert!(harm(None));
+    assert!(!harm(Some(30)));
 }

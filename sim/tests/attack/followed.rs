@@ -2,6 +2,7 @@
 //! what only some of its plans find.
 
 mod clocks;
+mod entries;
 
 use crate::cli_support::{Room, Said, words};
 
