@@ -1,7 +1,8 @@
 //! Finds the lock's key on the server in a run without faults.
 //!
-//! Invariant: if several keys come and go with a hold, the lock's key is the one with exactly the lock's name, or else
-//! the one that was created first. If neither decides, nothing is guessed: the user has to name the key.
+//! Invariant: whoever gets the lock writes its key. If several keys come and go with a hold, the lock's key is the one with
+//! exactly the lock's name, or else the one that was created first. If that does not decide, nothing is guessed: the user has
+//! to name the key.
 
 use history::Touch;
 use redis_model::witness::{InsideChange, KeyChange};
@@ -23,6 +24,8 @@ struct KeyCandidate {
     command: usize,
     /// Whether the release deleted it, made it expire soon, or took the victim's part out of it.
     released: bool,
+    /// Whether every other client that got the lock has changed it, too.
+    shared: bool,
 }
 
 /// Finds the lock's key among the commands that the clients have sent.
@@ -47,7 +50,8 @@ pub(crate) fn find(
             format!("your worker created no key {name} when it was told to acquire: it created {}", all())
         }),
         None => chosen(&candidates, attack.key.as_bytes()).ok_or_else(|| {
-            format!("several keys may stand for the lock: say which one with --lock-key (it created {})", all())
+            format!("several keys may stand for the lock: say which one with --lock-key, or attack each in turn if the lock takes them \
+             all (it created {})", all())
         }),
     };
     let key = named(found.map_err(AttackError::NoLock)?.name.clone(), sent);
@@ -63,6 +67,15 @@ pub(crate) fn find(
             "your worker's release writes the key {} for the next client: picklock knows who has a lock by who has \
              written its key",
             String::from_utf8_lossy(&key.name),
+        )));
+    }
+    if is_of_one_client(sent, &phases, &key.name) {
+        return Err(AttackError::NoLock(format!(
+            "your workers have the lock one after the other, and none but client {VICTIM} writes the key {}: picklock knows \
+             who has a lock by who has written its key. If another key stands for the lock, say which one with --lock-key \
+             (client {VICTIM} created {})",
+            String::from_utf8_lossy(&key.name),
+            all(),
         )));
     }
     Ok(key)
@@ -95,7 +108,8 @@ fn candidates(attack: &Attack, sent: &[TracedCommand], phases: &[Phases]) -> Vec
             match (change.touch, known) {
                 (Touch::Create(_) | Touch::Overwrite(_), None) if acquires => {
                     let name = change.key.clone();
-                    found.push(KeyCandidate { name, command, released: false });
+                    let shared = others(phases).all(|it| changes(sent, it, &name));
+                    found.push(KeyCandidate { name, command, released: false, shared });
                 }
                 (Touch::Delete, Some(it)) if releases => it.released = true,
                 (Touch::None, Some(it)) if releases => it.released |= gives_back(&change.inside),
@@ -107,6 +121,25 @@ fn candidates(attack: &Attack, sent: &[TracedCommand], phases: &[Phases]) -> Vec
         }
     }
     found
+}
+
+/// The acquisitions by which other clients got the lock.
+fn others(phases: &[Phases]) -> impl Iterator<Item = &Phases> {
+    phases.iter().filter(|it| it.client != VICTIM && it.acquired.is_some())
+}
+
+/// Whether a client has changed a key in an acquisition, before it had the lock.
+fn changes(sent: &[TracedCommand], of: &Phases, key: &[u8]) -> bool {
+    let is_of = |it: &&TracedCommand| {
+        it.client == of.client && it.sent >= of.begun && Some(it.sent) <= of.acquired
+    };
+    sent.iter().filter(is_of).any(|it| changes_key(it, key))
+}
+
+/// Whether a command has changed a key, or what is in it.
+fn changes_key(command: &TracedCommand, key: &[u8]) -> bool {
+    let mut changes = command.seen.iter().flat_map(|seen| &seen.changes);
+    changes.any(|it| it.key == key && (it.touch, &it.inside) != (Touch::None, &InsideChange::None))
 }
 
 /// Whether a client takes its own part out of a key. Parts of others may remain in it.
@@ -128,6 +161,9 @@ fn chosen<'a>(candidates: &'a [KeyCandidate], named: &[u8]) -> Option<&'a KeyCan
     if let Some(exact) = all.iter().find(|it| it.name == named) {
         return Some(exact);
     }
+    // A key of one acquisition, such as a heartbeat, keeps no other client from the lock.
+    let shared: Vec<&KeyCandidate> = all.iter().copied().filter(|it| it.shared).collect();
+    let all = if shared.is_empty() { all } else { shared };
     if !is_released {
         return all.iter().find(bears).or(all.first()).copied();
     }
@@ -140,6 +176,16 @@ fn chosen<'a>(candidates: &'a [KeyCandidate], named: &[u8]) -> Option<&'a KeyCan
         (_, Some(one), None) => Some(one),
         _ => None,
     }
+}
+
+/// Whether no other client writes the key before it has the lock, though only one has the lock at a time.
+fn is_of_one_client(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bool {
+    let mut holds: Vec<_> =
+        phases.iter().filter_map(|it| Some((it.acquired?, it.release?))).collect();
+    holds.sort_unstable();
+    let in_turn = holds.windows(2).all(|it| it[0].1 <= it[1].0);
+    let mut others = others(phases).peekable();
+    in_turn && others.peek().is_some() && !others.any(|it| changes(sent, it, key))
 }
 
 /// Whether the victim's release left the key for ever with another value, and another client got the lock nevertheless.
@@ -188,27 +234,17 @@ fn is_free_by_value(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bo
 /// Whether the victim's release overwrote the key, and the next client to get the lock has never changed it.
 fn is_handed_over(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bool {
     let Some(release) = held(phases).and_then(|it| it.release) else { return false };
-    let changes = |it: &&TracedCommand| {
-        let mut changes = it.seen.iter().flat_map(|seen| &seen.changes);
-        changes
-            .any(|it| it.key == key && (it.touch, &it.inside) != (Touch::None, &InsideChange::None))
-    };
     let writes = |it: &&TracedCommand| {
         let mut changes = it.seen.iter().flat_map(|seen| &seen.changes);
         changes.any(|it| it.key == key && matches!(it.touch, Touch::Overwrite(_)))
     };
-    let Some(first) = sent.iter().filter(|it| it.sent >= release).find(changes) else {
-        return false;
-    };
-    let next = phases.iter().filter(|it| it.acquired.is_some_and(|at| at > release));
-    let Some((next, got)) =
-        next.filter_map(|it| Some((it, it.acquired?))).min_by_key(|(_, got)| *got)
+    let Some(first) = sent.iter().filter(|it| it.sent >= release).find(|it| changes_key(it, key))
     else {
         return false;
     };
-    let of_next =
-        |it: &&TracedCommand| it.client == next.client && (next.begun..=got).contains(&it.sent);
-    first.client == VICTIM && writes(&first) && !sent.iter().filter(of_next).any(|it| changes(&it))
+    let next = phases.iter().filter(|it| it.acquired.is_some_and(|at| at > release));
+    let Some(next) = next.min_by_key(|it| it.acquired) else { return false };
+    first.client == VICTIM && writes(&first) && !changes(sent, next, key)
 }
 
 #[cfg(test)]
@@ -253,6 +289,7 @@ mod tests {
                 name: name.as_bytes().to_vec(),
                 command: *command,
                 released: *released,
+                shared: !name.starts_with("mine"),
             })
             .collect();
         chosen(&all, b"lock").map(|it| String::from_utf8(it.name.clone()).unwrap())
@@ -270,5 +307,7 @@ mod tests {
         found(&[("lock:a", 0, true), ("lock:b", 0, true)], None);
         found(&[("9f2c", 0, false), ("{lock}", 1, false)], Some("{lock}"));
         found(&[("9f2c", 0, false)], Some("9f2c"));
+        found(&[("mine:lock", 0, true), ("leases", 1, true)], Some("leases"));
+        found(&[("mine:lock", 0, true), ("leases", 1, false)], Some("mine:lock"));
     }
 }
