@@ -204,10 +204,10 @@ fn overlong(
     tenures: &[Tenure],
     (told, client, _, until): ValidityClaim,
 ) -> Option<AttackFinding> {
-    // By server: when the client had last got or extended the key.
+    // By server: when the client had last got or extended the key. One that does not expire lasts for long enough.
     let mut got: BTreeMap<u16, Instant> = BTreeMap::new();
     for tenure in tenures.iter().filter(|it| it.client == client && it.from <= told) {
-        got.insert(tenure.node, tenure.from);
+        got.insert(tenure.node, if tenure.expires { tenure.from } else { until });
     }
     let is_longer = |it: &KeyChange| it.key == shown.key && matches!(it.touch, Touch::Extend(_));
     for command in shown.sent.iter().filter(|it| it.client == client) {

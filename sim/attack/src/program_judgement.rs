@@ -305,6 +305,7 @@ mod tests {
             acquisition: client,
             from: now(),
             until: Some(now()),
+            expires: true,
             expired,
         };
         let (punctual, late) = (Duration::from_millis(90), Duration::from_millis(91));

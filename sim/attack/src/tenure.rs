@@ -14,6 +14,8 @@ pub(crate) struct Tenure {
     pub(crate) acquisition: u32,
     pub(crate) from: Instant,
     pub(crate) until: Option<Instant>,
+    /// The key expires by itself.
+    pub(crate) expires: bool,
     /// No command ended it: its TTL was over.
     pub(crate) expired: bool,
     /// If its own client ended it: by which acquisition.
@@ -52,11 +54,15 @@ pub(crate) fn tenures(
                         acquisition: by,
                         from: at,
                         until: life(ttl),
+                        expires: ttl.is_some(),
                         expired: true,
                         ended_by: None,
                     });
                 }
-                (Touch::Extend(ns), Some(last)) => last.until = life(Some(ns)),
+                (Touch::Extend(ns), Some(last)) => {
+                    last.until = life(Some(ns));
+                    last.expires = last.until.is_some();
+                }
                 (Touch::Delete, Some(last)) => end(last),
                 _ => {}
             }

@@ -94,6 +94,14 @@ fn a_validity_counts_from_the_last_renewal_before_it_was_told() {
 }
 
 #[test]
+fn no_validity_is_longer_than_the_life_of_a_key_that_does_not_expire() {
+    let tape = Tape::new().does(1, 10, 11, Touch::Create(None));
+    let claim = (tape.at(700), 1, 1, tape.at(1_000));
+    let found = tape.judge(|shown, tenures| overlong(shown, tenures, claim));
+    assert!(found.is_none(), "{found:?}");
+}
+
+#[test]
 fn a_claim_is_true_while_the_key_is_ones_own() {
     let tape = Tape::new().does(1, 10, 11, Touch::Create(Some(300 * MS))).does(
         1,
