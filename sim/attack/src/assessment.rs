@@ -12,7 +12,7 @@ use crate::board::VICTIM;
 use crate::judgement::{Judged, PlanEvidence, judge};
 use crate::known::{Known, LATE_MOST, MARGIN, probe};
 use crate::plan::{AttackFault, AttackPlan, LockStep, Target};
-use crate::recorder::{Claim, ClaimOf, RecordedEvent};
+use crate::recorder::{Claim, ClaimOf, RecordedEvent, ValidityClaim};
 use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
 use crate::shared_key::{self, PartLife};
 use crate::stage::PlanRun;
@@ -195,6 +195,14 @@ fn untried(
     (!is_tried).then(|| format!("no other client asked for the lock while {meanwhile}"))
 }
 
+/// Has each validity end by so much earlier as picklock itself was late: it counts from when the worker said it, which
+/// may be that long before it was read.
+fn bound(validities: &mut [ValidityClaim], late: Duration) {
+    for (told, _, _, until) in validities {
+        *until = until.checked_sub(late).map_or(*told, |until| until.max(*told));
+    }
+}
+
 /// What was seen of a plan.
 struct PlanTrace {
     history: History,
@@ -213,7 +221,8 @@ fn judged(
     wire: &WireLog,
 ) -> (PlanTrace, Judged) {
     let mut sent = transcript::sent(wire, staged.start);
-    let recorded = staged.recorder.take();
+    let mut recorded = staged.recorder.take();
+    bound(&mut recorded.validities, staged.late);
     let phases = transcript::phases(&recorded);
     let jumps = plan.is_some_and(|plan| plan.fault == AttackFault::ServerClock);
     let jumped = staged.healed.filter(|_| jumps);
@@ -344,5 +353,14 @@ mod tests {
             let says = "no other client asked for the lock while client 1 had it and a server had forgotten that";
             assert_eq!(why(rival).as_deref(), Some(says), "{rival:?}");
         }
+    }
+
+    #[test]
+    fn a_validity_counts_from_when_it_was_said() {
+        let told = now();
+        let at = |ms| told + Duration::from_millis(ms);
+        let mut validities = [(told, 1, 1, at(500)), (told, 2, 2, at(20))];
+        bound(&mut validities, Duration::from_millis(30));
+        assert_eq!(validities.map(|it| it.3), [at(470), told]);
     }
 }

@@ -24,10 +24,11 @@ pub(crate) async fn acquire(
     let asked = now();
     let op = attempt.invoke(What::Acquire);
     match worker.ask(Order::Acquire, stage.attack.answer_within).await {
-        Ok((_, WorkerAnswer::Ok(grant))) => {
-            // A hold begins when its answer has been read: before that nobody could act on it.
+        Ok((read, WorkerAnswer::Ok(grant))) => {
+            // A hold begins when its answer has been looked at: before that nobody could act on it. Its validity counts from
+            // when the answer was there.
             let at = now();
-            granted(attempt, at, op, grant);
+            granted(attempt, (read, at), op, grant);
             attempt.claim(ClaimOf::Acquired, asked, at);
             let place = attempt.client as usize - 1;
             stage.board.send_modify(|board| board.acquired[place] += 1);
@@ -53,14 +54,14 @@ pub(crate) async fn acquire(
 }
 
 /// Records what `ok` to `acquire` says.
-fn granted(attempt: &Attempt<'_>, at: Instant, op: u32, grant: LockGrant) {
+fn granted(attempt: &Attempt<'_>, (read, at): (Instant, Instant), op: u32, grant: LockGrant) {
     // Before the *ok*, as locks of the library mark it.
     if let Some(fence) = grant.fence {
         attempt.write(at, 0, |_| What::Fence(fence));
     }
     attempt.write(at, op, |_| What::Acquired);
     if let Some(valid) = grant.valid() {
-        attempt.note_validity(at, at + valid);
+        attempt.note_validity(at, read + valid);
     }
 }
 
@@ -150,12 +151,12 @@ async fn keep(
             return Ok(None);
         }
         asked = now();
-        let answer = {
+        let (read, answer) = {
             let mut answer = pin!(worker.ask(Order::Extend, stage.attack.answer_within));
             loop {
                 tokio::select! {
                     biased;
-                    answer = &mut answer => break answer?.1,
+                    answer = &mut answer => break answer?,
                     () = &mut busy, if !is_done => is_done = true,
                 }
             }
@@ -165,7 +166,7 @@ async fn keep(
             WorkerAnswer::Ok(grant) => {
                 attempt.claim(ClaimOf::Extended, asked, at);
                 if let Some(valid) = grant.valid() {
-                    attempt.note_validity(at, at + valid);
+                    attempt.note_validity(at, read + valid);
                 }
             }
             WorkerAnswer::No => return Ok(Some((asked, String::from("lock lost")))),
@@ -222,7 +223,8 @@ mod tests {
         let (recorder, start) = (Recorder::default(), now());
         let attempt = recorder.attempt(1);
         let op = attempt.invoke(What::Acquire);
-        granted(&attempt, now(), op, LockGrant { fence: Some(7), valid_ms: Some(9) });
+        let at = now();
+        granted(&attempt, (at, at), op, LockGrant { fence: Some(7), valid_ms: Some(9) });
         let history = transcript::history(Head::default(), b"", recorder.take(), &[], start);
         let told: Vec<What> = history.events.iter().map(|it| it.what).collect();
         let [What::Acquire, What::Fence(7), What::Acquired, What::ValidUntil(_)] = told[..] else {
