@@ -275,12 +275,20 @@ fn failure(args: &AttackArgs, error: AttackError) -> Failure {
                  docs/attack.md#without-a-worker",
             )
         }
-        AttackError::Worker(_) | AttackError::Misspelt { .. } | AttackError::NoLock(_) => {
-            Failure::usage_text(
-                error.to_string(),
-                "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
-            )
-        }
+        AttackError::NoLock(_) => Failure::usage_text(
+            error.to_string(),
+            "docs/attack.md says how the lock's key is found, and which locks cannot be attacked; `picklock attack --help` \
+             shows how to write a worker",
+        ),
+        AttackError::Worker(WorkerError::Silent { order: "ready", .. }) => Failure::usage_text(
+            error.to_string(),
+            "a worker prints `ready` once it takes orders: `picklock attack --help` shows how. A slow machine needs a longer \
+             `--start-within`",
+        ),
+        AttackError::Worker(_) | AttackError::Misspelt { .. } => Failure::usage_text(
+            error.to_string(),
+            "a worker reads orders from its standard input and answers them: `picklock attack --help` shows how",
+        ),
         _ => Failure::unavailable(error),
     }
 }
