@@ -32,5 +32,5 @@ def serve(acquire, check, release, promises=""):
             answer = "ok" if orders[line.strip()]() else "no"
         except Exception as error:
             # One line, whatever the exception says.
-            answer = " ".join(f"unknown {error!r}".split())
+            answer = " ".join(f"unknown {type(error).__name__}: {error}".split())
         print(answer, flush=True)
