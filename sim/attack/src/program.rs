@@ -42,10 +42,6 @@ pub(crate) async fn learn(
         }
     };
     let ProgramTrace { sent, lock_key, tenures, history, .. } = trace;
-    if let Some(life) = lock_key.as_ref().and_then(|key| life(&sent, key)) {
-        let how = "have your program lock with PICKLOCK_TTL_MS, or name its own TTL with --ttl";
-        arena.set_life(life, how)?;
-    }
     let middle = arena.life.mul_f64(MIDDLE * HOLD_LEAST);
     let is_long = tenures
         .iter()
@@ -94,6 +90,10 @@ async fn clean(
     arena.reset().await?;
     let run = copies::run(arena, oracle, None, None).await?;
     let trace = trace(arena, None, &run, None).await;
+    if let Some(life) = trace.lock_key.as_ref().and_then(|key| life(&trace.sent, key)) {
+        let how = "have your program lock with PICKLOCK_TTL_MS, or name its own TTL with --ttl";
+        arena.set_life(life, how)?;
+    }
     let answer = oracle.ask(arena, &run.room).await?;
     let found = judge(None, &run, &trace, &answer).findings.into_iter().next();
     let complaint = match (&answer, found) {

@@ -161,9 +161,11 @@ fn what_only_a_fence_could_prevent_is_an_assumption() {
 fn programs_and_oracles_that_are_of_no_use_are_told_of_in_one_message() {
     let room = Room::new();
     let sends = program(&room, "sends", "ask INCR counter");
+    let keeps = program(&room, "keeps", "ask SET $PICKLOCK_KEY 1 NX PX 9000 || true");
     // What has to end has time for it, on a busy machine, too.
     let cases = [
         ("60s", "true", "true", "your program sent nothing to its Redis"),
+        ("60s", &keeps, "true", "the lock's key lives 9 s, where 600 ms were asked for"),
         ("60s", &room.program("fails", "echo about to fail >&2; exit 3"), "true", "about to fail"),
         ("1s", &room.program("sleeps", "sleep 600"), "true", "client 1 did not end within 1 s"),
         (
