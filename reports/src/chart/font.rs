@@ -61,6 +61,26 @@ impl Type {
         }
         Ok(fitting)
     }
+
+    /// The text in lines of this width, at most so many; the last is cut short.
+    pub(crate) fn wrapped(
+        self,
+        text: &str,
+        width: f64,
+        most: usize,
+    ) -> Result<Vec<String>, ChartError> {
+        let mut lines: Vec<String> = Vec::new();
+        for word in text.split_whitespace() {
+            let longer = lines.last().map(|line| format!("{line} {word}"));
+            match longer {
+                Some(longer) if lines.len() == most || self.width(&longer)? <= width => {
+                    *lines.last_mut().expect("it was just looked at") = longer;
+                }
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        lines.iter().map(|line| self.fit(line, width)).collect()
+    }
 }
 
 /// Makes the font known to plotters; again does no harm.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use super::layout::{Bar, BarKind, IncidentLane, IncidentLayout, LaneOwner, MARKS_MOST, MarkKind};
 use super::scale::IncidentScale;
-use super::texts::wrapped;
 use crate::chart::ChartError;
 use crate::chart::font::Type;
 use crate::chart::label_rows::LabelRows;
@@ -123,7 +122,7 @@ impl IncidentPlaces {
         let mut heading = Vec::new();
         let mut y = 6.0;
         let mut say = |face: Type, text: &str, most: usize| -> Result<(), ChartError> {
-            for line in wrapped(face, text, width, most)? {
+            for line in face.wrapped(text, width, most)? {
                 y += if face.bold { face.em + 6.0 } else { LINE };
                 heading.push((y, face, line));
             }
@@ -135,7 +134,7 @@ impl IncidentPlaces {
         }
         say(SUBTITLE, &layout.why, 3)?;
         say(SUBTITLE, &layout.run, 2)?;
-        let said = wrapped(SUBTITLE, &layout.run, width, 2)?.len();
+        let said = SUBTITLE.wrapped(&layout.run, width, 2)?.len();
         let found = heading.len() - said;
 
         let mut places = Self {
@@ -168,7 +167,7 @@ impl IncidentPlaces {
             }
         };
         let text = std::iter::once(axis).chain(layout.notes.iter().map(String::as_str));
-        for line in wrapped(SMALL, &text.collect::<Vec<_>>().join(" "), width, 8)? {
+        for line in SMALL.wrapped(&text.collect::<Vec<_>>().join(" "), width, 8)? {
             y += ROW;
             places.footing.push((y, line));
         }

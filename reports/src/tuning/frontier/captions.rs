@@ -24,6 +24,8 @@ pub(super) const LEADING: f64 = 15.0;
 pub(super) const ASCENT: f64 = 11.0;
 /// The widest that what is said of a setting may be.
 const WIDEST: f64 = 330.0;
+/// The most lines that its head may take, and that the reason below it may.
+const LINES: usize = 2;
 
 /// A text in a box.
 #[derive(Clone, Debug)]
@@ -74,12 +76,11 @@ impl Captions {
         let labels = labels(tuning, plot);
         let mut callouts: Vec<Callout> = Vec::new();
         for (number, PointLabel { at, said, meets, .. }) in labels.iter().enumerate() {
-            let lines = [(&said[0], STRONG), (&said[1], NOTE)];
-            let lines: Result<Vec<(String, Type)>, ChartError> = lines
-                .into_iter()
-                .map(|(line, face)| Ok((face.fit(&plain(line), WIDEST)?, face)))
-                .collect();
-            let lines = lines?;
+            let mut lines: Vec<(String, Type)> = Vec::new();
+            for (text, face) in said.iter().zip([STRONG, NOTE]) {
+                let wrapped = face.wrapped(&plain(text), WIDEST, LINES)?;
+                lines.extend(wrapped.into_iter().map(|line| (line, face)));
+            }
             let others = labels.iter().enumerate().filter(|it| it.0 != number);
             let mut free = room.clone();
             free.marks.extend(others.map(|it| Rect::around(it.1.at, RING)));

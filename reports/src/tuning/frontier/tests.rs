@@ -243,6 +243,17 @@ fn it_says_what_is_advised_and_why_the_next_is_not() {
 }
 
 #[test]
+fn what_a_setting_misses_is_said_in_full() {
+    font::register().unwrap();
+    let mut of = tuning(grid(|_| (1e6, 1e6), None), 0);
+    let misses = ["overlaps: up to 1,700,000 a day", "lost holds: up to 1,300,000 a day"];
+    of.points[0].misses = misses.map(str::to_owned).into();
+    let captions = Captions::of(&of, &Plot::of(&of).unwrap()).unwrap();
+    let lines: Vec<&str> = captions.callouts[0].text.lines.iter().map(|it| &*it.0).collect();
+    assert_eq!(lines[1..].join(" "), misses.join("; "));
+}
+
+#[test]
 fn times_are_told_as_people_say_them() {
     let ticks = |ttls: &[u64]| {
         let of = tuning(ttls.iter().map(|it| point(*it, None, 0.5, 0.4)).collect(), 0);
