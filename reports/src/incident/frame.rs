@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::layout::{Bar, BarKind, IncidentLane, IncidentLayout, LaneOwner, MARKS_MOST, MarkKind};
+use super::layout::{
+    Bar, BarKind, IncidentLane, IncidentLayout, LaneMark, LaneOwner, MARKS_MOST, MarkKind,
+};
 use super::scale::IncidentScale;
 use crate::chart::ChartError;
 use crate::chart::font::Type;
@@ -295,9 +297,13 @@ impl IncidentPlaces {
             .iter()
             .map(|it| (self.scale.x(it.from_ns), self.scale.x(it.until_ns)))
             .collect();
-        let faults = lane.marks.iter().filter(|it| it.kind == MarkKind::Fault);
-        let faults = faults.map(|it| self.scale.x(it.at_ns));
-        hidden.extend(faults.map(|x| (x - 6.0, x + 6.0)));
+        let crosses = |it: &&LaneMark| match it.kind {
+            MarkKind::Fault => true,
+            MarkKind::Ends => bar.from_ns < it.at_ns && it.at_ns < bar.until_ns,
+            _ => false,
+        };
+        let crossing = lane.marks.iter().filter(crosses).map(|it| self.scale.x(it.at_ns));
+        hidden.extend(crossing.map(|x| (x - 6.0, x + 6.0)));
         hidden.sort_by(|one, other| one.0.total_cmp(&other.0));
         for (begins, ends) in hidden {
             if begins < end && ends > from {

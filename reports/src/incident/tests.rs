@@ -5,7 +5,7 @@ use history::verdict::Level;
 use history::{History, Touch, What};
 use scenarios::result::RunResult;
 
-use super::frame::{IncidentPlaces, NARROW, PlacedLabel, WIDE};
+use super::frame::{IncidentPlaces, NARROW, PlacedLabel, SMALL, WIDE};
 use super::group::groups;
 use super::layout::{BarKind, IncidentLane, LaneOwner};
 use super::testing::{Script, TTL_MS, paused, violated};
@@ -228,6 +228,24 @@ fn validity_that_ends_before_the_work_is_drawn_as_over() {
     assert!(
         lane.contains(&(BarKind::Holds, 10, 60)) && lane.contains(&(BarKind::Overstays, 60, 90))
     );
+}
+
+#[test]
+fn no_text_of_a_bar_lies_on_the_end_of_a_validity() {
+    font::register().unwrap();
+    let script = Script::new().head(|head| head.tracked = true).hold((0, 10, 90), 1).set((1, 9), 1);
+    let script = script.note(10, 1, What::ValidUntil(50 * MS)).fault(20, 1, Fault::Pause, 60);
+    let layout = layout(&of_script(script, &[1], 100));
+    let lane = &layout.lanes[1];
+    let stands = lane.bars.iter().position(|it| it.kind == BarKind::Stands).unwrap();
+    for frame in [WIDE, NARROW] {
+        let places = IncidentPlaces::new(&layout, frame).unwrap();
+        let ends = places.scale.x(50 * MS);
+        if let Some((middle, text)) = places.bar_text(lane, stands).unwrap() {
+            let half = SMALL.width(&text).unwrap() / 2.0;
+            assert!((middle - ends).abs() > half, "{text} at {middle}, the end at {ends}");
+        }
+    }
 }
 
 #[test]
