@@ -75,7 +75,13 @@ a { color: var(--link); }
 .violated { color: var(--violated); background: var(--violated-on); }
 .inconclusive { color: var(--inconclusive); background: var(--inconclusive-on); }
 .na { color: var(--na); background: var(--na-on); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; --shade: color-mix(in srgb, var(--ink) 28%, transparent);
+  background:
+    linear-gradient(to right, var(--card) 40%, transparent) left / 2.4rem 100% no-repeat local,
+    linear-gradient(to left, var(--card) 40%, transparent) right / 2.4rem 100% no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) left / .8rem 100% no-repeat,
+    linear-gradient(to left, var(--shade), transparent) right / .8rem 100% no-repeat;
+}
 :is(.scroll, .story, ul) + :is(p, pre) { margin-top: .8rem; }
 .scroll:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -99,6 +105,7 @@ thead .number { white-space: normal; }
 .settings td.number, .settings th.number { text-align: left; padding-right: 1.1rem; }
 .settings td.share { min-width: 10rem; }
 .settings td.delay { min-width: 5.4rem; }
+.inputs th { min-width: 9rem; }
 .chosen { background: var(--code); font-weight: 600; }
 .chosen.met { background: var(--held-on); color: var(--held); }
 .chosen td:first-child { padding-left: .4rem; }
@@ -184,6 +191,9 @@ ul { margin: 0; padding-left: 1.2rem; }
   .story td.time { text-align: left; padding-right: .8rem; }
   .story .all tr { grid-template-columns: max-content 1fr; }
   .story td:last-child { grid-column: 1 / -1; padding-top: 0; padding-bottom: .4rem; }
+  .inputs thead { position: absolute; clip-path: inset(50%); }
+  .inputs tr { display: block; padding: .4rem 0; }
+  .inputs :is(th, td) { display: block; padding: .1rem 0; overflow-wrap: anywhere; }
   .latencies thead { position: absolute; clip-path: inset(50%); }
   .latencies tr { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); padding: .4rem 0; }
   .latencies td:has(.badge) { grid-column: 1 / -1; }
@@ -192,6 +202,9 @@ ul { margin: 0; padding-left: 1.2rem; }
   .latencies td:empty { display: none; }
   .latencies td.number { text-align: left; padding-bottom: 0; }
   .latencies td::before { content: attr(data-name); display: block; color: var(--faint); font-size: .8rem; }
+}
+@media (max-width: 44rem) {
+  figure.only::after { content: 'The drawing scrolls sideways.'; color: var(--faint); font-size: .8rem; }
 }
 @media (max-width: 52rem) {
   figure.wide { display: none; }

@@ -56,7 +56,7 @@ pub fn page(tuning: &Tuning, chart: Option<&Picture>) -> String {
             section {
                 h2 { "Inputs" }
                 div.scroll tabindex="0" role="region" aria-label="Inputs" {
-                    table {
+                    table.inputs {
                         thead { tr { th { "input" } th { "value" } th { "source" } } }
                         tbody {
                             @for it in &tuning.inputs {
