@@ -70,29 +70,27 @@ pub(super) fn gather(
         (None, None, None) => (text(ROUND_TRIP)?, ASSUMED.to_owned()),
     };
     report("round trip", trip.to_string(), &source);
-    let pause = match measured {
-        Some(_) => None,
+    let pause = match &measured {
+        Some((it, _)) => {
+            let rate = it.pauses_per_ns * 1e9;
+            let source = format!("{} measured here, of 1 ms or longer", it.counts.1);
+            report("pauses", format!("{}, {rate:.2} per second", it.pause), &source);
+            (it.pauses_per_ns, Law::new(&it.pause))
+        }
         None => {
             let (rate, length, source) = pauses(args)?;
             report("pauses", format!("{length}, {rate}"), source);
-            Some((rate, length))
+            (rate.per_second() / 1e9, Law::new(&length))
         }
     };
-    if let Some((it, _)) = &measured {
-        let rate = it.pauses_per_ns * 1e9;
-        let source = format!("{} measured here, of 1 ms or longer", it.counts.1);
-        report("pauses", format!("{}, {rate:.2} per second", it.pause), &source);
-    }
     report("crashes", format!("{} per client", args.crashes), "given or by default");
     report("clock drift", format!("up to {} ppm", args.drift), "given or by default");
     report("traffic", traffic_text(args), "given or by default");
     report("from the last check to the write", args.write.to_string(), "given or by default");
-    let pause = pause.map(|(rate, length)| (rate.per_second() / 1e9, Law::new(&length)));
-    let by_measure = measured.as_ref().map(|(it, _)| (it.pauses_per_ns, Law::new(&it.pause)));
     let conditions = Conditions {
         hold: Law::new(&hold),
         round_trip: Law::new(&trip),
-        pause: by_measure.or(pause),
+        pause: Some(pause),
         drift_ppm: args.drift,
         write_ns: span_ns(args.write.0),
     };

@@ -25,15 +25,14 @@ use super::traffic::Traffic;
 
 /// Holds of a part, the unit of work of a thread.
 const PART: u64 = 20_000;
-/// The least holds per setting: simulated plainly, and by importance sampling.
+/// The least holds per setting, of plain simulation and of importance sampling.
 const FEWEST: u64 = 2_000;
-const FEWEST_ASKED: u64 = 2_000;
 /// Cost of a pause in steps, at most: renewals between two pauses are batched.
 const STEPS_OF_A_PAUSE: f64 = 4.0;
-/// Importance sampling takes one hold for this many plain ones.
-const ASKED: u64 = 4;
-/// And at most this many: more precision is of no use.
-const MOST_ASKED: u64 = 500_000;
+/// For so many plain holds, one is simulated by importance sampling.
+const PLAIN_PER_WEIGHTED: u64 = 4;
+/// The most holds by importance sampling: more precision is of no use.
+const MOST_WEIGHTED: u64 = 500_000;
 /// With fewer hits importance sampling is more precise than counting.
 const MANY_HITS: u64 = 400;
 const DAY_NS: f64 = 86_400.0 * 1e9;
@@ -93,8 +92,8 @@ impl Study {
     /// How many parts there are.
     pub fn parts(&self) -> u64 {
         let parts = |setting| {
-            let (counting, asking) = self.parts_of(setting);
-            (counting.len() + asking.len()) as u64
+            let (plain, weighted) = self.parts_of(setting);
+            (plain.len() + weighted.len()) as u64
         };
         self.settings().iter().map(parts).sum()
     }
@@ -102,11 +101,11 @@ impl Study {
     /// The parts of a setting: plain, and by importance sampling.
     fn parts_of(&self, setting: &Setting) -> (Vec<WorkPart>, Vec<WorkPart>) {
         let holds = self.holds_of(setting);
-        let asked = holds.div_ceil(ASKED).clamp(FEWEST_ASKED.min(holds), MOST_ASKED);
+        let weighted = holds.div_ceil(PLAIN_PER_WEIGHTED).clamp(FEWEST.min(holds), MOST_WEIGHTED);
         let parts = |holds: u64, part: u64| {
             (0..holds.div_ceil(part)).map(|it| (it, part.min(holds - it * part))).collect()
         };
-        (parts(holds, PART), parts(asked, PART / ASKED))
+        (parts(holds, PART), parts(weighted, PART / PLAIN_PER_WEIGHTED))
     }
 
     /// Holds of this setting: fewer if each takes many steps.
@@ -144,14 +143,14 @@ impl Study {
         let mut order: Vec<usize> = (0..leases.len()).collect();
         order.sort_by_key(|place| place % self.grid.len().max(1));
         for some in order.chunks(self.threads.max(1)) {
-            for (place, looked) in some.iter().zip(self.look(some, &leases, progress)?) {
-                found[*place] = looked;
+            for (place, estimates) in some.iter().zip(self.estimate(some, &leases, progress)?) {
+                found[*place] = estimates;
             }
         }
         let mut most: Vec<Option<UpperBounds>> = leases
             .iter()
             .zip(&found)
-            .map(|(lease, found)| found.as_ref().map(|it| self.most(lease, it)))
+            .map(|(lease, found)| found.as_ref().map(|it| self.upper_bounds(lease, it)))
             .collect();
         dominance::carry(&leases, &mut most);
         let mut points = Vec::new();
@@ -173,17 +172,17 @@ impl Study {
     }
 
     /// Simulates the settings at these indexes; `None` for an unfinished one.
-    fn look(
+    fn estimate(
         &self,
         places: &[usize],
         leases: &[LeaseModel<'_>],
         progress: &StudyProgress,
     ) -> Result<Vec<Option<SettingEstimates>>, ThreadsError> {
-        let (mut counting, mut asking) = (Vec::new(), Vec::new());
+        let (mut plain, mut weighted) = (Vec::new(), Vec::new());
         for (nth, place) in places.iter().enumerate() {
-            let (counted, asked) = self.parts_of(&leases[*place].setting);
-            counting.extend(counted.into_iter().map(|part| (nth, part)));
-            asking.extend(asked.into_iter().map(|part| (nth, part)));
+            let parts = self.parts_of(&leases[*place].setting);
+            plain.extend(parts.0.into_iter().map(|part| (nth, part)));
+            weighted.extend(parts.1.into_iter().map(|part| (nth, part)));
         }
         let mut found = vec![Some(SettingEstimates::default()); places.len()];
         let count = |nth: usize, &(part, holds): &WorkPart| {
@@ -194,11 +193,11 @@ impl Study {
             progress.add(counted.holds);
             counted
         };
-        self.each(&counting, &mut found, progress, count, |it, part| it.monte_carlo.merge(part))?;
+        self.each(&plain, &mut found, progress, count, |it, part| it.monte_carlo.merge(part))?;
         let crowd = |it: &SettingEstimates| self.crowd(&it.monte_carlo);
         let traffics: Vec<Option<Traffic>> =
             found.iter().map(|it| it.as_ref().map(crowd)).collect();
-        let ask = |nth: usize, &(part, holds): &WorkPart| {
+        let weigh = |nth: usize, &(part, holds): &WorkPart| {
             let mut random = Random::new(self.seed ^ 0xa5a5, (places[nth] as u64) << 32 | part);
             let mut rare = ImportanceSampling::default();
             // Without its traffic the setting is unfinished already, whatever is added.
@@ -208,7 +207,7 @@ impl Study {
             progress.add(rare.wrong.count);
             rare
         };
-        self.each(&asking, &mut found, progress, ask, |it, part| it.importance.merge(part))?;
+        self.each(&weighted, &mut found, progress, weigh, |it, part| it.importance.merge(part))?;
         Ok(found)
     }
 
@@ -252,7 +251,7 @@ impl Study {
     }
 
     /// The upper bounds of a setting by itself.
-    fn most(
+    fn upper_bounds(
         &self,
         lease: &LeaseModel<'_>,
         SettingEstimates { monte_carlo: counted, importance: rare }: &SettingEstimates,
@@ -302,14 +301,14 @@ impl Study {
                     how,
                 )
             }
-            _ => asked(rates, rare.wrong, rare.wrong_most, most.wrong),
+            _ => weighted(rates, rare.wrong, rare.wrong_most, most.wrong),
         };
         let never = share(rates, Interval::default(), EstimateMethod::Construction);
         let overlap = || {
             if self.traffic.others_per_ns() == 0.0 {
                 return never;
             }
-            asked(rates, rare.overlap, rare.overlap_most, most.late)
+            weighted(rates, rare.overlap, rare.overlap_most, most.late)
         };
         let (belief, effect) = match keeping {
             Protection::None => (overlap(), overlap()),
@@ -368,7 +367,7 @@ struct SettingEstimates {
 }
 
 /// A share by importance sampling, capped by `high`; only the bound if nothing could go wrong in any hold.
-fn asked(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
+fn weighted(rates: (f64, f64), found: Mean, most: Mean, high: f64) -> Share {
     let holds = found.count;
     let (found, most) = (found.interval(), most.interval());
     let seen = found.high.max(most.high);

@@ -343,10 +343,10 @@ fn what_was_looked_at_before_it_was_ended_is_told_and_nothing_else() {
     let lease = |it| LeaseModel::new(&all.conditions, it).expect("a setting");
     let leases: Vec<LeaseModel<'_>> = all.settings().into_iter().map(lease).collect();
     let progress = StudyProgress::default();
-    let looked = |places: &[usize]| all.look(places, &leases, &progress).expect("threads");
-    assert!(looked(&[0, 1]).iter().all(Option::is_some));
+    let estimated = |places: &[usize]| all.estimate(places, &leases, &progress).expect("threads");
+    assert!(estimated(&[0, 1]).iter().all(Option::is_some));
     progress.stop.store(true, Ordering::Relaxed);
-    assert!(looked(&[2]).iter().all(Option::is_none));
+    assert!(estimated(&[2]).iter().all(Option::is_none));
     assert!(progress.done.load(Ordering::Relaxed) < all.parts());
 }
 
