@@ -55,7 +55,7 @@ pub trait Observed: Env {
 }
 
 /// No recipe runs more scripts.
-const SCRIPTS: usize = 5;
+pub const SCRIPTS: usize = 5;
 
 /// What it takes to understand the commands of a recipe.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,10 +75,11 @@ impl Dialect {
     /// Of a recipe with these scripts, and such values of its key.
     ///
     /// # Panics
-    /// Where there are more than five scripts.
+    /// Where there are more than [`SCRIPTS`].
     pub fn new(scripts: impl IntoIterator<Item = &'static Script>, value: KeyValue) -> Self {
         let mut known = [None; SCRIPTS];
         for (place, script) in scripts.into_iter().enumerate() {
+            assert!(place < SCRIPTS, "a recipe with more scripts than {SCRIPTS}: raise SCRIPTS");
             known[place] = Some(script);
         }
         Self { scripts: known, value }

@@ -43,6 +43,8 @@ pub(super) const IF_ERROR_LASTS: Kinds = 1 << 29;
 pub(super) const IF_FENCED: Kinds = 1 << 30;
 /// The same if nobody was told what had become of work that was given to the lock.
 pub(super) const IF_WORK_TOLD: Kinds = 1 << 31;
+// The bits of conditions follow those of kinds.
+const _: () = assert!(1 << KINDS <= IF_ERROR_PASSES, "too many phases: widen `Kinds`");
 /// All conditions. A checker with several says nothing only if none is met.
 pub(super) const CONDITIONS: Kinds = IF_ERROR_PASSES | IF_ERROR_LASTS | IF_FENCED | IF_WORK_TOLD;
 

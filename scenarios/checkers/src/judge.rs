@@ -64,6 +64,9 @@ static ALL: &[(MakeChecker, Kinds)] = &[
     (efficiency::checker, KEY_SENT | OTHERS_SENT | OTHERS),
 ];
 
+// `Checkers::lookers` has a bit for each.
+const _: () = assert!(ALL.len() <= u32::BITS as usize, "more checkers than bits: widen `lookers`");
+
 /// The checkers of one history, which is shown to them event by event.
 pub struct Checkers<'a> {
     head: &'a Head,
