@@ -57,10 +57,12 @@ pub(crate) fn verdict(matrices: &[Matrix]) -> (Outcome, &'static str) {
 pub(crate) fn surprise(cell: &Cell) -> String {
     let (level, found, expected) = (cell.level.name(), cell.found.name(), cell.expected.name());
     let runs = cell.runs;
+    // Of a story that is staged every run has to show what is expected.
+    let each = if cell.found == cell.expected { " in every run" } else { "" };
     let seed =
         runs.first_violated.map_or(String::new(), |seed| format!(", first with seed {seed}"));
     format!(
-        "{level} is {found}, and {expected} is expected: of {} runs it held in {}, was violated in \
+        "{level} is {found}, and {expected}{each} is expected: of {} runs it held in {}, was violated in \
          {}{seed}, and {} do not say",
         runs.total(),
         runs.held,

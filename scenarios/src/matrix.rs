@@ -333,6 +333,13 @@ impl Pair {
         let worst = worst.into_iter().find(stands);
         worst.or(self.cells.first().map(|_| Conformance::Unclaimed))
     }
+
+    /// The lowest seed that violated what was not expected to be violated, if one did.
+    pub fn first_unexpected(&self) -> Option<u64> {
+        let cells = self.cells.iter().filter(|it| it.standing == Conformance::Different);
+        let cells = cells.filter(|it| it.expected != Outcome::Violated);
+        cells.filter_map(|it| it.runs.first_violated).min()
+    }
 }
 
 impl Matrix {

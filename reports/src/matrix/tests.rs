@@ -39,6 +39,17 @@ fn a_ci_sees_what_failed_and_what_was_left_out() {
 }
 
 #[test]
+fn what_is_violated_in_some_runs_alone_is_told_from_what_is_expected() {
+    let mut runs = VerdictCounts::of_run(3, Outcome::Violated);
+    runs.add(4, Outcome::Held);
+    let polling = recipe::about("polling").unwrap();
+    let cell = Cell::of(Level::Key, Outcome::Violated, runs, polling, false);
+    let said = surprise(&cell);
+    let expected = "key is violated, and violated in every run is expected: of 2 runs it held in 1";
+    assert!(said.starts_with(expected), "{said}");
+}
+
+#[test]
 fn a_reader_sees_what_was_expected_where_it_was_not_found() {
     let scenarios = scenarios::catalog::all().unwrap();
     let text = markdown(&[matrix()], &scenarios);

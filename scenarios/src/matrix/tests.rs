@@ -110,6 +110,21 @@ fn pair(lock: &str, key: Outcome) -> Pair {
 }
 
 #[test]
+fn the_seed_of_a_surprise_violates_what_was_expected_to_hold() {
+    let scenario = Pair::scenario("gc-pause", "del-release").unwrap();
+    let seed = |progress: &[Outcome]| {
+        // One of the runs does not violate the key, though all should.
+        let key = tally(&[BROKEN, HELD]);
+        let runs = [key, tally(&[BROKEN; 2]), tally(&[BROKEN; 2]), tally(progress)];
+        let pair = Pair::found(&scenario, runs);
+        assert_eq!(pair.cells[0].standing, Conformance::Different);
+        pair.first_unexpected()
+    };
+    assert_eq!(seed(&[HELD, BROKEN]), Some(6));
+    assert_eq!(seed(&[HELD, HELD]), None, "no single run shows that another held");
+}
+
+#[test]
 fn a_matrix_counts_its_cells_and_is_as_expected_only_when_all_are() {
     let good = Matrix::new("virtual", None, vec![pair("single", HELD)], false);
     assert_eq!(good.totals.as_expected, 4);

@@ -15,9 +15,7 @@ impl Asked {
     /// The line that runs a pair again: with the seed that violated what was expected to hold, if there is
     /// one, otherwise with all seeds.
     pub(super) fn replay(&self, args: &MatrixArgs, pair: &Pair) -> String {
-        let surprising = pair.cells.iter().filter(|it| it.standing == Conformance::Different);
-        let seed = surprising.filter_map(|it| it.runs.first_violated).min();
-        self.line(args, pair, seed)
+        self.line(args, pair, pair.first_unexpected())
     }
 
     /// The replay lines of the first pairs that are not as expected.
