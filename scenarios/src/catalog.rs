@@ -87,6 +87,11 @@ mod tests {
                     crate::recipe::about(lock).unwrap();
                 }
             }
+            assert!(
+                scenario.unsearched.is_some() || scenario.unsearchable().is_none(),
+                "{}: add a [search], or say in `unsearched` why there is none",
+                scenario.name
+            );
         }
     }
 

@@ -79,11 +79,3 @@ fn every_searched_form_shows_what_is_claimed() {
     let found = found.into_inner().unwrap();
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
-
-#[test]
-fn every_scenario_has_a_searched_form_or_says_why_not() {
-    for scenario in catalog::all().unwrap() {
-        let says = scenario.unsearched.is_some();
-        assert_eq!(scenario.unsearchable().is_some(), says, "{}", scenario.name);
-    }
-}
