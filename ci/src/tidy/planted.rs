@@ -23,7 +23,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Diagnostic> {
                 None => Err(format!("there is no {path}")),
             };
             if let Err(what) = place {
-                let what = format!("{}: {what}; plant it in {path} anew", error.name());
+                let what = format!(
+                    "{}: {what}; plant it in {path} anew, or name the place with `within`",
+                    error.name()
+                );
                 findings.push(Diagnostic::new(&error.path(), 1, what));
             }
         }
