@@ -276,7 +276,7 @@ impl Arena {
                 WorkerAnswer::No => format!("answered `{word}` with `no`"),
             };
             return Err(AttackError::NoLock(format!(
-                "without any fault the worker {said}: the lock was free and its server well"
+                "without any fault the worker {said}, though no other client wanted the lock"
             )));
         }
         Ok(())
