@@ -151,3 +151,17 @@ pub(super) fn verdict(history: &History, checker: &mut dyn Checker) -> Verdict {
     history.events.iter().for_each(|it| checker.see(&commands.next(it, &history.texts)));
     checker.finish(&commands.end(&history.texts)).remove(0).verdict
 }
+
+/// How often one checker blames somebody.
+pub(super) fn blamed(history: &History, checker: &mut dyn Checker) -> usize {
+    match verdict(history, checker) {
+        Verdict::Violated(witness) => usize::try_from(witness.occurrences).expect("a count"),
+        _ => 0,
+    }
+}
+
+/// How many acquisitions of a history are as asked for.
+pub(super) fn count(history: &History, is: impl Fn(u32) -> bool) -> usize {
+    let last = history.events.iter().map(|it| it.acquisition).max().unwrap_or(0);
+    (1..=last).filter(|it| is(*it)).count()
+}

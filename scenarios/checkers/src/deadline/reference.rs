@@ -1,13 +1,12 @@
 //! Who is told too late or too soon in random histories, as one finds it who looks at all of them again for each acquisition.
 
 use history::fault::Fault;
-use history::verdict::Verdict;
 use history::{Event, History, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::{GRAIN_NS, checker};
-use crate::random::{history, steps, verdict};
+use crate::random::{blamed, count, history, steps};
 use crate::testing::Tape;
 
 fn is_fault(event: &Event, fault: Fault) -> bool {
@@ -67,12 +66,7 @@ proptest! {
         let limits = (Some(deadline_ns), Some(30), Some(deadline_ns));
         let tape = Tape::new().with(|it| (it.deadline_ns, it.overrun_ns, it.tries_for_ns) = limits);
         let history = history(&tape, &steps);
-        let blamed = match verdict(&history, &mut *checker(&history.head).unwrap()) {
-            Verdict::Violated(witness) => witness.occurrences,
-            _ => 0,
-        };
-        let last = history.events.iter().map(|it| it.acquisition).max().unwrap_or(0);
-        let to_blame = (1..=last).filter(|it| is_to_blame(&history, *it)).count();
-        prop_assert_eq!(blamed, to_blame as u64);
+        let blamed = blamed(&history, &mut *checker(&history.head).unwrap());
+        prop_assert_eq!(blamed, count(&history, |it| is_to_blame(&history, it)));
     }
 }

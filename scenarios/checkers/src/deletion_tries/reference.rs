@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use history::fault::Fault;
-use history::verdict::Verdict;
 use history::{Event, History, Intent, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::{frees, keeps_from_sending, lasts_until_ns, makes, passing};
-use crate::random::{Step, steps_of, verdict};
+use crate::random::{Step, blamed, steps_of};
 use crate::testing::Tape;
 
 /// Whatever does not ask for the key deletes it, and is refused more often than not.
@@ -183,10 +182,7 @@ proptest! {
     fn who_is_blamed_gave_up(steps in steps_of(3), nodes in 1..3_u16, ttl_ns in prop_oneof![100..800_u64, 800..8_000_u64]) {
         let tape = Tape::new().with(|it| (it.honest, it.nodes, it.ttl_ns) = (true, Some(nodes), ttl_ns));
         let history = history(&tape, &steps);
-        let blamed = match verdict(&history, &mut *checker(&history.head).unwrap()) {
-            Verdict::Violated(witness) => witness.occurrences,
-            _ => 0,
-        };
+        let blamed = blamed(&history, &mut *checker(&history.head).unwrap());
         let acquisitions: BTreeSet<u32> = history.events.iter().map(|it| it.acquisition).collect();
         let pairs = acquisitions.iter().flat_map(|it| (0..nodes).map(move |node| (*it, node)));
         let gave_up = |&(acquisition, node): &(u32, u16)| {
@@ -195,6 +191,6 @@ proptest! {
                 && (gave_up_cleaning(&history, acquisition, &all)
                     || gave_up_releasing(&history, acquisition, &all))
         };
-        prop_assert_eq!(blamed, pairs.filter(gave_up).count() as u64);
+        prop_assert_eq!(blamed, pairs.filter(gave_up).count());
     }
 }

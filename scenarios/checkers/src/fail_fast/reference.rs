@@ -1,13 +1,12 @@
 //! Who is to blame in random histories, as one finds it who looks at all of them again for each acquisition.
 
 use history::fault::Fault;
-use history::verdict::Verdict;
 use history::{Event, History, Touch, What};
 use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::lasting;
-use crate::random::{history, steps, verdict};
+use crate::random::{blamed, count, history, steps};
 use crate::testing::Tape;
 
 /// Whether this acquisition asked again for what it had been refused for good, or said too late or too early that it has not got it.
@@ -79,13 +78,7 @@ proptest! {
         let limits = (Some(30), Some(60), Some(nodes));
         let tape = Tape::new().with(|it| (it.fails_within_ns, it.tries_for_ns, it.nodes) = limits);
         let history = history(&tape, &steps);
-        let found = verdict(&history, &mut *checker(&history.head).unwrap());
-        let last = history.events.iter().map(|it| it.acquisition).max().unwrap_or(0);
-        let blamed = (1..=last).filter(|it| is_to_blame(&history, *it)).count() as u64;
-        let says = match found {
-            Verdict::Violated(witness) => witness.occurrences,
-            _ => 0,
-        };
-        prop_assert_eq!(says, blamed);
+        let blamed = blamed(&history, &mut *checker(&history.head).unwrap());
+        prop_assert_eq!(blamed, count(&history, |it| is_to_blame(&history, it)));
     }
 }

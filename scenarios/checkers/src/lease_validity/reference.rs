@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::fault::Fault;
-use history::verdict::Verdict;
 use history::words::LOST;
 use history::{Event, History, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::checker;
-use crate::random::{Step, steps_of, verdict};
+use crate::random::{Step, blamed, steps_of};
 use crate::testing::Tape;
 
 /// No lock is handed on. Who waits decides to write, begins to renew, or has its work told that the lock is lost.
@@ -250,11 +249,8 @@ proptest! {
         // Of several servers it is another question when their keys may be gone: where clocks drift it is not asked.
         let tape = if several { tape.struck(Fault::Drift, 0, 0) } else { tape };
         let history = history(&tape, &steps);
-        let blamed = match verdict(&history, &mut *checker(&history.head).unwrap()) {
-            Verdict::Violated(witness) => witness.occurrences,
-            _ => 0,
-        };
+        let blamed = blamed(&history, &mut *checker(&history.head).unwrap());
         let wrong = history.events.iter().filter(|it| is_wrong(&history, it)).count();
-        prop_assert_eq!(blamed, wrong as u64);
+        prop_assert_eq!(blamed, wrong);
     }
 }

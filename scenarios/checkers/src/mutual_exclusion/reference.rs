@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use history::fault::Fault;
-use history::verdict::Verdict;
 use history::{Event, History, What};
 use proptest::prelude::*;
 
 use super::checker;
-use crate::random::{history, steps, verdict};
+use crate::random::{blamed, history, steps};
 use crate::testing::Tape;
 
 /// An acquisition, as far as it is known.
@@ -64,10 +63,7 @@ proptest! {
     #[test]
     fn those_who_believe_at_once_are_those_of_who_looks_all_the_time(steps in steps(), tracked: bool) {
         let history = history(&Tape::new().with(|it| it.tracked = tracked), &steps);
-        let found = match verdict(&history, &mut *checker(&history.head).unwrap()) {
-            Verdict::Violated(witness) => witness.occurrences,
-            _ => 0,
-        };
-        prop_assert_eq!(found, overlaps(&history) as u64);
+        let found = blamed(&history, &mut *checker(&history.head).unwrap());
+        prop_assert_eq!(found, overlaps(&history));
     }
 }

@@ -1,14 +1,13 @@
 //! Who gives up too soon in random histories, as one finds it who looks at all of them again for each acquisition.
 
 use history::fault::Fault;
-use history::verdict::Verdict;
 use history::{Event, History, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::{lasting, passing};
-use crate::random::{history, steps, verdict};
+use crate::random::{blamed, count, history, steps};
 use crate::testing::Tape;
 
 /// A command of an acquisition, and how it had ended when the acquisition did.
@@ -107,13 +106,7 @@ proptest! {
     fn who_is_blamed_gave_up_too_soon(steps in steps(), nodes in 1..4_u16) {
         let tape = Tape::new().with(|it| (it.tries_for_ns, it.nodes) = (Some(200), Some(nodes)));
         let history = history(&tape, &steps);
-        let found = verdict(&history, &mut *checker(&history.head).unwrap());
-        let last = history.events.iter().map(|it| it.acquisition).max().unwrap_or(0);
-        let blamed = (1..=last).filter(|it| gives_up_too_soon(&history, *it)).count() as u64;
-        let says = match found {
-            Verdict::Violated(witness) => witness.occurrences,
-            _ => 0,
-        };
-        prop_assert_eq!(says, blamed);
+        let blamed = blamed(&history, &mut *checker(&history.head).unwrap());
+        prop_assert_eq!(blamed, count(&history, |it| gives_up_too_soon(&history, it)));
     }
 }

@@ -1,14 +1,13 @@
 //! Who does not renew its hold in random histories, as one finds it who looks at all of them again for each acquisition.
 
 use history::fault::Fault;
-use history::verdict::Verdict;
 use history::{Event, History, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::lasts_until_ns;
-use crate::random::{Step, steps, verdict};
+use crate::random::{Step, blamed, count, steps};
 use crate::testing::Tape;
 
 /// A renewal that was sent before the validity ended, and how it had ended by then.
@@ -185,12 +184,7 @@ proptest! {
         let tape = Tape::tracked().with(|it| (it.renewed, it.exact, it.ttl_ns) = (true, true, 100));
         let tape = tape.with(|it| (it.longest_hold_ns, it.nodes) = (longest, Some(nodes)));
         let history = history(&tape, &steps);
-        let blamed = match verdict(&history, &mut *checker(&history.head).unwrap()) {
-            Verdict::Violated(witness) => witness.occurrences,
-            _ => 0,
-        };
-        let last = history.events.iter().map(|it| it.acquisition).max().unwrap_or(0);
-        let to_blame = (1..=last).filter(|it| is_to_blame(&history, *it)).count();
-        prop_assert_eq!(blamed, to_blame as u64);
+        let blamed = blamed(&history, &mut *checker(&history.head).unwrap());
+        prop_assert_eq!(blamed, count(&history, |it| is_to_blame(&history, it)));
     }
 }
