@@ -124,13 +124,16 @@ fn answered(head: &Head, texts: &Texts, event: &Event, invoked: What) -> Option<
     })
 }
 
-/// What a command was sent to, behind its name; nothing where it has no key, or one that is neither the lock's nor a resource.
-fn on(head: &Head, node: u16, key: &str) -> &'static str {
-    match key {
-        "" => "",
-        _ if key == head.lock_key => " on the lock",
-        _ if head.resource.is_some() && !head.is_resource(node) => "",
-        _ if head.register.is_some() => " on the register",
-        _ => " on the pool",
-    }
+/// What a command was sent to, behind its name; nothing where it has no key, or one of the lock's others. Where the resource has
+/// no server of its own, only its key tells what that is.
+fn on(head: &Head, node: u16, key: &str) -> String {
+    let it = match head.resource {
+        _ if key.is_empty() => return String::new(),
+        _ if key == head.lock_key => "the lock",
+        None => key,
+        Some(resource) if node != resource => return String::new(),
+        Some(_) if head.register.is_some() => "the register",
+        Some(_) => "the pool",
+    };
+    format!(" on {it}")
 }

@@ -101,9 +101,12 @@ fn what_came_of_a_command_is_told_with_what_it_was_sent_to() {
     }
     let elsewhere = |head: &Head, what| told(head, &texts, what, Some(command(other, none)));
     let ok = answered(none, Answer::Ok);
-    let register = Head { register: Some(0), ..head() };
-    assert_eq!(elsewhere(&head(), ok).unwrap(), "CMD on the pool is answered: OK");
+    let pool = Head { resource: Some(0), ..head() };
+    let register = Head { register: Some(0), ..pool.clone() };
+    assert_eq!(elsewhere(&pool, ok).unwrap(), "CMD on the pool is answered: OK");
     assert_eq!(elsewhere(&register, ok).unwrap(), "CMD on the register is answered: OK");
+    let unknown = Head { resource: None, ..register.clone() };
+    assert_eq!(elsewhere(&unknown, ok).unwrap(), "CMD on other is answered: OK", "its key");
     assert_eq!(on_lock(none, What::Refused(why)).unwrap(), "CMD is refused: a reason");
     assert_eq!(on_lock(none, What::Unanswered(why)).unwrap(), "CMD is never answered: a reason");
     let server = Head { resource: Some(1), ..register.clone() };
