@@ -322,7 +322,7 @@ impl Conn for TokioConn {
 
     async fn call(&self, command: Command) -> Result<Reply, CallError> {
         match &self.route {
-            ConnRoute::Direct(conn) => conn.call(&command).await.map_err(of_one_server),
+            ConnRoute::Direct(conn) => conn.call(&command).await.map_err(naming_cluster),
             ConnRoute::Primary(conn, sentinels, options) => {
                 drop(sentinels.ask_again(*options)); // nobody waits for it
                 conn.call(&command).await
@@ -332,8 +332,9 @@ impl Conn for TokioConn {
     }
 }
 
-/// A server that was opened by itself, and is a node of a cluster, redirects: its error says what follows it.
-fn of_one_server(error: CallError) -> CallError {
+/// The error of a server that was opened by itself. A redirection shows that it is a node of a cluster: then the error says what
+/// to use instead.
+fn naming_cluster(error: CallError) -> CallError {
     match error {
         CallError::Refused(mut refusal) if matches!(&*refusal.code, "MOVED" | "ASK") => {
             let message =

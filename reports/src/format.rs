@@ -14,6 +14,12 @@ pub(crate) fn moment(at_ns: u64) -> String {
     format!("{}.{:03} ms", at_ns / 1_000_000, at_ns % 1_000_000 / 1000)
 }
 
+/// The same to the tenth, without the unit, for pictures: `1,234.5`.
+pub(crate) fn milliseconds(at_ns: u64) -> String {
+    let tenths = at_ns.saturating_add(50_000) / 100_000;
+    format!("{}.{}", count(tenths / 10), tenths % 10)
+}
+
 /// When each step of a witness was, whose it is, if anybody's, and what happened.
 pub(crate) fn told(steps: &[WitnessStep]) -> impl Iterator<Item = (String, String, &str)> {
     let actor = |step: &WitnessStep| match step.client {

@@ -22,7 +22,6 @@ mod painting;
 mod resource;
 mod scale;
 mod shapes;
-mod texts;
 mod ticks;
 mod trace;
 

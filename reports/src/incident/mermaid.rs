@@ -3,7 +3,7 @@
 //! Invariant: no text of the run can end a line or a statement: what Mermaid could take for syntax is written as an entity.
 
 use super::layout::{BarKind, IncidentLayout, LaneOwner};
-use super::texts::milliseconds;
+use crate::format::milliseconds;
 use history::exchange::Delivery;
 
 /// A statement, at its time.

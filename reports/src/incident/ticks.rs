@@ -4,8 +4,8 @@
 
 use super::frame::{IncidentPlaces, SMALL};
 use super::layout::{IncidentLane, IncidentLayout, LaneOwner, MarkKind};
-use super::texts::milliseconds;
 use crate::chart::ChartError;
+use crate::format::milliseconds;
 
 impl IncidentPlaces {
     /// Names of moments, the most important first, as far as they fit.

@@ -13,7 +13,7 @@ use picklock::env::Phase;
 use smallvec::SmallVec;
 
 use super::interface::{
-    Checker, EventView, HistoryEnd, frees, keeps_from_sending, lasts_until_ns, makes, passing,
+    Checker, EventView, HistoryEnd, bit, frees, keeps_from_sending, lasts_until_ns, makes, passing,
     verdict,
 };
 use super::story;
@@ -238,10 +238,6 @@ impl DeletionTries {
         };
         story::note(&mut self.first, summary, &[(acquisition, client)]);
     }
-}
-
-fn bit(node: u16) -> u64 {
-    1 << node.min(63)
 }
 
 impl Deletions {

@@ -124,6 +124,11 @@ pub(super) fn servers(head: &Head) -> Option<u16> {
     head.nodes.or(head.resource)
 }
 
+/// The bit of a server in a set of them; those from the 64th on share one.
+pub(super) fn bit(node: u16) -> u64 {
+    1 << node.min(63)
+}
+
 /// Whether this makes the key, or would.
 pub(super) fn makes(touch: Touch) -> bool {
     matches!(touch, Touch::Create(_) | Touch::Overwrite(_))

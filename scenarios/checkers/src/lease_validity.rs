@@ -19,7 +19,7 @@ use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, servers};
+use super::interface::{Checker, EventView, HistoryEnd, bit, frees, servers};
 use super::story;
 use super::struck::LastStruck;
 
@@ -357,7 +357,7 @@ impl LeaseValidity {
             if command.invoke_ns < lease.round_ns || !at_once || !lease.alone {
                 return;
             }
-            lease.granted |= 1 << command.node.min(63);
+            lease.granted |= bit(command.node);
             if servers.is_none_or(|servers| 2 * lease.granted.count_ones() <= servers.into()) {
                 return;
             }
