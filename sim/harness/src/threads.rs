@@ -9,6 +9,12 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{Builder, scope};
 
+use memmap2::MmapOptions;
+
+/// Address space, in bytes, that must be free before a thread is made: where a thread finds too little for what the runtime
+/// needs beside its stack, the runtime aborts the process.
+const SPARE: usize = 8 << 20;
+
 /// Why there are not so many threads.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -71,10 +77,9 @@ fn on_threads_of(
             }
         };
         let spawn = |started| {
-            let spawned = builder().spawn_scoped(scope, begin);
+            let spawned = spare().and_then(|()| builder().spawn_scoped(scope, begin));
             spawned.map_err(|source| ThreadsError { asked, started, source })?;
-            // The next is made when this one has taken the memory that it needs to begin: where a thread finds too
-            // little, the runtime aborts the process.
+            // The next is made when this one has taken the memory that it needs to begin.
             let _ = begun.recv();
             Ok(())
         };
@@ -83,6 +88,11 @@ fn on_threads_of(
         let _ = all_are_there.set(spawned.is_ok());
         spawned
     })
+}
+
+/// Asks the system for address space, as an allocator may still have some, and gives it back.
+fn spare() -> io::Result<()> {
+    MmapOptions::new().len(SPARE).map_anon().map(drop)
 }
 
 #[cfg(test)]
