@@ -34,8 +34,6 @@ struct Deletions {
     /// The requests that may have made the key, and when they were sent; and how many keys were deleted since.
     asked: SmallVec<[(u32, u64); 1]>,
     deleted: usize,
-    /// When it last asked.
-    last_ns: u64,
     /// When the first deletion was sent, whether that was one of a release, and which was sent last.
     first_ns: u64,
     of_release: bool,
@@ -129,7 +127,6 @@ impl DeletionTries {
         it.client = command.client;
         if makes(command.intent.touch) {
             it.asked.push((op, command.invoke_ns));
-            it.last_ns = command.invoke_ns;
         }
         if !frees(command.intent.touch) {
             return;
@@ -140,7 +137,8 @@ impl DeletionTries {
             (it.first_ns, it.of_release) = (command.invoke_ns, of_release);
         }
         // The clean-up of an attempt before may go on behind the release, or begin there.
-        let before = it.asked.len() > it.deleted + 1 || it.last_ns < attempt.began_ns;
+        let last_ns = it.asked.last().map_or(0, |(_, asked_ns)| *asked_ns);
+        let before = it.asked.len() > it.deleted + 1 || last_ns < attempt.began_ns;
         let answered = attempt.answered & bit(command.node) > 0;
         it.mixed |= it.of_release != of_release || of_release && (before || answered);
         (it.sent, it.open, it.last_op) = (it.sent + 1, it.open + 1, op);
@@ -400,9 +398,13 @@ mod tests {
         let before = before.refused_command(1, 100..102, DELETE);
         assert_eq!(outcome(before.refused_command(1, 110..112, DELETE)), Held);
         let late = Tape::new().with(|it| it.honest = true).command(1, 10..20, CREATE, None);
-        let late = late.phase(1, 50, Phase::AcquireBeforeSend).opens(1, 100, What::Release);
-        let late = late.refused_command(1, 100..102, DELETE);
-        assert_eq!(outcome(late.refused_command(1, 110..112, DELETE)), Held, "not of the hold");
+        let late = late.phase(1, 50, Phase::AcquireBeforeSend);
+        let released = |tape: Tape| {
+            let tape = tape.opens(1, 100, What::Release).refused_command(1, 100..102, DELETE);
+            outcome(tape.refused_command(1, 110..112, DELETE))
+        };
+        assert_eq!(released(late.clone()), Held, "not of the hold");
+        assert_eq!(released(late.command(1, 60..70, CREATE, Some(Touch::None))), Held);
         let no = Tape::new().with(|it| it.honest = true);
         let no = no.command(1, 10..20, CREATE, Some(Touch::None)).did(1, 80..90, CREATE);
         let no = no.opens(1, 100, What::Release).refused_command(1, 100..102, DELETE);

@@ -7,6 +7,7 @@ use history::verdict::Verdict;
 use history::{Answer, Event, History, Intent, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::interface::{Checker, LockCommands};
 use super::testing::{LOCK, Tape};
@@ -26,6 +27,16 @@ const FAULTS: [Fault; 8] = [
     Fault::ClockStep,
     Fault::Failover,
 ];
+
+/// The same 20,000 histories in every run. `PROPTEST_CASES` asks for more, and `PROPTEST_RNG_SEED` for others.
+pub(super) fn config() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let rng_seed = match asked.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(1),
+        fixed => fixed,
+    };
+    ProptestConfig { cases: asked.cases.max(20_000), rng_seed, ..asked }
+}
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     steps_of(SLOTS)

@@ -7,7 +7,7 @@ use history::{Event, History, What};
 use proptest::prelude::*;
 
 use super::Availability;
-use crate::random::{history, steps, verdict};
+use crate::random::{config, history, steps, verdict};
 use crate::testing::Tape;
 
 /// An acquisition that wants the lock or has it.
@@ -58,7 +58,7 @@ fn longest_ns(history: &History) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn the_longest_stall_is_that_of_who_looks_all_the_time(steps in steps(), tracked: bool) {

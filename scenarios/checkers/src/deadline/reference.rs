@@ -6,7 +6,7 @@ use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::{GRAIN_NS, checker};
-use crate::random::{blamed, count, history, steps};
+use crate::random::{blamed, config, count, history, steps};
 use crate::testing::Tape;
 
 fn is_fault(event: &Event, fault: Fault) -> bool {
@@ -58,7 +58,7 @@ fn is_to_blame(history: &History, acquisition: u32) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_is_to_blame(steps in steps(), long: bool) {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::{frees, keeps_from_sending, lasts_until_ns, makes, passing};
-use crate::random::{Step, blamed, steps_of};
+use crate::random::{Step, blamed, config, steps_of};
 use crate::testing::Tape;
 
 /// Whatever does not ask for the key deletes it, and is refused more often than not.
@@ -162,7 +162,7 @@ fn gave_up_releasing(history: &History, acquisition: u32, all: &[Sent]) -> bool 
         let deleted = by_then.iter().filter(|it| it.has_deleted()).count();
         let begun = of().filter(|it| it.what == What::Phase(Phase::AcquireBeforeSend));
         let begun_ns = begun.filter(|it| it.at_ns < now_ns).map(|it| it.at_ns).max().unwrap_or(0);
-        let asks = by_then.iter().filter(|it| makes(it.intent.touch)).map(|it| it.sent_ns);
+        let asks = by_then.iter().filter(|it| it.may_have_made()).map(|it| it.sent_ns);
         asked.saturating_sub(deleted) > 1 || asks.max().unwrap_or(0) < begun_ns
     };
     let refused_ns = |it: &Sent| it.refused_ns(history);
@@ -176,7 +176,7 @@ fn gave_up_releasing(history: &History, acquisition: u32, all: &[Sent]) -> bool 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_gave_up(steps in steps_of(3), nodes in 1..3_u16, ttl_ns in prop_oneof![100..800_u64, 800..8_000_u64]) {

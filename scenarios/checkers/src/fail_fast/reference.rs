@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::lasting;
-use crate::random::{blamed, count, history, steps};
+use crate::random::{blamed, config, count, history, steps};
 use crate::testing::Tape;
 
 /// Whether this acquisition asked again for what it had been refused for good, or said too late or too early that it has not got it.
@@ -71,7 +71,7 @@ fn is_to_blame(history: &History, acquisition: u32) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_is_to_blame(steps in steps(), nodes in 1..4_u16) {

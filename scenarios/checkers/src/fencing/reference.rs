@@ -8,7 +8,7 @@ use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::checker;
-use crate::random::{Step, steps, verdict};
+use crate::random::{Step, config, steps, verdict};
 use crate::testing::Tape;
 
 /// Who waits is given a token, if it has none; by and by they rise. Nobody loses what it has not got.
@@ -78,7 +78,7 @@ fn is_later(it: &Given, before: &Given) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn tokens_rise_where_those_of_each_two_do(steps in steps()) {

@@ -8,7 +8,7 @@ use history::{Event, History, Touch, What};
 use proptest::prelude::*;
 
 use super::checker;
-use crate::random::{history, steps, verdict};
+use crate::random::{config, history, steps, verdict};
 use crate::testing::Tape;
 
 /// A request that a server has granted: in which acquisition, by which operation, when it was sent and answered, and for how long.
@@ -103,7 +103,7 @@ fn is_kept(history: &History, grant: &Grant) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_has_kept_a_key(steps in steps(), nodes in 1..3_u16) {

@@ -10,7 +10,7 @@ use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::checker;
-use crate::random::{Step, blamed, steps_of};
+use crate::random::{Step, blamed, config, steps_of};
 use crate::testing::Tape;
 
 /// No lock is handed on. Who waits decides to write, begins to renew, or has its work told that the lock is lost.
@@ -239,7 +239,7 @@ fn is_wrong(history: &History, event: &Event) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_is_wrong(steps in steps_of(3), several: bool, margin_ns in 0..10_u64) {

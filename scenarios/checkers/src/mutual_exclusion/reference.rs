@@ -7,7 +7,7 @@ use history::{Event, History, What};
 use proptest::prelude::*;
 
 use super::checker;
-use crate::random::{blamed, history, steps};
+use crate::random::{blamed, config, history, steps};
 use crate::testing::Tape;
 
 /// An acquisition, as far as it is known.
@@ -58,7 +58,7 @@ fn overlaps(history: &History) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn those_who_believe_at_once_are_those_of_who_looks_all_the_time(steps in steps(), tracked: bool) {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::{lasting, passing};
-use crate::random::{blamed, count, history, steps};
+use crate::random::{blamed, config, count, history, steps};
 use crate::testing::Tape;
 
 /// A command of an acquisition, and how it had ended when the acquisition did.
@@ -100,7 +100,7 @@ fn gives_up_too_soon(history: &History, acquisition: u32) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_gave_up_too_soon(steps in steps(), nodes in 1..4_u16) {

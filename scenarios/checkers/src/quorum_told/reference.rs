@@ -11,7 +11,7 @@ use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::checker;
-use crate::random::{Step, verdict};
+use crate::random::{Step, config, verdict};
 use crate::testing::{DELETE, LOCK, Tape};
 
 const NODES: u16 = 3;
@@ -362,7 +362,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_has_lied(steps in steps(), clear: bool, is_short: bool) {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::checker;
 use crate::interface::lasts_until_ns;
-use crate::random::{Step, blamed, count, steps};
+use crate::random::{Step, blamed, config, count, steps};
 use crate::testing::Tape;
 
 /// A renewal that was sent before the validity ended, and how it had ended by then.
@@ -177,7 +177,7 @@ fn is_to_blame(history: &History, acquisition: u32) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn who_is_blamed_did_not_renew(steps in steps(), longest in prop::option::of(50..200_u64), nodes in 1..3_u16) {

@@ -11,7 +11,7 @@ use picklock::env::Phase;
 use proptest::prelude::*;
 
 use super::WakeUp;
-use crate::random::{history, steps, verdict};
+use crate::random::{config, history, steps, verdict};
 use crate::testing::Tape;
 
 /// A command that has ended, or has not yet.
@@ -190,7 +190,7 @@ fn longest_ns(history: &History) -> (u64, bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn the_longest_sleep_is_that_of_who_looks_all_the_time(
