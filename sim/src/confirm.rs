@@ -27,13 +27,11 @@ const RUNS_MOST: u32 = 3;
 /// Runs the scenario in virtual time and on a server, and says whether they show the same.
 pub(super) fn main(args: &ConfirmArgs, terminal: &Terminal) -> Result<Exit, Failure> {
     world::refuse_several(&args.server)?;
-    let load::Source { name, file, text, .. } = load::source(&args.scenario)?;
     let overrides = Overrides { lock: args.lock.clone(), ..Overrides::default() };
-    let scenario = Scenario::parse(&name, &file, &text, &overrides).map_err(Failure::usage)?;
-    let scenario = Arc::new(scenario);
+    let scenario = Arc::new(load::parsed(&args.scenario, &overrides)?);
     let chosen = choose(World::Redis, &args.server)?;
     let run = world::simulated(false).run(&RunRequest::new(Arc::clone(&scenario), SEED));
-    let findings = run.map_err(run::failed)?.findings();
+    let findings = run?.findings();
     let Some((invariant, level)) = nearest(&findings) else {
         let name = &scenario.name;
         let text = format!("nothing to confirm: in virtual time {name} violates nothing\n");
@@ -161,6 +159,6 @@ fn failed(error: RunError) -> Failure {
             "interrupted while a redis-server ran the scenario",
             "`picklock confirm FILE.toml` runs it again",
         ),
-        error => run::failed(error),
+        error => error.into(),
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::args::RegressionArgs;
 use super::failure::Failure;
 use super::line::Line;
-use super::{regressions, run, world};
+use super::{regressions, world};
 
 /// A counterexample, for people and for machines.
 #[derive(Debug, Serialize)]
@@ -95,7 +95,7 @@ impl ExampleReport {
     /// Finds out which fault decides it.
     pub(super) fn decide(&mut self, base: &Base, example: &Counterexample) -> Result<(), Failure> {
         let decided = explore::explain(&mut world::simulated(false), base, &example.found);
-        self.decided = decided.map_err(run::failed)?;
+        self.decided = decided?;
         Ok(())
     }
 
@@ -141,7 +141,7 @@ impl ExampleReport {
     pub(super) fn places(&self) -> String {
         let replay = |file: &String| {
             let line = Line::new().option("--scenario", file).option("--world", "virtual");
-            line.option("--seed", &SEED.to_string()).text()
+            line.option("--seed", SEED).text()
         };
         let places = [
             ("scenario", self.file.clone()),

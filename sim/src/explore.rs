@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use explore::{Base, BaseError, Bounds, Counterexample, Explored, SearchPlan, SearchStage, search};
 use harness::sweep::BatchProgress;
 use reports::directory::RunDirectory;
-use scenarios::scenario::{Overrides, Scenario};
+use scenarios::scenario::Overrides;
 
 pub(super) use self::part::merged;
 use self::report::ExploreReport;
@@ -123,15 +123,13 @@ fn base(args: &ExploreArgs) -> Result<Base, Failure> {
         (None, Some(lock)) => {
             Base::of_lock(lock, &mut world::simulated(false)).map_err(|error| match error {
                 BaseError::Scenario(error) => Failure::usage(error),
-                BaseError::Run(error) => run::failed(error),
+                BaseError::Run(error) => error.into(),
             })
         }
         (Some(asked), lock) => {
-            let load::Source { name, file, text, .. } = load::source(asked)?;
             let overrides = Overrides { lock: lock.clone(), ..Overrides::default() };
-            let scenario = Scenario::parse(&name, &file, &text, &overrides);
-            let scenario = scenario.map_err(Failure::usage)?;
-            Base::of_scenario(scenario, &mut world::simulated(false)).map_err(run::failed)
+            let scenario = load::parsed(asked, &overrides)?;
+            Base::of_scenario(scenario, &mut world::simulated(false)).map_err(Failure::from)
         }
     }
 }
@@ -160,7 +158,7 @@ fn explored(
     let work =
         move |batch: &BatchProgress| search(|| world::simulated(false), &base, &plan, batch, seen);
     let (explored, interrupted) = budget::within(args.budget.0, terminal, work)?;
-    Ok((explored.map_err(run::failed)?, interrupted))
+    Ok((explored?, interrupted))
 }
 
 /// The counterexamples: what was found, shrunk, with its story.
@@ -170,15 +168,14 @@ fn counterexamples(
     explored: &Explored,
 ) -> Result<Vec<Counterexample>, Failure> {
     let line = line(args, base).text();
-    Counterexample::all(&mut world::simulated(false), base, explored, &line).map_err(run::failed)
+    Counterexample::all(&mut world::simulated(false), base, explored, &line).map_err(Failure::from)
 }
 
 /// The command that finds the same.
 fn line(args: &ExploreArgs, base: &Base) -> Line {
-    let line = Line::plain().word("explore").option("--lock", base.lock());
-    let line = match &args.scenario {
-        Some(asked) => line.option("--scenario", &asked.to_string_lossy()),
-        None => line,
-    };
-    if args.beyond { line.word("--beyond") } else { line }
+    Line::plain()
+        .word("explore")
+        .option("--lock", base.lock())
+        .options("--scenario", args.scenario.iter().map(|it| it.display()))
+        .switch("--beyond", args.beyond)
 }

@@ -128,17 +128,18 @@ fn unwritten(place: &Path, error: &dyn Error) -> String {
     format!("cannot write {}: {why}", place.display())
 }
 
-/// Why there was no run, as picklock ends then.
-pub(super) fn failed(error: RunError) -> Failure {
-    match error {
-        RunError::Build(_) => {
-            let help = "change the TTL with --ttl, or the recipe with --lock";
-            Failure::usage_text(error.to_string(), help)
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Build(_) => {
+                let help = "change the TTL with --ttl, or the recipe with --lock";
+                Self::usage_text(error.to_string(), help)
+            }
+            RunError::Impossible { why, help } => Self::usage_text(why, help),
+            RunError::Bug(why) => Self::internal(why),
+            RunError::Unavailable(error) => Self::unavailable(&*error),
+            RunError::Interrupted => Self::unavailable(error),
         }
-        RunError::Impossible { why, help } => Failure::usage_text(why, help),
-        RunError::Bug(why) => Failure::internal(why),
-        RunError::Unavailable(error) => Failure::unavailable(&*error),
-        RunError::Interrupted => Failure::unavailable(error),
     }
 }
 

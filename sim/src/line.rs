@@ -2,6 +2,8 @@
 //!
 //! Invariant: the line can be pasted into a shell, and never contains a password.
 
+use std::fmt::Display;
+
 use super::args::ServerArgs;
 
 /// A command line, word by word.
@@ -32,8 +34,21 @@ impl Line {
         self
     }
 
-    pub(super) fn option(self, option: &str, value: &str) -> Self {
-        self.argument(option).argument(value)
+    pub(super) fn option(self, option: &str, value: impl Display) -> Self {
+        self.argument(option).argument(&value.to_string())
+    }
+
+    /// The option once for each value: none leaves it out.
+    pub(super) fn options(
+        self,
+        option: &str,
+        values: impl IntoIterator<Item = impl Display>,
+    ) -> Self {
+        values.into_iter().fold(self, |line, value| line.option(option, value))
+    }
+
+    pub(super) fn switch(self, switch: &str, is_on: bool) -> Self {
+        if is_on { self.argument(switch) } else { self }
     }
 
     /// One word, whatever is in it.
@@ -47,13 +62,9 @@ impl Line {
         if !is_private {
             self = self.user_server();
         }
-        for path in &server.server_bin {
-            self = self.option("--server-bin", &path.to_string_lossy());
-        }
-        if let Some(path) = &server.tls.tls_ca {
-            self = self.option("--tls-ca", &path.to_string_lossy());
-        }
-        if server.tls.tls_insecure { self.word("--tls-insecure") } else { self }
+        self.options("--server-bin", server.server_bin.iter().map(|it| it.display()))
+            .options("--tls-ca", server.tls.tls_ca.iter().map(|it| it.display()))
+            .switch("--tls-insecure", server.tls.tls_insecure)
     }
 
     /// The user's own server, without its URL.

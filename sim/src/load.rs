@@ -43,8 +43,13 @@ pub(super) fn scenario(args: &RunArgs) -> Result<Scenario, Failure> {
         set: args.set.clone(),
         searched: args.searched,
     };
+    parsed(asked, &overrides)
+}
+
+/// The scenario of this file or name.
+pub(super) fn parsed(asked: &OsStr, overrides: &Overrides) -> Result<Scenario, Failure> {
     let Source { name, file, text, .. } = source(asked)?;
-    Scenario::parse(&name, &file, &text, &overrides).map_err(Failure::usage)
+    Scenario::parse(&name, &file, &text, overrides).map_err(Failure::usage)
 }
 
 /// The text of a file, or of the catalogue.

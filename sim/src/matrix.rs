@@ -30,7 +30,7 @@ use super::failure::{Failure, did_you_mean};
 use super::line::Line;
 use super::load::{self, Source};
 use super::progress::run_batch;
-use super::run::{SEARCHED_LIVE, failed, report};
+use super::run::{SEARCHED_LIVE, report};
 use super::shard::Question;
 use super::terminal::Terminal;
 use super::{output, world};
@@ -160,22 +160,15 @@ impl Asked {
 
     /// The question that all parts of the matrix have in common.
     fn question(&self, args: &MatrixArgs) -> Result<Question, Failure> {
-        let mut line = Line::new()
+        let line = Line::new()
             .word("matrix")
             .option("--world", args.world.name())
-            .server(&args.server, args.server.redis.is_none());
-        for scenario in &args.scenario {
-            line = line.option("--scenario", &scenario.to_string_lossy());
-        }
-        for lock in &args.lock {
-            line = line.option("--lock", lock);
-        }
-        if let Some(seeds) = &args.seeds {
-            line = line.option("--seeds", &seeds.to_string());
-        }
-        for (switch, is_on) in [("--searched", args.searched), ("--lua", args.lua)] {
-            line = if is_on { line.word(switch) } else { line };
-        }
+            .server(&args.server, args.server.redis.is_none())
+            .options("--scenario", args.scenario.iter().map(|it| it.display()))
+            .options("--lock", &args.lock)
+            .options("--seeds", &args.seeds)
+            .switch("--searched", args.searched)
+            .switch("--lua", args.lua);
         Question::new(line.words(), self.pairs.iter().map(|it| &**it))
     }
 }
@@ -225,7 +218,7 @@ async fn on_virtual_time(
         matrix::pairs(|| world::simulated(lua), &scenarios, seeds.as_ref(), threads, batch)
     };
     let (pairs, interrupted) = run_batch(terminal, total, "pairs", work).await?;
-    Ok(Matrix::new(WORLD, None, pairs.map_err(failed)?, interrupted))
+    Ok(Matrix::new(WORLD, None, pairs?, interrupted))
 }
 
 /// The pairs that violate something once more, each with the lowest seed that does.
@@ -236,7 +229,7 @@ fn stories(args: &MatrixArgs, asked: &Asked, matrix: &Matrix) -> Result<FailingR
         let seed = pair.cells.iter().filter_map(|it| it.runs.first_violated).min();
         let is_it = |it: &&Arc<Scenario>| it.name == pair.scenario && it.lock.recipe == pair.lock;
         if let (Some(seed), Some(scenario)) = (seed, asked.pairs.iter().find(is_it)) {
-            let run = world.run(&RunRequest::new(Arc::clone(scenario), seed)).map_err(failed)?;
+            let run = world.run(&RunRequest::new(Arc::clone(scenario), seed))?;
             let line = asked.line(args, pair, Some(seed));
             let run = report::failing_run(&run, scenario, line);
             failing.insert((pair.scenario.clone(), pair.lock.clone()), run.single());

@@ -13,13 +13,12 @@ use explore::{Counterexample, SEED};
 use harness::matrix::shown;
 use history::verdict::{Level, Outcome};
 use reports::file;
-use scenarios::scenario::{Overrides, Scenario};
+use scenarios::scenario::Overrides;
 
 use super::args::{RegressionArgs, RegressionDirectory};
-use super::failure::{Failure, failed as not_run};
-use super::load::source;
+use super::failure::Failure;
 use super::terminal::Terminal;
-use super::{input, print, world};
+use super::{input, load, print, world};
 
 /// How many files of one name are kept beside each other.
 const NAMES: u32 = 99;
@@ -48,14 +47,12 @@ pub(super) fn first(
             fs::canonicalize(asked)
                 .is_ok_and(|it| fs::canonicalize(&path).is_ok_and(|path| path == it))
         });
-        let read = source(path.as_os_str())?;
-        let scenario = Scenario::parse(&read.name, &read.file, &read.text, &Overrides::default());
-        let scenario = Arc::new(scenario.map_err(Failure::usage)?);
+        let scenario = Arc::new(load::parsed(path.as_os_str(), &Overrides::default())?);
         if scenario.lock.recipe != lock || is_asked {
             continue;
         }
         let mut simulated = world::simulated(false);
-        let (shows, _) = shown(&mut simulated, &scenario, SEED).map_err(not_run)?;
+        let (shows, _) = shown(&mut simulated, &scenario, SEED)?;
         let levels = || Level::ALL.into_iter().zip(shows);
         let is = |level, outcome| scenario.expected(lock, level) == outcome;
         let broken = levels()

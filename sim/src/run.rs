@@ -26,7 +26,6 @@ pub(super) use self::schedule::StoredSchedule;
 use super::args::{RunArgs, World};
 use super::exit::Exit;
 use super::failure::Failure;
-pub(super) use super::failure::failed;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::world::{self, Opened};
@@ -65,7 +64,7 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     let runtime = world::runtime()?;
     let entered = runtime.enter();
     let Opened { mut world, why } = world::open(args.world, &args.server, args.lua)?;
-    world.check(&scenario).map_err(failed)?;
+    world.check(&scenario)?;
     let request = request(&scenario, seed(args)?);
     let report = Report::begin(args, world.name(), &request)?;
     if let (Some(why), false) = (why, terminal.options.quiet) {
@@ -83,9 +82,9 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
             print::note(&format!("{error}: there is nothing to report"));
             Ok(Exit::Interrupted)
         }
-        run => report
-            .write(run.map_err(failed)?, terminal)
-            .map(|exit| exit.with_regressions(kept.broken, kept.stale)),
+        run => {
+            report.write(run?, terminal).map(|exit| exit.with_regressions(kept.broken, kept.stale))
+        }
     }
 }
 
@@ -98,7 +97,7 @@ pub(super) fn one_of_many(
 ) -> Result<PathBuf, Failure> {
     let request = request(scenario, seed);
     let report = Report::begin(args, WORLD, &request)?;
-    let run = world::simulated(args.lua).run(&request).map_err(failed)?;
+    let run = world::simulated(args.lua).run(&request)?;
     report.files(run, terminal).1
 }
 

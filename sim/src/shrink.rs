@@ -49,7 +49,7 @@ pub(super) fn main(args: &ShrinkArgs, terminal: &Terminal) -> Result<Exit, Failu
     let (theirs, quiet) = (whole.clone(), terminal.options.quiet);
     let work = move |batch: &BatchProgress| shrunk(&theirs, batch, quiet);
     let (shrunk, interrupted) = budget::within(args.budget.0, terminal, work)?;
-    let Shrunk { smallest, staged } = shrunk.map_err(run::failed)?;
+    let Shrunk { smallest, staged } = shrunk?;
     if interrupted && !terminal.options.quiet {
         print::note("interrupted: writing the smallest schedule until then; nothing is confirmed");
     }
@@ -100,7 +100,7 @@ fn failing(args: &ShrinkArgs, stored: &StoredSchedule) -> Result<Option<DrawnSch
     let scenario = Arc::new(stored.scenario.clone());
     let choices = stored.choices.clone().map_or(ChoicePlan::Recorded, ChoicePlan::Listed);
     let request = RunRequest { choices, ..RunRequest::new(Arc::clone(&scenario), stored.seed) };
-    let again = world::simulated(false).run(&request).map_err(run::failed)?;
+    let again = world::simulated(false).run(&request)?;
     stored.compare(&again.history)?;
     let violations = Violation::all(&again.findings(), &[]);
     let violation = match &args.invariant {

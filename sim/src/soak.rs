@@ -22,7 +22,7 @@ use scenarios::soak::{Soak, SoakConviction};
 use self::state::SoakFile;
 use super::args::{MatrixArgs, ServerArgs, ShardArgs, SoakArgs, Threads, World};
 use super::exit::Exit;
-use super::failure::{Failure, failed};
+use super::failure::Failure;
 use super::line::Line;
 use super::matrix::Asked;
 use super::progress::{Progress, span};
@@ -111,14 +111,10 @@ fn of_matrix(args: &SoakArgs) -> MatrixArgs {
 
 /// The options that are the same in all sittings.
 fn line(args: &SoakArgs) -> Line {
-    let mut line = Line::new().word("soak");
-    for scenario in &args.scenario {
-        line = line.option("--scenario", &scenario.to_string_lossy());
-    }
-    for lock in &args.lock {
-        line = line.option("--lock", lock);
-    }
-    line
+    Line::new()
+        .word("soak")
+        .options("--scenario", args.scenario.iter().map(|it| it.display()))
+        .options("--lock", &args.lock)
 }
 
 /// The line that continues the soak, or that runs the schedule again that ended it.
@@ -126,8 +122,8 @@ fn again(args: &SoakArgs, asked: &Asked, conviction: Option<&SoakConviction>) ->
     match conviction {
         Some(it) => violation::line(asked, it).text(),
         None => line(args)
-            .option("--for", &args.span.to_string())
-            .option("--out", &args.out.to_string_lossy())
+            .option("--for", args.span)
+            .option("--out", args.out.display())
             .word("--resume")
             .text(),
     }
@@ -183,7 +179,7 @@ fn run_sitting(
     runtime.shutdown_background();
     let (worked, interrupted) = outcome?;
     file.note(shared.snapshot(), began.elapsed());
-    worked.map_err(failed)?;
+    worked?;
     Ok(interrupted)
 }
 

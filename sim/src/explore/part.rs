@@ -19,7 +19,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::shard::{PartFound, Question, Shard, ShardFile, cpu_ns, refuse_changed};
 use super::super::terminal::Terminal;
-use super::super::{budget, print, run, world};
+use super::super::{budget, print, world};
 use super::{SearchSpent, base, directory, line, plan, write_report};
 
 /// Tries one part, and keeps its findings for `merge`. The exit code says whether all was done, and nothing of them.
@@ -60,14 +60,13 @@ fn note(stages: &[SearchStage]) {
 
 /// The question that all parts have in common.
 fn question(args: &ExploreArgs, base: &Base) -> Result<Question, Failure> {
-    let mut line = line(args, base)
-        .option("--clients", &args.clients.to_string())
-        .option("--rounds", &args.rounds.to_string())
-        .option("--faults", &args.faults.to_string())
-        .server(&args.server, true);
-    for (switch, is_on) in [("--no-confirm", args.no_confirm), ("--keep", args.regressions.keep)] {
-        line = if is_on { line.word(switch) } else { line };
-    }
+    let line = line(args, base)
+        .option("--clients", args.clients)
+        .option("--rounds", args.rounds)
+        .option("--faults", args.faults)
+        .server(&args.server, true)
+        .switch("--no-confirm", args.no_confirm)
+        .switch("--keep", args.regressions.keep);
     Question::new(line.words(), [base.whole()])
 }
 
@@ -81,8 +80,7 @@ fn work_batches(
 ) -> Result<ShardFile, Failure> {
     let (before_ns, began_ns) = (file.shard.cpu_ns, cpu_ns());
     let world = || world::simulated(false);
-    let frontier =
-        SearchFrontier::reach(&world, base, plan, batch, &mut |_| {}).map_err(run::failed)?;
+    let frontier = SearchFrontier::reach(&world, base, plan, batch, &mut |_| {})?;
     let is_mine = |(parent, child): LastNumber| {
         part.takes(parent.wrapping_add(child), format!("{parent}.{child}").as_bytes())
     };
@@ -94,7 +92,7 @@ fn work_batches(
         };
         let until = next.saturating_add(size).min(frontier.parents());
         let mine = LastPart { parents: *next..until, which: is_mine, goes_on: true };
-        let tried = frontier.look(&world, base, plan, mine, batch, |_| {}).map_err(run::failed)?;
+        let tried = frontier.look(&world, base, plan, mine, batch, |_| {})?;
         add(stages, &tried.stages);
         found.extend(tried.found.iter().map(|(number, _)| *number));
         *next = tried.next;
@@ -153,11 +151,9 @@ fn explored(
 ) -> Result<Explored, Failure> {
     let (plan, batch) = (plan(args), BatchProgress::default());
     let world = || world::simulated(false);
-    let frontier =
-        SearchFrontier::reach(&world, base, &plan, &batch, &mut |_| {}).map_err(run::failed)?;
+    let frontier = SearchFrontier::reach(&world, base, &plan, &batch, &mut |_| {})?;
     let which = |number: LastNumber| found.contains(&number);
     let violating = LastPart { parents: 0..frontier.parents(), which, goes_on: false };
-    let LastFound { found, .. } =
-        frontier.look(&world, base, &plan, violating, &batch, |_| {}).map_err(run::failed)?;
+    let LastFound { found, .. } = frontier.look(&world, base, &plan, violating, &batch, |_| {})?;
     Ok(frontier.explored(stages, found))
 }

@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::super::args::{MatrixArgs, ServerArgs};
-use super::super::failure::{Failure, failed};
+use super::super::failure::Failure;
 use super::super::progress::Progress;
 use super::super::run::report;
 use super::super::terminal::Terminal;
@@ -101,7 +101,7 @@ pub(super) async fn on_server(
                 Some(Pair::not_run(scenario, Some(why)))
             }
             checked => {
-                checked.map_err(failed)?;
+                checked?;
                 running.start(place, world.clone(), Arc::clone(scenario));
                 None
             }
@@ -228,7 +228,7 @@ fn one(
     let stopped = || Pair::not_run(scenario, Some(INTERRUPTED.to_owned()));
     let run = match world.run(&RunRequest::new(Arc::clone(scenario), SEED)) {
         Err(RunError::Interrupted) => return Ok((stopped(), Shown::default())),
-        run => run.map_err(failed)?,
+        run => run?,
     };
     let ServerFacts { software, version, origin, .. } = &run.server;
     let server = Some(format!("{software} {version}, {origin}"));

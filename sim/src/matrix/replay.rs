@@ -4,7 +4,7 @@
 
 use scenarios::matrix::{Conformance, Matrix, Pair};
 
-use super::super::args::{MatrixArgs, World};
+use super::super::args::{MatrixArgs, Seeds, World};
 use super::super::line::Line;
 use super::Asked;
 
@@ -33,23 +33,21 @@ impl Asked {
     /// The line that runs a pair again, with this seed alone if there is one.
     pub(super) fn line(&self, args: &MatrixArgs, pair: &Pair, seed: Option<u64>) -> String {
         let scenario = self.files.get(&pair.scenario).unwrap_or(&pair.scenario);
-        let mut line = Line::new()
-            .word("matrix")
-            .option("--world", args.world.name())
-            .option("--scenario", scenario)
-            .option("--lock", &pair.lock)
-            .server(&args.server, args.server.redis.is_none());
         let seeds = match (seed, &args.seeds) {
             // The live worlds have one seed, and no option for it.
             (Some(seed), _) if args.world == World::Virtual => {
                 Some(format!("{seed}..{}", u128::from(seed) + 1))
             }
-            (_, Some(seeds)) => Some(seeds.to_string()),
-            (_, None) => None,
+            (_, seeds) => seeds.as_ref().map(Seeds::to_string),
         };
-        if let Some(seeds) = seeds {
-            line = line.option("--seeds", &seeds);
-        }
-        if args.searched { line.word("--searched") } else { line }.text()
+        Line::new()
+            .word("matrix")
+            .option("--world", args.world.name())
+            .option("--scenario", scenario)
+            .option("--lock", &pair.lock)
+            .server(&args.server, args.server.redis.is_none())
+            .options("--seeds", seeds)
+            .switch("--searched", args.searched)
+            .text()
     }
 }

@@ -13,7 +13,7 @@ use super::super::exit::Exit;
 use super::super::failure::Failure;
 use super::super::terminal::Terminal;
 use super::super::{print, world};
-use super::{StoredSchedule, failed, report};
+use super::{StoredSchedule, report};
 
 /// Replays, compares, and returns the exit code.
 pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
     let scenario = Arc::new(stored.scenario.clone());
     let choices = stored.choices.clone().map_or(ChoicePlan::Drawn, ChoicePlan::Listed);
     let request = RunRequest { choices, ..RunRequest::new(Arc::clone(&scenario), stored.seed) };
-    let again = world::simulated(lua).run(&request).map_err(failed)?;
+    let again = world::simulated(lua).run(&request)?;
     stored.compare(&again.history)?;
     let latencies = Latencies::of(&again.history).summaries();
     let again = Run { server: stored.manifest.server, remarks: Vec::new(), ..again };

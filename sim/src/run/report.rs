@@ -96,7 +96,8 @@ impl<'a> Report<'a> {
             // The summary says so, too, unless a short one is wanted.
             print::note(&format!("note: {trouble}"));
         }
-        let replay = replay(args, &scenario, world, &format!("--seed {seed}"), run.is_private);
+        let seed_option = format!("--seed {seed}");
+        let replay = replay_line(args, &scenario, world, &seed_option, run.is_private).text();
         let latencies = Latencies::of(&run.history);
         let circumstances = run.circumstances(&scenario, replay, latencies.summaries());
         let mut result = judge(&run.history, circumstances);
@@ -297,18 +298,7 @@ fn options(args: &RunArgs) -> BTreeMap<String, Value> {
 }
 
 /// The command line that runs the same again, with this option: `--seed 7`, or `--seeds 0..100`.
-pub(super) fn replay(
-    args: &RunArgs,
-    scenario: &Scenario,
-    world: &str,
-    seeds: &str,
-    is_private: bool,
-) -> String {
-    line(args, scenario, world, seeds, is_private).text()
-}
-
-/// The same, word by word.
-pub(in super::super) fn line(
+pub(super) fn replay_line(
     args: &RunArgs,
     scenario: &Scenario,
     world: &str,
@@ -316,25 +306,16 @@ pub(in super::super) fn line(
     is_private: bool,
 ) -> Line {
     let asked = args.scenario.as_ref().map(|asked| asked.to_string_lossy());
-    let mut line = Line::new()
+    Line::new()
         .option("--scenario", asked.as_deref().unwrap_or(&scenario.name))
         .option("--lock", &scenario.lock.recipe)
         .option("--world", world)
-        .server(&args.server, is_private);
-    if let Some(clients) = args.clients {
-        line = line.option("--clients", &clients.to_string());
-    }
-    for (option, span) in [("--ttl", args.ttl), ("--hold", args.hold)] {
-        if let Some(span) = span {
-            line = line.option(option, &span.to_string());
-        }
-    }
-    for (key, value) in &args.set {
-        line = line.option("--set", &format!("{key}={value}"));
-    }
-    line = line.word(seeds);
-    for (switch, is_on) in [("--searched", args.searched), ("--expected", args.expected)] {
-        line = if is_on { line.word(switch) } else { line };
-    }
-    line
+        .server(&args.server, is_private)
+        .options("--clients", args.clients)
+        .options("--ttl", args.ttl)
+        .options("--hold", args.hold)
+        .options("--set", args.set.iter().map(|(key, value)| format!("{key}={value}")))
+        .word(seeds)
+        .switch("--searched", args.searched)
+        .switch("--expected", args.expected)
 }

@@ -20,7 +20,6 @@ use virtual_world::WORLD;
 use super::super::failure::Failure;
 use super::super::line::Line;
 use super::super::world;
-use super::failed;
 use super::stored::{manifest, read, unusable};
 
 /// The choices of a schedule that no seed draws.
@@ -107,7 +106,7 @@ impl StoredSchedule {
         directory: &RunDirectory,
     ) -> Result<String, Failure> {
         let scenario = &schedule.scenario;
-        let run = world::simulated(false).run(&schedule.request()).map_err(failed)?;
+        let run = world::simulated(false).run(&schedule.request())?;
         let place = directory.path().to_string_lossy();
         let replay = Line::new().word("replay").argument(&place).text();
         let latencies = Latencies::of(&run.history);

@@ -31,7 +31,7 @@ use super::super::shard::{PartFound, Question, ShardFile, cpu_ns};
 use super::super::terminal::Terminal;
 use super::super::{output, print, world};
 use super::report::{self, Report};
-use super::{failed, request};
+use super::request;
 use virtual_world::WORLD;
 
 /// How many failing seeds are kept, and how many schedules are shown.
@@ -52,7 +52,7 @@ pub(super) fn main(
     }
     world::refuse_server(&args.server)?;
     // Looked at before anything is made.
-    world::simulated(args.lua).check(scenario).map_err(failed)?;
+    world::simulated(args.lua).check(scenario)?;
     if args.shard.shards.is_some() {
         return part(args, scenario, seeds, terminal);
     }
@@ -102,7 +102,7 @@ fn write_report(
         serde_json::to_writer_pretty(&mut *out, sweep)?;
         out.write_all(b"\n")
     });
-    let replay = |seeds: &str| report::replay(args, scenario, WORLD, seeds, true);
+    let replay = |seeds: &str| report::replay_line(args, scenario, WORLD, seeds, true).text();
     let one = |seed: u64| replay(&format!("--seed {seed}"));
     let all =
         if args.digest { format!("--seeds {seeds} --digest") } else { format!("--seeds {seeds}") };
@@ -120,7 +120,7 @@ fn write_report(
     };
     let page = sweep_page(&page, sweep, one);
     let html = report.directory().write("sweep.html", |out| out.write_all(page.as_bytes()));
-    let run = world.run(&request(scenario, reported)).map_err(failed)?;
+    let run = world.run(&request(scenario, reported))?;
     let (first, written) = report.of_seed(reported).files(run, terminal);
     let written = json.and(html).map_err(Failure::unavailable).and(written);
     // An interrupted sweep is not compared with an expectation.
@@ -158,7 +158,7 @@ fn worst(
     replay: impl Fn(u64) -> String,
 ) -> Result<Vec<FailingRun>, Failure> {
     let worst = sweep.worst(KEEP).into_iter().map(|(_, kind)| {
-        let run = world.run(&request(scenario, kind.seed)).map_err(failed)?;
+        let run = world.run(&request(scenario, kind.seed))?;
         Ok(report::failing_run(&run, scenario, replay(kind.seed)))
     });
     worst.collect()
@@ -174,7 +174,7 @@ fn run_sweep(asked: SweepAsked<'_>, terminal: &Terminal) -> Result<(Sweep, Swept
     let work =
         move |batch: &BatchProgress| sweep::sweep(|| world::simulated(lua), &theirs, &plan, batch);
     let (swept, _) = runtime.block_on(run_batch(terminal, total, "schedules", work))?;
-    let mut sweep = swept.map_err(failed)?;
+    let mut sweep = swept?;
     sweep.interrupted = sweep.schedules < total;
     let wall_ns = span_ns(wall.elapsed());
     let swept = asked.swept(&sweep);
@@ -225,10 +225,9 @@ fn part(
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
     let asked = SweepAsked { args, scenario, seeds };
-    let mut line = report::line(args, scenario, WORLD, &format!("--seeds {seeds}"), true);
-    for (switch, is_on) in [("--lua", args.lua), ("--digest", args.digest)] {
-        line = if is_on { line.word(switch) } else { line };
-    }
+    let line = report::replay_line(args, scenario, WORLD, &format!("--seeds {seeds}"), true)
+        .switch("--lua", args.lua)
+        .switch("--digest", args.digest);
     let command = [vec!["run".to_owned()], line.words()].concat();
     let question = Question::new(command, [&**scenario])?;
     let nothing = PartFound::Sweep { next: seeds.0.start, sweep: Sweep::default() };
@@ -270,8 +269,7 @@ fn work_batches(
         // The seeds of other parts are skipped at once.
         let until = next.saturating_add(size.saturating_mul(plan.part.of)).min(plan.seeds.end);
         let plan = SweepPlan { seeds: *next..until, ..plan.clone() };
-        let found =
-            sweep::sweep(|| world::simulated(lua), scenario, &plan, batch).map_err(failed)?;
+        let found = sweep::sweep(|| world::simulated(lua), scenario, &plan, batch)?;
         if batch.stop.load(Ordering::Relaxed) {
             // Not all of the batch was done. It is done again.
             file.save()?;

@@ -23,7 +23,7 @@ pub(super) fn line(asked: &Asked, it: &SoakConviction) -> Line {
         .option("--scenario", scenario)
         .option("--lock", &it.lock)
         .word("--searched --world virtual")
-        .option("--seed", &it.seed.to_string())
+        .option("--seed", it.seed)
 }
 
 /// Runs it again for its report, shrinks it and prints it.
@@ -33,7 +33,7 @@ pub(super) fn write_report(
     it: &SoakConviction,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let line = line(asked, it).option("--out", &args.out.to_string_lossy());
+    let line = line(asked, it).option("--out", args.out.display());
     let words = [vec!["picklock".to_owned(), "run".to_owned()], line.words()].concat();
     let cli = Cli::try_parse_from(words).map_err(Failure::internal)?;
     let Some(CliCommand::Run(of_run)) = cli.command else {
