@@ -17,7 +17,7 @@ use scenarios::sweep::Sweep;
 use super::args::{Cli, CliCommand, MergeArgs, RunArgs, Seeds};
 use super::exit::Exit;
 use super::failure::Failure;
-use super::run::{report, sweep};
+use super::run::{expectation, sweep};
 use super::shard::{PartFound, Question, Shard, refuse_changed};
 use super::terminal::Terminal;
 use super::{attack, explore, load, matrix, output, print};
@@ -114,7 +114,7 @@ fn merged_sweep(
     whole.interrupted = lacking.is_some();
     sweep::merged(run, seeds, &scenario, (&whole, cpu_ns), lacking, terminal)?;
     let level = |level| whole.level(level);
-    Ok(report::asked_exit(run, &scenario, Exit::of_swept(&whole), true, level, terminal))
+    Ok(expectation::exit(run, &scenario, Exit::of_swept(&whole), true, level, terminal))
 }
 
 /// The names and levels of what a sweep has judged.

@@ -3,6 +3,7 @@
 //! Invariant: nothing is started before the whole command line and the scenario have been checked, and the
 //! report's directory exists before the first client starts.
 
+pub(super) mod expectation;
 mod redraw;
 mod replay;
 pub(super) mod report;
@@ -40,7 +41,7 @@ pub(super) fn main(args: &RunArgs, terminal: &Terminal) -> Result<Exit, Failure>
     output::check(&args.format)?;
     output::refuse_of_part(&args.shard, &args.format)?;
     let scenario = Arc::new(load::scenario(args)?);
-    report::refuse_unexpected(args, &scenario)?;
+    expectation::check(args, &scenario)?;
     world::refuse_several(&args.server)?;
     if args.searched && args.world != World::Virtual {
         return Err(Failure::usage_text(SEARCHED_LIVE, "add --world virtual"));

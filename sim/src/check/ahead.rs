@@ -10,7 +10,7 @@ use std::thread;
 
 use history::{Block, Blocks, Stretch};
 
-use super::super::args::cpus;
+use crate::args::cpus;
 
 /// More threads would parse faster than one thread can judge.
 const PARSERS_MOST: usize = 4;

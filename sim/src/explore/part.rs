@@ -14,13 +14,13 @@ use explore::{
 use harness::partition::Partition;
 use harness::sweep::BatchProgress;
 
-use super::super::args::ExploreArgs;
-use super::super::exit::Exit;
-use super::super::failure::Failure;
-use super::super::shard::{PartFound, Question, Shard, ShardFile, cpu_ns, refuse_changed};
-use super::super::terminal::Terminal;
-use super::super::{budget, print, world};
 use super::{SearchSpent, base, directory, line, plan, write_report};
+use crate::args::ExploreArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::shard::{PartFound, Question, Shard, ShardFile, cpu_ns, refuse_changed};
+use crate::terminal::Terminal;
+use crate::{budget, print, world};
 
 /// Tries one part, and keeps its findings for `merge`. The exit code says whether all was done, and nothing of them.
 pub(super) fn main(args: &ExploreArgs, base: &Base, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -114,7 +114,7 @@ fn add(stages: &mut Vec<SearchStage>, more: &[SearchStage]) {
 }
 
 /// What the shards of an exploration have found together, printed as by one run of the whole.
-pub(in super::super) fn merged(
+pub(crate) fn merged(
     args: &ExploreArgs,
     asked: &Question,
     shards: impl Iterator<Item = Shard>,

@@ -6,10 +6,10 @@ use explore::{Base, Bounds, Counterexample, Explored, SearchEnd, SearchStage};
 use scenarios::format::{count, counted};
 use serde::Serialize;
 
-use super::super::example::ExampleReport;
-use super::super::run::report::style;
-use super::super::terminal::Terminal;
 use super::SearchSpent;
+use crate::example::ExampleReport;
+use crate::run::report::style;
+use crate::terminal::Terminal;
 
 const SCHEMA: &str = "picklock/explore/1";
 

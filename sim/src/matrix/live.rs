@@ -17,14 +17,14 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::super::args::{MatrixArgs, ServerArgs};
-use super::super::failure::Failure;
-use super::super::progress::Progress;
-use super::super::run::report;
-use super::super::terminal::Terminal;
-use super::super::world::{self, Chosen};
-use super::super::{print, signal};
 use super::{Asked, FailingRuns, MatricesFound, wants_stories};
+use crate::args::{MatrixArgs, ServerArgs};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::run::report;
+use crate::terminal::Terminal;
+use crate::world::{self, Chosen};
+use crate::{print, signal};
 
 /// How many pairs run at a time per core: clients mostly wait.
 const AT_ONCE: usize = 4;

@@ -7,14 +7,14 @@ use harness::partition::Partition;
 use scenarios::matrix::{Matrix, Pair};
 use scenarios::scenario::Scenario;
 
-use super::super::args::{MatrixArgs, World};
-use super::super::exit::Exit;
-use super::super::failure::Failure;
-use super::super::shard::{PartFound, Question, Shard, ShardFile, refuse_changed};
-use super::super::terminal::Terminal;
-use super::super::{print, signal, world};
 use super::live::on_server;
 use super::{Asked, MatricesFound, PairCounts, on_virtual_time, write_report};
+use crate::args::{MatrixArgs, World};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::shard::{PartFound, Question, Shard, ShardFile, refuse_changed};
+use crate::terminal::Terminal;
+use crate::{print, signal, world};
 
 /// Runs one part of the matrix, and keeps its findings for `merge`. The exit code says whether all was done, and
 /// nothing of the findings.
@@ -67,7 +67,7 @@ pub(super) fn run(args: &MatrixArgs, asked: &Asked, terminal: &Terminal) -> Resu
 }
 
 /// What the shards of a matrix have found together, printed as by one run of the whole.
-pub(in super::super) fn merged(
+pub(crate) fn merged(
     args: &MatrixArgs,
     asked: &Question,
     shards: impl Iterator<Item = Shard>,

@@ -4,9 +4,9 @@
 
 use scenarios::matrix::{Conformance, Matrix, Pair};
 
-use super::super::args::{MatrixArgs, Seeds, World};
-use super::super::line::Line;
 use super::Asked;
+use crate::args::{MatrixArgs, Seeds, World};
+use crate::line::Line;
 
 /// How many pairs that are not as expected are printed with their replay lines; the files have all.
 const REPLAYS_MOST: usize = 5;

@@ -13,14 +13,14 @@ use reports::write::write_all;
 use scenarios::result::RunResult;
 use serde::Serialize;
 
-use super::super::args::ReportArgs;
-use super::super::exit::Exit;
-use super::super::failure::Failure;
-use super::super::terminal::Terminal;
-use super::super::{input, output, print};
 use super::directory;
 use super::report::{self, finish};
 use super::stored::StoredRun;
+use crate::args::ReportArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::{input, output, print};
 
 /// The version of the format.
 const SCHEMA: &str = "picklock/compare/1";
@@ -52,7 +52,7 @@ pub(crate) fn main(args: &ReportArgs, terminal: &Terminal) -> Result<Exit, Failu
         write_all(&directory, result, history, &latencies, &manifest, &logs)
             .map_err(Failure::unavailable)?;
         finish(directory);
-        report::print(&super::super::output::HUMAN, result, None, Some(&path), terminal)?;
+        report::print(&output::HUMAN, result, None, Some(&path), terminal)?;
         return Ok(Exit::Held);
     }
     let compared: Vec<ComparedRun> =

@@ -9,11 +9,11 @@ use harness::world::{ChoicePlan, Run, RunRequest, World as _};
 use reports::latency::Latencies;
 use scenarios::judge::judge;
 
-use super::super::exit::Exit;
-use super::super::failure::Failure;
-use super::super::terminal::Terminal;
-use super::super::{print, world};
 use super::{StoredSchedule, report};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::{output, print, world};
 
 /// Replays, compares, and returns the exit code.
 pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -27,7 +27,7 @@ pub(crate) fn main(run: &Path, lua: bool, terminal: &Terminal) -> Result<Exit, F
     let again = Run { server: stored.manifest.server, remarks: Vec::new(), ..again };
     let circumstances = again.circumstances(&scenario, stored.manifest.replay, latencies);
     let result = judge(&again.history, circumstances);
-    report::print(&super::super::output::HUMAN, &result, None, Some(run), terminal)?;
+    report::print(&output::HUMAN, &result, None, Some(run), terminal)?;
     print::results(&format!(
         "replayed: the same {} events, byte for byte\n",
         again.history.events.len()

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use harness::world::{CutShort, Run, RunRequest};
-use history::verdict::{Level, Outcome};
 use reports::directory::{Latest, RunDirectory, WriteError};
 use reports::html::FailingRun;
 use reports::invariant_table::InvariantTable;
@@ -18,20 +17,19 @@ use reports::manifest::{self, Manifest, Platform};
 use reports::terminal::{Style, Verbosity};
 use reports::write::write_all;
 use scenarios::judge::judge;
-use scenarios::matrix::expected::{self, RunConformance};
-use scenarios::matrix::{Cell, Conformance};
+use scenarios::matrix::expected::RunConformance;
 use scenarios::result::RunResult;
 use scenarios::scenario::Scenario;
 use serde_json::{Value, json};
 
-use super::super::args::{Output, OutputFormat, RunArgs};
-use super::super::exit::Exit;
-use super::super::failure::Failure;
-use super::super::line::Line;
-use super::super::terminal::Terminal;
-use super::super::world;
-use super::super::{load, output, print};
-use super::{now, stamp};
+use super::{expectation, now, stamp};
+use crate::args::{Output, OutputFormat, RunArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::line::Line;
+use crate::terminal::Terminal;
+use crate::world;
+use crate::{output, print};
 
 /// A report under way: what was asked for, and the directory that waits for it.
 pub(super) struct Report<'a> {
@@ -75,12 +73,12 @@ impl<'a> Report<'a> {
         let (args, cut_short) = (self.args, run.cut_short.clone());
         let scenario = Arc::clone(&self.scenario);
         let (result, written) = self.files(run, terminal);
-        let expected = judged_by(args, &scenario, false, |level| result.level(level))
+        let expected = expectation::compared(args, &scenario, false, |level| result.level(level))
             .filter(|_| cut_short != Some(CutShort::Interrupted));
         print(&args.format, &result, expected, written.as_deref().ok(), terminal)?;
         written?;
         let exit = Exit::of_run(&result, cut_short.as_ref());
-        Ok(asked_exit(args, &scenario, exit, false, |level| result.level(level), terminal))
+        Ok(expectation::exit(args, &scenario, exit, false, |level| result.level(level), terminal))
     }
 
     /// Judges and writes; the result, and where it lies or why it lies nowhere.
@@ -102,7 +100,9 @@ impl<'a> Report<'a> {
         let circumstances = run.circumstances(&scenario, replay, latencies.summaries());
         let mut result = judge(&run.history, circumstances);
         if result.complete {
-            result.remarks.extend(remark(args, &scenario, false, |level| result.level(level)));
+            result
+                .remarks
+                .extend(expectation::remark(args, &scenario, false, |level| result.level(level)));
         }
         let manifest = Manifest {
             format: manifest::FORMAT.to_owned(),
@@ -133,76 +133,6 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What was expected beside what was found, if that is asked for, the scenario is the user's own, or a violation is
-/// what the catalogue tells: without this a reader may take it for a bug of a sound lock.
-pub(super) fn remark(
-    args: &RunArgs,
-    scenario: &Scenario,
-    is_sweep: bool,
-    found: impl Fn(Level) -> Outcome,
-) -> Option<String> {
-    let name = args.scenario.as_deref()?;
-    let compared = expected::compare(scenario, is_sweep, found)?;
-    let is_asked = args.expected || load::is_file(name);
-    (is_asked || is_staged_violation(args, &compared))
-        .then(|| format!("{}: {}", name.to_string_lossy(), compared.remark))
-}
-
-/// Whether a scenario of the catalogue, as it is written, is violated as it tells.
-fn is_staged_violation(args: &RunArgs, compared: &RunConformance) -> bool {
-    let is_as_written =
-        args.set.is_empty() && args.clients.is_none() && args.ttl.is_none() && args.hold.is_none();
-    let is_violated =
-        |it: &Cell| it.found == Outcome::Violated && it.standing == Conformance::AsExpected;
-    is_as_written
-        && compared.standing == Conformance::AsExpected
-        && compared.cells.iter().any(is_violated)
-}
-
-/// The exit code: of the verdicts, or of the comparison with what is expected if that is asked for and nobody has
-/// interrupted the run. A short summary does not compare, so the reason is printed.
-pub(in super::super) fn asked_exit(
-    args: &RunArgs,
-    scenario: &Scenario,
-    exit: Exit,
-    is_sweep: bool,
-    found: impl Fn(Level) -> Outcome,
-    terminal: &Terminal,
-) -> Exit {
-    let Some(compared) =
-        judged_by(args, scenario, is_sweep, found).filter(|_| exit != Exit::Interrupted)
-    else {
-        return exit;
-    };
-    let exit = Exit::of_conformance(compared.standing);
-    if terminal.options.quiet && exit != Exit::Held {
-        print::note(&format!("note: {}", compared.remark));
-    }
-    exit
-}
-
-/// What was expected beside what was found, if the run is judged by that.
-pub(super) fn judged_by(
-    args: &RunArgs,
-    scenario: &Scenario,
-    is_sweep: bool,
-    found: impl Fn(Level) -> Outcome,
-) -> Option<RunConformance> {
-    expected::compare(scenario, is_sweep, found).filter(|_| args.expected)
-}
-
-/// Refuses to compare with what nobody expects.
-pub(super) fn refuse_unexpected(args: &RunArgs, scenario: &Scenario) -> Result<(), Failure> {
-    let lock = &scenario.lock.recipe;
-    if !args.expected || scenario.expectation(lock).is_some() {
-        return Ok(());
-    }
-    Err(Failure::usage_text(
-        format!("--expected compares with [[expect]], and none of {} names {lock}", scenario.name),
-        "add one to the scenario's file, as docs/scenarios.md shows, or remove --expected",
-    ))
-}
-
 /// A run of many that violates something: judged, and drawn.
 pub(crate) fn failing_run(run: &Run, scenario: &Scenario, replay: String) -> FailingRun {
     let result = judge(&run.history, run.circumstances(scenario, replay.clone(), Vec::new()));
@@ -210,7 +140,7 @@ pub(crate) fn failing_run(run: &Run, scenario: &Scenario, replay: String) -> Fai
 }
 
 /// Has `latest` lead to what was written, or says why it does not.
-pub(in super::super) fn finish(directory: RunDirectory) {
+pub(crate) fn finish(directory: RunDirectory) {
     match directory.finish() {
         Ok(Latest::Set(_)) => {}
         Ok(Latest::Taken(place)) => {
@@ -223,7 +153,7 @@ pub(in super::super) fn finish(directory: RunDirectory) {
 
 /// A place that cannot be written is the user's to change; a disk that is full may be right
 /// tomorrow.
-pub(in super::super) fn no_directory(error: &WriteError) -> Failure {
+pub(crate) fn no_directory(error: &WriteError) -> Failure {
     match error {
         WriteError::Create(_, source) if source.kind() == ErrorKind::StorageFull => {
             Failure::unavailable(error)
@@ -265,7 +195,7 @@ pub(super) fn junit(table: &InvariantTable) -> Result<String, Failure> {
 }
 
 /// How stdout is written to.
-pub(in super::super) fn style(terminal: &Terminal) -> Style {
+pub(crate) fn style(terminal: &Terminal) -> Style {
     let verbosity = match () {
         () if terminal.options.quiet => Verbosity::Quiet,
         () if terminal.options.verbose => Verbosity::Verbose,

@@ -17,10 +17,10 @@ use scenarios::judge::judge;
 use scenarios::scenario::Scenario;
 use virtual_world::WORLD;
 
-use super::super::failure::Failure;
-use super::super::line::Line;
-use super::super::world;
-use super::stored::{manifest, read, unusable};
+use super::stored::{manifest, read, read_history, unusable};
+use crate::failure::Failure;
+use crate::line::Line;
+use crate::world;
 
 /// The choices of a schedule that no seed draws.
 const CHOICES: &str = "choices.json";
@@ -52,26 +52,9 @@ impl StoredSchedule {
                 ),
             ));
         }
-        let recorded = read(run, "history.jsonl")?;
-        let head = history::read(recorded.as_bytes())
-            .map_err(|error| unusable(run, "history.jsonl", &error.to_string()))?
-            .head;
+        let (recorded, _) = read_history(run, &manifest)?;
         let scenario = Scenario::from_json(manifest.scenario_as_run.clone())
             .map_err(|error| unusable(run, "manifest.json", &error.to_string()))?;
-        let same = (head.scenario.as_str(), head.lock.as_str(), head.seed)
-            == (scenario.name.as_str(), scenario.lock.recipe.as_str(), manifest.seed);
-        if !same {
-            let why = format!(
-                "the manifest is of {} with {} and seed {}, and the history of {} with {} and seed {}",
-                scenario.name,
-                scenario.lock.recipe,
-                manifest.seed,
-                head.scenario,
-                head.lock,
-                head.seed
-            );
-            return Err(unusable(run, "manifest.json", &why));
-        }
         let choices = match manifest.files.iter().any(|it| it == CHOICES) {
             true => {
                 let listed = serde_json::from_str::<Vec<u32>>(&read(run, CHOICES)?);

@@ -5,12 +5,12 @@
 
 use std::path::Path;
 
-use history::History;
+use history::{Head, History};
 use reports::manifest::{self, Manifest};
 use scenarios::result::{RunResult, SCHEMA};
 
-use super::super::failure::Failure;
-use super::super::input;
+use crate::failure::Failure;
+use crate::input;
 
 /// What other commands leave in their directories, and which command that is.
 const OTHERS: [(&str, &str, &str); 3] = [
@@ -38,25 +38,38 @@ impl StoredRun {
                 format!("its format is {:?}, and this picklock reads {SCHEMA:?}", result.schema);
             return Err(unusable(run, "result.json", &why));
         }
-        let text = read(run, "history.jsonl")?;
-        let history = history::read(text.as_bytes())
-            .map_err(|error| unusable(run, "history.jsonl", &error.to_string()))?;
-        let head = &history.head;
-        let of_manifest = (&manifest.scenario, &manifest.lock, manifest.seed);
-        for (name, of_file) in [
-            ("result.json", (&result.scenario, &result.lock, result.seed)),
-            ("history.jsonl", (&head.scenario, &head.lock, head.seed)),
-        ] {
-            if of_file != of_manifest {
-                let why = format!(
-                    "it is of {} with {} and seed {}, and the manifest of {} with {} and seed {}",
-                    of_file.0, of_file.1, of_file.2, of_manifest.0, of_manifest.1, of_manifest.2
-                );
-                return Err(unusable(run, name, &why));
-            }
-        }
+        let (_, history) = read_history(run, &manifest)?;
+        let of_result = (&*result.scenario, &*result.lock, result.seed);
+        refuse_of_another_run(run, "result.json", of_result, &manifest)?;
         Ok(Self { manifest, result, history })
     }
+}
+
+/// The history of the run with this manifest: as text, and parsed.
+pub(super) fn read_history(run: &Path, manifest: &Manifest) -> Result<(String, History), Failure> {
+    let text = read(run, "history.jsonl")?;
+    let history = history::read(text.as_bytes())
+        .map_err(|error| unusable(run, "history.jsonl", &error.to_string()))?;
+    let Head { scenario, lock, seed, .. } = &history.head;
+    refuse_of_another_run(run, "history.jsonl", (scenario, lock, *seed), manifest)?;
+    Ok((text, history))
+}
+
+/// Refuses a file that is not of the scenario, recipe and seed of the manifest.
+fn refuse_of_another_run(
+    run: &Path,
+    name: &str,
+    (scenario, lock, seed): (&str, &str, u64),
+    manifest: &Manifest,
+) -> Result<(), Failure> {
+    if (scenario, lock, seed) == (&*manifest.scenario, &*manifest.lock, manifest.seed) {
+        return Ok(());
+    }
+    let why = format!(
+        "it is of {scenario} with {lock} and seed {seed}, and the manifest of {} with {} and seed {}",
+        manifest.scenario, manifest.lock, manifest.seed
+    );
+    Err(unusable(run, name, &why))
 }
 
 /// The manifest of a run.

@@ -23,15 +23,15 @@ use reports::terminal::{self, Swept};
 use scenarios::scenario::Scenario;
 use scenarios::sweep::Sweep;
 
-use super::super::args::{OutputFormat, RunArgs, Seeds, World as WorldName};
-use super::super::exit::Exit;
-use super::super::failure::Failure;
-use super::super::progress::run_batch;
-use super::super::shard::{PartFound, Question, ShardFile, cpu_ns};
-use super::super::terminal::Terminal;
-use super::super::{output, print, world};
 use super::report::{self, Report};
-use super::request;
+use super::{expectation, request};
+use crate::args::{OutputFormat, RunArgs, Seeds, World as WorldName};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::progress::run_batch;
+use crate::shard::{PartFound, Question, ShardFile, cpu_ns};
+use crate::terminal::Terminal;
+use crate::{output, print, world};
 use virtual_world::WORLD;
 
 /// How many failing seeds are kept, and how many schedules are shown.
@@ -61,7 +61,7 @@ pub(super) fn main(
     let (sweep, swept) = run_sweep(asked, terminal)?;
     write_report(asked, report, &sweep, &swept, terminal)?;
     let (exit, level) = (Exit::of_sweep(&sweep), |level| sweep.level(level));
-    Ok(report::asked_exit(args, scenario, exit, true, level, terminal))
+    Ok(expectation::exit(args, scenario, exit, true, level, terminal))
 }
 
 /// What was asked for.
@@ -124,7 +124,7 @@ fn write_report(
     let (first, written) = report.of_seed(reported).files(run, terminal);
     let written = json.and(html).map_err(Failure::unavailable).and(written);
     // An interrupted sweep is not compared with an expectation.
-    let expected = report::judged_by(args, scenario, true, |level| sweep.level(level))
+    let expected = expectation::compared(args, scenario, true, |level| sweep.level(level))
         .filter(|_| !sweep.interrupted);
     let table =
         || InvariantTable::sweep(sweep, &first, headline, remarks, again).beside(expected.clone());
@@ -210,7 +210,7 @@ impl SweepAsked<'_> {
                 seeds.0.end - seeds.0.start
             ));
         } else {
-            remarks.extend(report::remark(args, scenario, true, |level| sweep.level(level)));
+            remarks.extend(expectation::remark(args, scenario, true, |level| sweep.level(level)));
         }
         Swept { headline, remarks, ..Swept::default() }
     }

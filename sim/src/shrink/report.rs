@@ -6,9 +6,9 @@ use explore::{Counterexample, DrawnSchedule};
 use scenarios::format::{count, plural};
 use serde::Serialize;
 
-use super::super::example::ExampleReport;
-use super::super::run::report::style;
-use super::super::terminal::Terminal;
+use crate::example::ExampleReport;
+use crate::run::report::style;
+use crate::terminal::Terminal;
 
 const SCHEMA: &str = "picklock/shrink/1";
 

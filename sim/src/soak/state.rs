@@ -14,12 +14,12 @@ use reports::html::soak_page;
 use scenarios::soak::{Sitting, Soak};
 use serde::{Deserialize, Serialize};
 
-use super::super::args::SoakArgs;
-use super::super::failure::Failure;
-use super::super::input;
-use super::super::run::now;
-use super::super::saved::SavedFile;
-use super::super::shard::Question;
+use crate::args::SoakArgs;
+use crate::failure::Failure;
+use crate::input;
+use crate::run::now;
+use crate::saved::SavedFile;
+use crate::shard::Question;
 
 /// The version of the format.
 const FORMAT: &str = "picklock.soak/1";

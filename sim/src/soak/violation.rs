@@ -5,16 +5,16 @@ use std::sync::Arc;
 use clap::Parser as _;
 use scenarios::soak::SoakConviction;
 
-use super::super::args::{
+use crate::args::{
     Cli, CliCommand, RegressionArgs, RegressionDirectory, ServerArgs, ShrinkArgs, SoakArgs,
 };
-use super::super::exit::Exit;
-use super::super::failure::Failure;
-use super::super::line::Line;
-use super::super::matrix::Asked;
-use super::super::output::HUMAN;
-use super::super::terminal::Terminal;
-use super::super::{load, run, shrink};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::line::Line;
+use crate::matrix::Asked;
+use crate::output::HUMAN;
+use crate::terminal::Terminal;
+use crate::{load, run, shrink};
 
 /// The line that runs its schedule again.
 pub(super) fn line(asked: &Asked, it: &SoakConviction) -> Line {

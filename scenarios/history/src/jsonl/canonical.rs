@@ -6,12 +6,12 @@
 
 use picklock::env::Phase;
 
-use super::super::event::{Answer, Event, Intent, Touch, Update, What};
-use super::super::text::{Text, Texts};
 use super::flat::cursor::DIGITS_SURE;
+use crate::event::{Answer, Event, Intent, Touch, Update, What};
+use crate::text::{Text, Texts};
 
 /// The event of a line; none where the line is not canonical. Texts that it names are added to these.
-pub(in super::super) fn event(line: &[u8], texts: &mut Texts) -> Option<Event> {
+pub(crate) fn event(line: &[u8], texts: &mut Texts) -> Option<Event> {
     let mut rest = Rest { bytes: line, texts };
     let at_ns = rest.number(b"{\"at_ns\":")?;
     let client = rest.u32(b",\"client\":")?;

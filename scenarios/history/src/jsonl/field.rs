@@ -3,7 +3,7 @@
 //! Invariant: which fields an event has follows from what happened, and from nothing else; a test
 //! compares this with what is written.
 
-use super::super::event::{Answer, Touch, What};
+use crate::event::{Answer, Touch, What};
 
 /// A row is a field and its name, in the order in which an event is written.
 macro_rules! fields {

@@ -5,11 +5,11 @@
 
 use std::io::{self, Read};
 
-use super::super::event::Event;
-use super::super::flaw::{Flaw, LINE_MOST};
-use super::super::jsonl;
-use super::super::text::Texts;
 use super::{cut_off, text};
+use crate::event::Event;
+use crate::flaw::{Flaw, LINE_MOST};
+use crate::jsonl;
+use crate::text::Texts;
 
 /// So much is read for a block, in bytes, or what one line takes.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;

@@ -5,11 +5,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::super::event::{Event, Stage, What};
-use super::super::flaw::Flaw;
-use super::super::head::Head;
-use super::super::{Recent, jsonl};
+use crate::event::{Event, Stage, What};
 use crate::fault::Fault;
+use crate::flaw::Flaw;
+use crate::head::Head;
+use crate::{Recent, jsonl};
 
 /// What is known of the events so far.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use history::{Event, History, What};
 use scenarios::scenario::Scenario;
 use scenarios::span::{Shift, Span};
 
-use super::super::candidate::bare;
+use crate::candidate::bare;
 
 /// How long a staged fault lasts where the drawn one was over at once.
 const AT_ONCE: Span = Span(Duration::from_millis(1));
