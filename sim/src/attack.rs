@@ -243,22 +243,20 @@ fn again(args: &AttackArgs, plan: &str) -> String {
 
 /// The command line that runs these plans, without the user's command.
 fn asked(args: &AttackArgs, only: &[String]) -> Line {
-    let line = only.iter().fold(Line::new().word("attack"), |line, it| line.option("--only", it));
-    let line = line.option("--ttl", &args.ttl.to_string());
-    let line = line.option("--clients", &args.clients.to_string()).option("--key", &args.key);
-    let line = match &args.lock_key {
-        Some(key) => line.option("--lock-key", key),
-        None => line,
-    };
-    let line = match args.nodes {
-        1 => line,
-        nodes => line.option("--nodes", &nodes.to_string()),
-    };
-    let mut line = line.option("--world", args.world.name()).server(&args.server, true);
-    if let Some(oracle) = &args.oracle {
-        line = line.option("--oracle", oracle).option("--end-within", &args.end_within.to_string());
-    }
-    line
+    let several = (args.nodes > 1).then_some(args.nodes);
+    let end_within = args.oracle.as_ref().map(|_| args.end_within);
+    Line::new()
+        .word("attack")
+        .options("--only", only)
+        .option("--ttl", args.ttl)
+        .option("--clients", args.clients)
+        .option("--key", &args.key)
+        .options("--lock-key", &args.lock_key)
+        .options("--nodes", several)
+        .option("--world", args.world.name())
+        .server(&args.server, true)
+        .options("--oracle", &args.oracle)
+        .options("--end-within", end_within)
 }
 
 fn failure(args: &AttackArgs, error: AttackError) -> Failure {

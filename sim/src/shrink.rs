@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use explore::{
-    Base, Counterexample, DrawnSchedule, FoundSchedule, Violation, fewer_choices, staged,
+    Base, Counterexample, DrawnSchedule, FoundSchedule, Violation, shrink_drawn, staged,
 };
 use harness::sweep::BatchProgress;
 use harness::world::{ChoicePlan, RunError, RunRequest, World as _};
@@ -128,7 +128,7 @@ fn failing(args: &ShrinkArgs, stored: &StoredSchedule) -> Result<Option<DrawnSch
 fn shrunk(whole: &DrawnSchedule, batch: &BatchProgress, quiet: bool) -> Result<Shrunk, RunError> {
     let is_over = || batch.stop.load(Ordering::Relaxed);
     let mut simulated = world::simulated(false);
-    let smallest = fewer_choices(&mut simulated, whole, is_over)?;
+    let smallest = shrink_drawn(&mut simulated, whole, is_over)?;
     if !quiet {
         print::note(&report::smaller(whole, &smallest));
     }
@@ -136,7 +136,7 @@ fn shrunk(whole: &DrawnSchedule, batch: &BatchProgress, quiet: bool) -> Result<S
     let mut staged_as = None;
     for schedule in [&smallest, whole] {
         if let Some((base, found)) = staged(&mut simulated, schedule)? {
-            let found = explore::shrink(&mut simulated, &base, &found)?;
+            let found = explore::shrink_staged(&mut simulated, &base, &found)?;
             staged_as = Some((base, found));
             break;
         }

@@ -13,7 +13,7 @@ use scenarios::scenario::{Expectation, Overrides, Scenario};
 
 use super::base::{Base, SEED};
 use super::search::{Explored, FoundSchedule};
-use super::shrink::shrink;
+use super::shrink_staged::shrink_staged;
 use super::text::shortened;
 
 /// A violation, and the scenario that shows it.
@@ -45,7 +45,7 @@ impl Counterexample {
     ) -> Result<Vec<Self>, RunError> {
         let mut all: Vec<Self> = Vec::new();
         for found in &explored.found {
-            let small = shrink(world, base, found)?;
+            let small = shrink_staged(world, base, found)?;
             let it = Self::told(world, base, small)?;
             let is_same = |other: &&mut Self| other.found.violation.is_of(&found.violation);
             match all.iter_mut().find(is_same) {

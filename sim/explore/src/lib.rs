@@ -4,14 +4,14 @@ mod alphabet;
 mod base;
 mod bounds;
 mod candidate;
-mod choices;
 mod confirm;
 mod counterexample;
 mod explain;
 mod limits;
 mod place;
 mod search;
-mod shrink;
+mod shrink_drawn;
+mod shrink_staged;
 mod staging;
 mod text;
 mod violation;
@@ -19,7 +19,6 @@ mod violation;
 pub use base::{Base, BaseError, SEED};
 pub use bounds::{Bounds, Size};
 pub use candidate::Candidate;
-pub use choices::{DrawnSchedule, fewer_choices};
 pub use confirm::{Reproduction, compare};
 pub use counterexample::Counterexample;
 pub use explain::{DRAWN, explain};
@@ -27,6 +26,7 @@ pub use search::{
     Explored, FoundSchedule, LastFound, LastNumber, LastPart, SearchEnd, SearchFrontier,
     SearchPlan, SearchStage, search,
 };
-pub use shrink::shrink;
+pub use shrink_drawn::{DrawnSchedule, shrink_drawn};
+pub use shrink_staged::shrink_staged;
 pub use staging::staged;
 pub use violation::Violation;

@@ -21,8 +21,8 @@ use self::strikes::{Readings, strikes};
 use super::base::{Base, SEED, least, one_behind_the_other};
 use super::bounds::Size;
 use super::candidate::Candidate;
-use super::choices::DrawnSchedule;
 use super::search::FoundSchedule;
+use super::shrink_drawn::DrawnSchedule;
 use super::violation::Violation;
 
 /// The schedule with everything staged, and the world in which it violates the same; none if it could not be staged.

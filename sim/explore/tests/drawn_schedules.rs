@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use explore::{Counterexample, DrawnSchedule, Violation, fewer_choices, shrink, staged};
+use explore::{Counterexample, DrawnSchedule, Violation, shrink_drawn, shrink_staged, staged};
 use harness::world::{ChoicePlan, RunRequest, World as _};
 use history::fault::Fault;
 use history::verdict::Level;
@@ -37,7 +37,7 @@ fn a_schedule_of_choices_gets_smaller_and_violates_the_same() {
         let level = if lock == "no-ttl" { Level::Progress } else { Level::Key };
         let whole = failing(scenario, lock, level);
         assert!(violates(&mut world, &whole), "{lock}");
-        let small = fewer_choices(&mut world, &whole, || false).unwrap();
+        let small = shrink_drawn(&mut world, &whole, || false).unwrap();
         assert!(violates(&mut world, &small), "{lock}");
         assert!(
             small.scenario.clients < whole.scenario.clients,
@@ -54,7 +54,7 @@ fn a_schedule_of_choices_gets_smaller_and_violates_the_same() {
 fn without_time_nothing_is_changed() {
     let mut world = VirtualWorld::default();
     let whole = failing("gc-pause", "del-release", Level::Key);
-    let same = fewer_choices(&mut world, &whole, || true).unwrap();
+    let same = shrink_drawn(&mut world, &whole, || true).unwrap();
     assert_eq!((same.scenario.clients, same.seed), (whole.scenario.clients, whole.seed));
     assert_eq!(same.choices, whole.choices);
 }
@@ -81,11 +81,11 @@ fn drawn_faults_are_staged_where_they_struck() {
         ("failover", "polling", Level::Belief, &[Fault::Failover]),
     ] {
         let whole = failing(scenario, lock, level);
-        let small = fewer_choices(&mut world, &whole, || false).unwrap();
+        let small = shrink_drawn(&mut world, &whole, || false).unwrap();
         let (base, found) =
             staged(&mut world, &small).unwrap().unwrap_or_else(|| panic!("{lock} in {scenario}"));
         assert!(found.violation.is_of(&whole.violation), "{lock} in {scenario}");
-        let found = shrink(&mut world, &base, &found).unwrap();
+        let found = shrink_staged(&mut world, &base, &found).unwrap();
         let candidate = &found.candidate;
         assert!(candidate.size.clients <= 3, "{lock} in {scenario}: {candidate:?}");
         let found_kinds: Vec<Fault> = candidate.faults.iter().map(|it| it.kind).collect();

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use explore::{
     Base, Bounds, Candidate, Counterexample, DRAWN, Explored, FoundSchedule, LastNumber, LastPart,
-    SEED, SearchEnd, SearchFrontier, SearchPlan, Size, Violation, explain, search, shrink,
+    SEED, SearchEnd, SearchFrontier, SearchPlan, Size, Violation, explain, search, shrink_staged,
 };
 use harness::sweep::BatchProgress;
 use harness::world::{RunRequest, World as _};
@@ -130,7 +130,7 @@ fn shrinking_keeps_the_violation_and_leaves_out_what_it_does_not_need() {
     large.size = Size { clients: 3, rounds: 2 };
     let large = FoundSchedule { candidate: large, violation: smallest.violation.clone() };
     let mut world = VirtualWorld::default();
-    let shrunk = shrink(&mut world, &base, &large).unwrap();
+    let shrunk = shrink_staged(&mut world, &base, &large).unwrap();
     assert_eq!(shrunk.candidate, smallest.candidate);
     assert_eq!(shrunk.violation, smallest.violation);
     let shown = Counterexample::of(&mut world, &base, shrunk, "picklock explore").unwrap();
@@ -154,7 +154,7 @@ fn a_fault_that_nothing_needs_is_left_out_whomever_it_strikes() {
         let all = Violation::all(&run.findings(), &candidate.faults);
         let violation = all.into_iter().find(|it| it.is_of(&smallest.violation)).unwrap();
         let large = FoundSchedule { candidate, violation };
-        let shrunk = shrink(&mut world, &base, &large).unwrap();
+        let shrunk = shrink_staged(&mut world, &base, &large).unwrap();
         assert_eq!(shrunk.candidate, smallest.candidate, "client {client}");
         assert_eq!(shrunk.violation, smallest.violation, "client {client}");
     }

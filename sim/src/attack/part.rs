@@ -83,13 +83,11 @@ fn kept_plan(report: PlanReport) -> Result<KeptPlan, Failure> {
 
 /// The question that all parts have in common.
 fn question(args: &AttackArgs) -> Result<Question, Failure> {
-    let mut line = asked(args, &args.only);
-    for fault in &args.faults {
-        line = line.option("--faults", fault);
-    }
-    let line = line.option("--again", &args.again.to_string());
-    let line = line.option("--start-within", &args.start_within.to_string());
-    let line = line.word("--");
+    let line = asked(args, &args.only)
+        .options("--faults", &args.faults)
+        .option("--again", args.again)
+        .option("--start-within", args.start_within)
+        .word("--");
     let line = args.command.iter().fold(line, |line, it| line.argument(&it.to_string_lossy()));
     Question::new(line.words(), [])
 }

@@ -1,4 +1,4 @@
-//! Shrinks a schedule that violates something, and rounds its durations.
+//! Shrinks a schedule of staged faults, and rounds its durations.
 //!
 //! Invariant: a step is kept only if the same invariant is violated at the same level by clients in the same roles, and
 //! no client of the witness is struck that was not before. No step makes a schedule larger, so shrinking ends.
@@ -23,7 +23,7 @@ const ROUND_MS: [u64; 12] = [10, 20, 50, 100, 150, 200, 250, 300, 400, 500, 600,
 ///
 /// # Errors
 /// [`RunError`] if one cannot be run.
-pub fn shrink(
+pub fn shrink_staged(
     world: &mut impl World,
     base: &Base,
     found: &FoundSchedule,

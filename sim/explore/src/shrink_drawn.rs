@@ -69,12 +69,23 @@ impl DrawnSchedule {
 ///
 /// # Errors
 /// [`RunError`] where a schedule cannot be run.
-pub fn fewer_choices(
+pub fn shrink_drawn(
     world: &mut impl World,
     schedule: &DrawnSchedule,
     is_over: impl Fn() -> bool,
 ) -> Result<DrawnSchedule, RunError> {
-    let mut smallest = in_a_smaller_world(world, schedule, &is_over)?;
+    let smallest = in_a_smaller_world(world, schedule, &is_over)?;
+    let smallest = with_less_drawn(world, smallest, &is_over)?;
+    let smallest = with_fewer_staged(world, smallest, &is_over)?;
+    with_fewer_choices(world, smallest, &is_over)
+}
+
+/// Without the kinds of drawing that the violation does not need.
+fn with_less_drawn(
+    world: &mut impl World,
+    mut smallest: DrawnSchedule,
+    is_over: &impl Fn() -> bool,
+) -> Result<DrawnSchedule, RunError> {
     for calm in CALMER {
         let calmer = Arc::new(calm(&smallest.scenario));
         if calmer == smallest.scenario || is_over() {
@@ -82,13 +93,20 @@ pub fn fewer_choices(
         }
         let same = RunRequest { scenario: Arc::clone(&calmer), ..smallest.request() };
         let found = match smallest.tried(world, &same)? {
-            None => drawn_anew(world, &smallest, &calmer, &is_over)?,
+            None => drawn_anew(world, &smallest, &calmer, is_over)?,
             found => found,
         };
-        if let Some(calmer) = found {
-            smallest = calmer;
-        }
+        smallest = found.unwrap_or(smallest);
     }
+    Ok(smallest)
+}
+
+/// Without the staged faults that the violation does not need.
+fn with_fewer_staged(
+    world: &mut impl World,
+    mut smallest: DrawnSchedule,
+    is_over: &impl Fn() -> bool,
+) -> Result<DrawnSchedule, RunError> {
     // From the end, so that the numbers of earlier faults stay.
     for place in (0..smallest.scenario.faults.len()).rev() {
         if is_over() {
@@ -97,15 +115,22 @@ pub fn fewer_choices(
         let mut fewer = Scenario::clone(&smallest.scenario);
         fewer.faults.remove(place);
         let request = RunRequest { scenario: Arc::new(fewer), ..smallest.request() };
-        if let Some(smaller) = smallest.tried(world, &request)? {
-            smallest = smaller;
-        }
+        smallest = smallest.tried(world, &request)?.unwrap_or(smallest);
     }
-    let mut many = smallest.choices.len();
-    while many > 0 {
+    Ok(smallest)
+}
+
+/// Leaves out blocks of choices, or makes them benign: the whole list first, then blocks of half the size.
+fn with_fewer_choices(
+    world: &mut impl World,
+    mut smallest: DrawnSchedule,
+    is_over: &impl Fn() -> bool,
+) -> Result<DrawnSchedule, RunError> {
+    let mut size = smallest.choices.len();
+    while size > 0 {
         let mut from = smallest.choices.len();
         while from > 0 && !is_over() {
-            let range = from.saturating_sub(many)..from;
+            let range = from.saturating_sub(size)..from;
             from = range.start;
             for list in [without(&smallest.choices, &range), benign(&smallest.choices, &range)] {
                 let Some(list) = list else { continue };
@@ -120,7 +145,7 @@ pub fn fewer_choices(
                 }
             }
         }
-        many /= 2;
+        size /= 2;
     }
     Ok(smallest)
 }
