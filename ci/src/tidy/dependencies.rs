@@ -1,4 +1,4 @@
-//! Who may depend on whom: the arrows of ARCHITECTURE.md, and where the runtime may appear.
+//! Who may depend on whom, and where the runtime may appear.
 //!
 //! Normal, build and development dependencies count alike: a test that reaches upwards ties the
 //! packages together as firmly as code does. A package that is not in the map is a finding, so the
