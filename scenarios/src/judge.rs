@@ -18,26 +18,26 @@ use crate::sweep::STUCK;
 
 pub use counts::HistoryCounts;
 
-/// What a history does not say.
+/// What the result of a run needs and its history does not say.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
-    /// The server it was made against.
+    /// The server.
     pub server: ServerFacts,
-    /// False where the run was interrupted.
+    /// Whether the run came to its end.
     pub complete: bool,
-    /// What shows that tasks waited or went on for ever, if they did.
+    /// The witness that tasks waited or ran for ever, if they did.
     pub stuck: Option<Witness>,
-    /// Who else may have caused what was seen, if anybody: then nothing is concluded.
+    /// Who else used the servers, if anybody. Then every verdict is inconclusive.
     pub disturbed: Option<String>,
-    /// What deserves attention.
+    /// What a reader should know.
     pub remarks: Vec<String>,
-    /// Whether nothing was staged and faults struck at random.
+    /// Whether faults struck at random, and none was staged.
     pub searched: bool,
     /// The command line that runs the same again.
     pub replay: String,
-    /// Commands that the server counted, where it is ours alone.
+    /// Commands that the server counted, if nobody else uses it.
     pub server_commands: Option<BTreeMap<String, u64>>,
-    /// Latency of each kind of operation, as the reports measure it.
+    /// Latency of each kind of operation.
     pub latencies: Vec<LatencyFigures>,
 }
 
@@ -49,7 +49,7 @@ pub fn judge(history: &History, circumstances: Circumstances) -> RunResult {
     sum_up(&history.head, findings, counts, circumstances)
 }
 
-/// The result of a history with this head, of which this was found and counted.
+/// The result of a history with this head, these findings and these counts.
 pub fn sum_up(
     head: &Head,
     findings: Vec<Finding>,
@@ -87,8 +87,8 @@ pub fn sum_up(
     }
 }
 
-/// These findings of a history, with what it does not say: whether tasks waited or went on for ever, and who else may have
-/// caused what was seen.
+/// Adds to the findings of a history what it does not say: that tasks waited or ran for ever, and that somebody else used the
+/// servers.
 pub fn beside_history(
     mut findings: Vec<Finding>,
     stuck: Option<Witness>,
@@ -102,11 +102,10 @@ pub fn beside_history(
     }
 }
 
-/// Commands that no environment sends by itself: what the server counts of them is what clients sent,
-/// where no script of the lock calls them.
+/// Commands that only locks send. If no script of the lock calls them, the server must count what clients sent.
 const COUNTED: [&str; 3] = ["SET", "EVAL", "EVALSHA"];
 
-/// Where server and history disagree on what was sent: then something went past picklock.
+/// A remark if server and history count a command differently: then requests bypassed picklock.
 fn miscounted(stats: &Stats, lock: &str) -> Option<String> {
     let scripts = about(lock).map(|about| (about.scripts)()).unwrap_or_default();
     let calls = |name: &str| {

@@ -16,10 +16,10 @@ use crate::scenario::{Overrides, Scenario, ScenarioError, ScenarioFile};
 
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/matrix/1";
-/// The same of several matrices together.
-const SEVERAL_SCHEMA: &str = "picklock/matrices/1";
+/// The version of the format of several matrices.
+const MATRICES_SCHEMA: &str = "picklock/matrices/1";
 
-/// Why a pair was not run whose turn had not come when all was ended.
+/// Why a pair was not run if an interruption came first.
 pub const INTERRUPTED: &str = "interrupted";
 
 /// What was found of every recipe in every scenario.
@@ -29,24 +29,23 @@ pub struct Matrix {
     pub schema: String,
     /// The world it was found in: `virtual`, `embedded` or `redis`.
     pub world: String,
-    /// Which server, where there was one.
+    /// The server, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// True where not everything was run.
+    /// Whether pairs are missing because of an interruption.
     pub interrupted: bool,
-    /// How many cells stand how.
+    /// The number of cells by conformance.
     pub totals: Totals,
     /// Every pair, scenario by scenario.
     pub pairs: Vec<Pair>,
 }
 
-/// What was found of every recipe in every scenario, on several servers. What one has shown is never taken for
-/// what another has: only how many cells stand how is added up.
+/// A matrix of each of several servers. Only their totals are added up: what one server shows says nothing of another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Several {
+pub struct Matrices {
     /// The format: `picklock/matrices/1`.
     pub schema: String,
-    /// How many cells stand how, of all servers.
+    /// The number of cells by conformance, of all servers.
     pub totals: Totals,
     /// The matrix on each server, in the order in which they were named.
     pub matrices: Vec<Matrix>,
@@ -68,26 +67,26 @@ pub struct Pair {
     /// Why it was not run, if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_run: Option<String>,
-    /// How long its runs lasted by the clock of their world, all of them together, in nanoseconds.
+    /// The duration of all its runs together, by the clock of their world, in nanoseconds.
     #[serde(default)]
     pub lasted_ns: u64,
-    /// Why each run before the one that counts was vacuous, and so was made again.
+    /// Why each run before the one that counts was vacuous. A vacuous run is repeated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run_again: Vec<String>,
-    /// The four levels; empty where it was not run.
+    /// The four levels; empty if it was not run.
     pub cells: Vec<Cell>,
 }
 
 /// One level of a pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Which.
+    /// The level.
     pub level: Level,
     /// What the scenario's file expects; `n/a` where it claims nothing.
     pub expected: Outcome,
     /// What was found.
     pub found: Outcome,
-    /// How the two stand to each other.
+    /// Whether the two agree.
     pub standing: Conformance,
     /// What each run showed.
     pub runs: VerdictCounts,
@@ -100,9 +99,9 @@ pub struct VerdictCounts {
     pub held: u64,
     /// It was violated.
     pub violated: u64,
-    /// The run does not say.
+    /// The run cannot tell.
     pub inconclusive: u64,
-    /// It makes no statement.
+    /// It does not apply.
     pub not_applicable: u64,
     /// The first seed that violated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,20 +116,20 @@ pub enum Conformance {
     AsExpected,
     /// Nothing is claimed.
     Unclaimed,
-    /// The runs do not say, though something is claimed.
+    /// Something is claimed, and the runs cannot tell.
     Vacuous,
     /// Something else.
     Different,
 }
 
-/// How many cells stand how.
+/// The number of cells by conformance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// As expected.
     pub as_expected: u64,
     /// Not as expected.
     pub different: u64,
-    /// Claimed, and the runs do not say.
+    /// Claimed, and the runs cannot tell.
     pub vacuous: u64,
     /// Of which nothing is claimed.
     pub unclaimed: u64,
@@ -173,7 +172,7 @@ impl VerdictCounts {
         self.held + self.violated + self.inconclusive + self.not_applicable
     }
 
-    /// Which of its counts cannot be, if any: what was read from a file may be damaged.
+    /// Which of its counts is impossible, if any: a file may be damaged.
     fn contradiction(&self) -> Option<String> {
         let Self { held, violated, inconclusive, not_applicable, first_violated } = *self;
         let counts = [held, violated, inconclusive, not_applicable];
@@ -187,8 +186,7 @@ impl VerdictCounts {
         }
     }
 
-    /// The worst that was found. Where it was searched for, a run that leaves something open takes
-    /// nothing away from what others show.
+    /// The worst that was found. In a searched form, `held` outranks `inconclusive`: other runs have shown it.
     fn found(&self, searched: bool) -> Outcome {
         let order = match searched {
             false => [Outcome::Violated, Outcome::Inconclusive, Outcome::Held],
@@ -209,15 +207,15 @@ impl Cell {
         searched: bool,
     ) -> Self {
         let found = runs.found(searched);
-        // A story that is staged shows the same every time; one that is searched for, some time.
+        // A staged story shows the same in every run, a searched one in some.
         let agrees = if searched { found == expected } else { runs.of(expected) == runs.total() };
         let standing = match () {
-            // What a flawed recipe shows where no story tells of it belongs to another story.
+            // What a flawed recipe shows without a claim is another scenario's story.
             () if expected == Outcome::NotApplicable && about.flaw.is_some() => {
                 Conformance::Unclaimed
             }
-            // How long something takes where faults come in a row is possible and rare, and can be claimed
-            // neither way. Of the safety of a sound recipe nothing is ever left open.
+            // With random faults progress may be violated, rarely, so neither verdict can be claimed. The safety of a sound
+            // recipe is always judged.
             () if expected == Outcome::NotApplicable && searched && level == Level::Progress => {
                 Conformance::Unclaimed
             }
@@ -231,7 +229,7 @@ impl Cell {
 }
 
 impl Pair {
-    /// Which of its counts cannot be, if any.
+    /// Which of its counts is impossible, if any.
     pub fn contradiction(&self) -> Option<String> {
         let Self { scenario, lock, cells, .. } = self;
         cells.iter().find_map(|it| {
@@ -241,8 +239,7 @@ impl Pair {
         })
     }
 
-    /// What a pair of the catalogue runs: the scenario with this recipe, without what a sweep would add
-    /// to a story that is staged.
+    /// The scenario that a pair of the catalogue runs: with this recipe and, if its faults are staged, without a swarm.
     ///
     /// # Errors
     /// [`ScenarioError`] where there is no such recipe, or it does not go with the scenario.
@@ -264,7 +261,7 @@ impl Pair {
         catalogued(name, lock, true)
     }
 
-    /// What a pair runs of the scenario in this file, or its searched form.
+    /// The scenario that a pair of this file runs, or its searched form.
     ///
     /// # Errors
     /// [`ScenarioError`] as for [`ScenarioFile::with`].
@@ -276,7 +273,7 @@ impl Pair {
         let lock = Some(lock.to_owned());
         let mut scenario = file.with(&Overrides { lock, searched, ..Overrides::default() })?;
         if !scenario.swarm.searched {
-            // What a sweep may add is no part of the story.
+            // Faults that a sweep may draw are no part of a staged story.
             scenario.swarm = Swarm::default();
         }
         Ok(scenario)
@@ -291,13 +288,13 @@ impl Pair {
         is_named && about.flaw.is_some() && Level::ALL.into_iter().all(nothing)
     }
 
-    /// The same pair, whose runs lasted so long, in nanoseconds.
+    /// The pair with the duration of its runs, in nanoseconds.
     #[must_use]
     pub fn lasting(self, lasted_ns: u64) -> Self {
         Self { lasted_ns, ..self }
     }
 
-    /// The pair, with what its runs have shown at each level.
+    /// The pair with what its runs showed at each level.
     pub fn found(scenario: &Scenario, runs: [VerdictCounts; 4]) -> Self {
         let about = scenario.about_lock();
         let searched = scenario.swarm.searched;
@@ -309,7 +306,7 @@ impl Pair {
         Self { cells, ..Self::not_run(scenario, None) }
     }
 
-    /// The pair, with why it was not run.
+    /// The pair without cells, and why it was not run.
     pub fn not_run(scenario: &Scenario, why_not: Option<String>) -> Self {
         let about = scenario.about_lock();
         let expectation = scenario.expectation(about.name);
@@ -326,7 +323,7 @@ impl Pair {
         }
     }
 
-    /// How the pair stands as a whole: the worst of its cells.
+    /// The worst of its cells; none if it was not run.
     pub fn standing(&self) -> Option<Conformance> {
         let worst = [Conformance::Different, Conformance::Vacuous, Conformance::AsExpected];
         let stands = |standing: &Conformance| self.cells.iter().any(|it| it.standing == *standing);
@@ -363,19 +360,19 @@ impl Matrix {
         Self { schema, world, server, interrupted, totals, pairs }
     }
 
-    /// Whether every claim was put to the test and found true.
+    /// Whether every claim was tested and found true.
     pub fn is_as_expected(&self) -> bool {
         let Totals { different, vacuous, as_expected, .. } = self.totals;
         !self.interrupted && different == 0 && vacuous == 0 && as_expected > 0
     }
 
-    /// Whether no claim was put to the test: nothing was run, or nothing is claimed of what was.
+    /// Whether no claim was tested: no pair was run, or nothing is claimed of those that were.
     pub fn has_tested_nothing(&self) -> bool {
         let Totals { different, vacuous, as_expected, .. } = self.totals;
         !self.interrupted && different + vacuous + as_expected == 0
     }
 
-    /// The pairs of which runs were made again: why, as often as that was so, of whom.
+    /// The pairs whose runs were repeated: scenario, recipe, and the reason of each repetition.
     pub fn run_again(&self) -> Vec<(&str, &str, &[String])> {
         let again = self.pairs.iter().filter(|it| !it.run_again.is_empty());
         again.map(|it| (&*it.scenario, &*it.lock, &*it.run_again)).collect()
@@ -388,8 +385,7 @@ impl Matrix {
         names
     }
 
-    /// The pairs of one scenario, those that show the same together: first by what they show, then in
-    /// the order of the recipes.
+    /// The pairs of one scenario, grouped by what they show.
     pub fn groups(&self, scenario: &str) -> Vec<Vec<&Pair>> {
         let mut groups: Vec<Vec<&Pair>> = Vec::new();
         for pair in self.pairs.iter().filter(|it| it.scenario == scenario) {
@@ -412,16 +408,16 @@ impl Matrix {
     }
 }
 
-impl Several {
-    /// These, together.
+impl Matrices {
+    /// These matrices with their totals.
     pub fn new(matrices: Vec<Matrix>) -> Self {
         let totals = Totals::sum(&matrices);
-        Self { schema: SEVERAL_SCHEMA.to_owned(), totals, matrices }
+        Self { schema: MATRICES_SCHEMA.to_owned(), totals, matrices }
     }
 }
 
 impl Totals {
-    /// Those of all.
+    /// The sum of these matrices.
     pub fn sum(matrices: &[Matrix]) -> Self {
         let add = |sum: Self, it: &Matrix| Self {
             as_expected: sum.as_expected + it.totals.as_expected,

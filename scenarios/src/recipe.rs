@@ -43,10 +43,10 @@ use history::nearest::nearest;
 
 use crate::call::within;
 
-/// Lists every recipe in the order in which they are shown, and how it is built of parameters: a row each.
+/// Every recipe in the order in which they are shown, and how it is built: a row each.
 macro_rules! recipes {
     ($params:ident: $($name:ident: $build:expr,)*) => {
-        /// What there is to say of every recipe.
+        /// All recipes.
         pub static ALL: [&About; [$(stringify!($name)),*].len()] = [$(&$name::ABOUT),*];
 
         /// The recipe of this name.
@@ -89,7 +89,7 @@ recipes! { params:
     redlock_watchdog: redlock_watchdog::recipe(params)?,
 }
 
-/// What there is to say of the recipe of this name.
+/// The recipe of this name.
 ///
 /// # Errors
 /// [`BuildError::Unknown`] with the nearest name.
@@ -100,31 +100,30 @@ pub fn about(name: &str) -> Result<&'static About, BuildError> {
     })
 }
 
-/// The thin boxed layer that lets a recipe be chosen by name.
+/// Futures are boxed because a recipe is chosen by name at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A way to lock.
 pub trait Recipe<E: Env>: Send + Sync {
-    /// What a client has of the lock on this environment, and keeps for the life of its process. `client` says
-    /// whose it is, from 1, for recipes that know clients by their names.
+    /// A client's handle to the lock on this environment, which it keeps for the life of its process. `client` is its
+    /// number, from 1, for recipes that write it into the key.
     fn handle(self: Arc<Self>, env: E, client: u32) -> Arc<dyn Handle>;
 }
 
-/// What a client has of a lock. Its tasks share it.
+/// A client's handle to a lock, shared by its tasks.
 pub trait Handle: Send + Sync {
     /// Acquires the lock, with the retries and pauses that the recipe was built with.
     ///
     /// # Errors
-    /// [`NotHeld`] says why, and whether the lock may have been taken all the same.
+    /// [`NotHeld`] says why, and whether the server may have granted the lock.
     fn acquire(&self) -> BoxFuture<'_, Acquired>;
 
-    /// Acquires the lock as [`Handle::acquire`] does, but drops that call if it has not ended within `span`. Its outcome
-    /// is unknown then. The error is a future that ends with what the lock still does in the background for the dropped
-    /// call; a lock that forgets dropped calls has none.
+    /// [`Handle::acquire`], dropped after `span` if it has not ended; its outcome is then unknown. The error is a future
+    /// that waits for the clean-up of the dropped call; a lock without a clean-up has nothing to wait for.
     fn acquire_within(&self, span: Duration) -> BoxFuture<'_, Result<Acquired, Drained>>;
 }
 
-/// A way to lock that remembers nothing from one acquisition to the next.
+/// A way to lock that keeps nothing from one acquisition to the next.
 pub trait Stateless<E: Env>: Send + Sync {
     /// Acquires the lock on this environment; see [`Handle::acquire`].
     ///
@@ -133,7 +132,7 @@ pub trait Stateless<E: Env>: Send + Sync {
     fn acquire(&self, env: E, client: u32) -> BoxFuture<'_, Acquired>;
 }
 
-/// The handle to a lock that remembers nothing.
+/// A handle to a lock that keeps nothing.
 pub fn stateless<E: Env>(
     recipe: Arc<impl Stateless<E> + 'static>,
     env: E,
@@ -142,7 +141,7 @@ pub fn stateless<E: Env>(
     Arc::new(StatelessHandle { recipe, env, client })
 }
 
-/// All that there is to keep of a lock that remembers nothing.
+/// The handle to a lock that keeps nothing.
 struct StatelessHandle<R, E> {
     recipe: Arc<R>,
     env: E,
@@ -162,31 +161,28 @@ impl<E: Env, R: Stateless<E>> Handle for StatelessHandle<R, E> {
     }
 }
 
-/// How an acquisition has ended.
+/// The end of an acquisition.
 pub type Acquired = Result<Box<dyn Held>, NotHeld>;
 
-/// Returns when a lock has nothing left to do in the background for a client.
+/// Ends when a lock has nothing left to do in the background for a client.
 pub type Drained = BoxFuture<'static, ()>;
 
 /// A lock that its client believes to hold.
 pub trait Held: Send + Sync {
-    /// Whether the client still believes so. A recipe without validity believes until it is told
-    /// otherwise.
+    /// Whether the client still believes that it has the lock. Without a validity, it does until it is told otherwise.
     fn is_valid(&self) -> bool;
 
-    /// How much validity is left. A recipe that does not tell says nothing.
+    /// How much validity is left. None: the recipe does not tell.
     fn remaining(&self) -> Option<Duration> {
         None
     }
 
-    /// The fencing token of this hold: higher than that of every hold before it. A recipe that has
-    /// no such thing says nothing, and no resource can refuse it.
+    /// The fencing token of this hold: higher than those of all holds before it. None: the recipe has no tokens.
     fn fence(&self) -> Option<u64> {
         None
     }
 
-    /// Renews it by hand: whether the recipe says that it may be relied on for as long as when it was acquired. None where
-    /// it cannot be asked for that.
+    /// Renews it by hand: true if it can be relied on for as long as when it was acquired. None: the recipe cannot.
     fn extend(&self) -> Option<BoxFuture<'_, bool>> {
         None
     }
@@ -194,21 +190,21 @@ pub trait Held: Send + Sync {
     /// Releases the lock.
     fn release(self: Box<Self>) -> BoxFuture<'static, ReleaseOutcome>;
 
-    /// Drops the handle, so that nobody can wait for the lock's background work any more.
+    /// Drops the handle, so nobody can wait any more for the lock's background work.
     fn let_go(&mut self) {}
 
-    /// What waits, once this is dropped or released, for the work that the lock then has in the background.
+    /// A future that waits, once this is dropped or released, for the lock's background work.
     fn drained(&self) -> Drained {
         Box::pin(ready(()))
     }
 
-    /// What says from now on whether the client still believes to hold it, also while [`Held::protect`] has it. None where
+    /// A function that tells whether the client still believes that it has the lock, also during [`Held::protect`]. None:
     /// the recipe takes no work.
     fn holding(&self) -> Option<Box<dyn Fn() -> bool + Send + Sync>> {
         None
     }
 
-    /// Does this work under the lock and releases it: what there is to say of both.
+    /// Does this work under the lock and releases it.
     fn protect<'a>(self: Box<Self>, work: BoxFuture<'a, ()>) -> BoxFuture<'a, ReleaseOutcome>
     where
         Self: 'a,
@@ -219,8 +215,8 @@ pub trait Held: Send + Sync {
         })
     }
 
-    /// Does this work for as long as the lock is not lost; whether it is done. Where it is not, the lock is given up as if
-    /// dropped. A recipe that is told of no loss does all of it.
+    /// Does this work until it is done (true), or until the lock is lost (false); the lock is then given up as if dropped. A
+    /// recipe that learns of no loss does all of it.
     fn run<'a>(&'a mut self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             work.await;
@@ -232,18 +228,18 @@ pub trait Held: Send + Sync {
 /// Why a lock is not held.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotHeld {
-    /// Whether the server had taken it for this client all the same.
+    /// Whether the server had granted it all the same.
     pub outcome: Outcome,
     /// Why.
     pub why: String,
 }
 
-/// What came of a release.
+/// The end of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleaseOutcome {
     /// It was answered, in these words.
     Answered(&'static str),
-    /// No answer says.
+    /// There is no answer, for this reason.
     Unknown(String),
 }
 
@@ -251,9 +247,9 @@ pub enum ReleaseOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Validity {
-    /// It knows until when it may rely on the lock, and says so.
+    /// The client knows until when it may rely on the lock.
     Tracked,
-    /// It believes until it releases.
+    /// The client believes that it has the lock until it releases it.
     None,
 }
 
@@ -267,32 +263,31 @@ impl Validity {
     }
 }
 
-/// What the value of the lock's key says.
+/// What the value of the lock's key means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyValue {
-    /// Which acquisition holds the lock: no other has the same.
+    /// A token of the acquisition that holds the lock.
     #[default]
     Token,
-    /// Nothing that would tell one acquisition from another.
+    /// The same for several acquisitions.
     Shared,
-    /// When the hold is over, in milliseconds of Unix time by its client's wall clock. The key itself
-    /// does not expire.
+    /// The end of the hold, in milliseconds of Unix time by its client's wall clock. The key itself does not expire.
     Stamp,
 }
 
 /// The servers a recipe is made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Servers {
-    /// One service, with its key on it, however many servers are behind that.
+    /// One service with the key, whether one server or several are behind it.
     #[default]
     One,
-    /// Several that know nothing of each other, of which a quorum decides.
+    /// Several independent ones, of which a quorum decides.
     Several,
-    /// A primary, and replicas that are to know of the key.
+    /// A primary with replicas that the recipe waits for.
     Followed,
 }
 
-/// What there is to say of a recipe.
+/// A recipe as it is shown, and what checkers and scenarios must know of it.
 #[derive(Debug)]
 pub struct About {
     /// Its name.
@@ -301,51 +296,50 @@ pub struct About {
     pub how: &'static str,
     /// Where it comes from.
     pub from: &'static str,
-    /// What is known to be wrong with it.
+    /// Its known flaw, if it has one.
     pub flaw: Option<&'static str>,
-    /// What must be true for it to be safe.
+    /// The assumptions under which it is safe.
     pub assumes: &'static [&'static str],
     /// Whether it keeps a validity.
     pub validity: Validity,
     /// Whether it locks at all.
     pub locks: bool,
-    /// How many that come later may get the lock before one that is in line, where it claims to be fair:
-    /// 0 for first come, first served. Such a recipe marks the phase `wait` once its place in the line is
-    /// sure, and again only where it has to line up anew.
+    /// For a fair recipe: how many later clients may overtake one in the queue; 0 is first come, first served. It marks
+    /// the phase `wait` once its place in the queue is certain, and again only if it has to queue anew.
     pub fair: Option<u32>,
-    /// The servers it is made for: a scenario that does not say which there are has these.
+    /// The servers it is made for, which a scenario without a topology then has.
     pub servers: Servers,
-    /// What the value of its key says.
+    /// What the value of its key means.
     pub value: KeyValue,
-    /// Whether it asks the server for commands for compare-and-set. A model then has those of Redis 8.4,
-    /// unless the scenario says otherwise.
+    /// Whether it uses native commands for compare-and-set. The model then imitates Redis 8.4, unless the scenario says
+    /// otherwise.
     pub native: bool,
-    /// Whether it claims to renew every hold until that is released or lost.
+    /// Whether a watchdog renews every hold until it is released or lost.
     pub renewed: bool,
-    /// The keys that it may leave beside the lock's own, for the lock's key: they have to go by themselves.
+    /// The keys that it may leave beside the lock's key, given that key. They must expire by themselves.
     pub keys_beside: fn(&[u8]) -> Vec<Box<[u8]>>,
     /// The scripts it runs.
     pub scripts: fn() -> Vec<&'static Script>,
 }
 
 impl About {
-    /// Whether it is a lock without a known flaw, which is held to what it says and to trying again.
+    /// Whether it is a lock without a known flaw.
     pub fn is_sound(&self) -> bool {
         self.locks && self.flaw.is_none()
     }
 
-    /// Whether its waiters listen on a channel: then something that it runs tells them on one.
+    /// Whether its waiting clients listen on a channel: then one of its scripts publishes.
     pub fn listens(&self) -> bool {
         (self.scripts)().iter().any(|script| script.text().contains("'PUBLISH'"))
     }
 }
 
-/// What a recipe is built with.
+/// The parameters of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
     /// The server the lock is kept on.
     pub node: Node,
-    /// How many servers a lock on several may be kept on, `Node(0)` the first.
+    /// How many servers there are for a lock on several; `Node(0)` is the first.
     pub nodes: u32,
     /// How many replicas follow that server.
     pub replicas: u32,
@@ -355,29 +349,29 @@ pub struct Params {
     pub ttl: Duration,
     /// How far clocks may run apart over one TTL, for recipes that keep a validity.
     pub drift: Drift,
-    /// How often to try after the first attempt.
+    /// Attempts after the first one.
     pub retries: u32,
     /// The pause before each retry.
     pub pause: Duration,
-    /// The most that is added to a pause at random.
+    /// The maximum added to each pause at random.
     pub jitter: Duration,
-    /// For how long a client of the library waits in one go, before it gives up and asks anew.
+    /// How long a client of the library waits before it gives up and asks again.
     pub give_up: Option<Duration>,
-    /// For how long a caller waits for its answer, however many retries are left.
+    /// How long a caller waits for its answer, however many retries are left.
     pub deadline: Option<Duration>,
-    /// For how long a hold is renewed at most, by recipes that renew it.
+    /// The longest that a watchdog renews a hold.
     pub max_hold: Option<Duration>,
 }
 
 /// Why a recipe cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// There is none of this name.
+    /// No recipe has this name.
     #[error("no recipe is called {name:?}")]
     Unknown {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// The name it comes nearest to.
+        /// The nearest known name.
         nearest: Option<&'static str>,
     },
     /// Its options cannot work.

@@ -26,7 +26,7 @@ use command_semantics::{CommandSemantics, Writes};
 use conn::PendingCommand;
 pub use conn::RecordedConn;
 
-/// An environment of a run: besides its own clocks it knows the one clock all events are stamped by.
+/// An environment of a run. Beside its own clocks it knows the clock of the run, which stamps all events.
 pub trait Observed: Env {
     /// Nanoseconds since the run began.
     fn run_ns(&self) -> u64;
@@ -34,30 +34,30 @@ pub trait Observed: Env {
     /// The time of the run at which this node's clock shows `at`, in nanoseconds.
     fn run_ns_at(&self, at: Instant) -> u64;
 
-    /// Comes back when this node may send the command, which is written down and sent then. A world that
-    /// cannot have its clients stand still wherever they are has them wait here.
+    /// Returns when this client may send the command, which is then recorded and sent. A world that cannot stop its clients
+    /// anywhere stops them here.
     fn before_send(&self, node: Node, command: &Command) -> impl Future<Output = ()> + Send {
         let _ = (node, command);
         std::future::ready(())
     }
 
-    /// Comes back when this node may go on with an answer, which has been written down.
+    /// Returns when this client may go on with an answer, which is already recorded.
     fn after_answer(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// The client's process ends as a program does that has done its work, and another takes its place: the tasks that it
-    /// has in the background are dropped, and its connections closed. Only the task that calls this goes on.
+    /// Ends the client's process and starts another in its place: background tasks are dropped, and connections closed. Only
+    /// the task that calls this goes on.
     fn end_process(&self);
 
-    /// Whether the client's process is gone, as in a crash: what is dropped now goes with it.
+    /// Whether the client's process has crashed. What is dropped then is not recorded.
     fn is_gone(&self) -> bool;
 }
 
-/// No recipe runs more scripts.
+/// The most scripts that a recipe may have.
 pub const SCRIPTS: usize = 5;
 
-/// What it takes to understand the commands of a recipe.
+/// What is needed to understand the commands of a recipe.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dialect {
     /// The scripts whose answers picklock can read.
@@ -67,12 +67,12 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Of this recipe.
+    /// The dialect of this recipe.
     pub fn of(about: &About) -> Self {
         Self::new((about.scripts)(), about.value)
     }
 
-    /// Of a recipe with these scripts, and such values of its key.
+    /// The dialect of a recipe with these scripts and such values of its key.
     ///
     /// # Panics
     /// Where there are more than [`SCRIPTS`].
@@ -91,7 +91,7 @@ impl Dialect {
         (semantics.key, semantics.intent)
     }
 
-    /// What a history says that the command has done to its first key, where it was answered so.
+    /// What a command with this answer has done to its first key, as a history says it.
     pub fn touch(&self, command: &Command, answer: &Reply) -> Touch {
         let CommandSemantics { intent, gives_old, .. } =
             command_semantics::semantics(command, self, || WallTime::from_unix_ns(0));
@@ -108,9 +108,9 @@ pub struct Recorded<W: Observed> {
     journal: Journal,
     dialect: Dialect,
     client: u32,
-    /// None where it is that of the task which uses this: a lock's handle serves many.
+    /// None: that of the task that uses this, because a lock's handle serves many.
     acquisition: Option<u32>,
-    /// Whether what is marked is of the lock under test.
+    /// Whether marks are recorded: only those of the lock under test.
     marks: bool,
 }
 
@@ -120,19 +120,18 @@ impl<W: Observed> Recorded<W> {
         Self { world, journal, dialect, client, acquisition: None, marks: true }
     }
 
-    /// The same client at other work than that with the lock under test: what it sends belongs to no acquisition, and what
-    /// it marks is written down nowhere.
+    /// The same client at work with another lock: its commands belong to no acquisition, and its marks are not recorded.
     pub(crate) fn beside(&self) -> Self {
         Self { acquisition: Some(0), marks: false, ..self.clone() }
     }
 
-    /// The same client, beginning a new acquisition: what is done through this handle belongs to it.
+    /// The same client in a new acquisition, to which all commands of this environment belong.
     pub(crate) fn begin_acquisition(&self) -> Self {
         Self { acquisition: Some(self.journal.next_acquisition()), ..self.clone() }
     }
 
-    /// Does this work for the acquisition: what it does through handles that serve many belongs to this one, and so
-    /// does what it spawns.
+    /// Does this work for the acquisition: its commands through shared handles belong to it, and so do those of tasks that
+    /// it spawns.
     pub(crate) fn during<F: Future>(&self, work: F) -> InAcquisition<F> {
         InAcquisition::new(self.acquisition(), work)
     }
@@ -209,7 +208,7 @@ impl<W: Observed> Recorded<W> {
         SentCommand { op, acquisition: self.acquisition(), intent, gives_old, place, content }
     }
 
-    /// Ends a command, which may be dropped by another task than sent it.
+    /// Ends a command. Another task than the one that sent it may drop it.
     fn end_command(&self, sent: SentCommand, what: impl FnOnce(&mut Texts) -> What) {
         self.write(sent.acquisition, sent.op, what);
     }
@@ -222,13 +221,13 @@ struct SentCommand {
     op: u32,
     /// The acquisition that it was sent for.
     acquisition: u32,
-    /// What it would do.
+    /// What it would do to its key.
     intent: Intent,
-    /// It answers what was there before.
+    /// Whether its answer has the earlier value.
     gives_old: bool,
-    /// Where values are that it would write or answers; none where it does neither.
+    /// The key whose value it writes or answers; none if it does neither.
     place: Option<KeyDigest>,
-    /// What it would write there, where that is known.
+    /// The value that it would write there, if known.
     content: Option<Content>,
 }
 
@@ -261,7 +260,7 @@ impl<W: Observed> Env for Recorded<W> {
         Ok(RecordedConn::new(self.clone(), node, conn))
     }
 
-    /// What is heard is not written down, nor that nobody listens any more: only what is done is.
+    /// Only the command is recorded: neither messages nor the end of the subscription are.
     async fn subscribe(&self, node: Node, channel: &[u8]) -> Result<W::Subscription, CallError> {
         let command = Command::new("SUBSCRIBE").arg(channel);
         self.world.before_send(node, &command).await;

@@ -50,20 +50,20 @@ pub struct Scenario {
     pub properties: Vec<String>,
     /// How many clients contend.
     pub clients: u32,
-    /// For how long nobody may get a lock that is wanted and that nobody has.
+    /// The longest a free, wanted lock may stay untaken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_within: Option<Span>,
-    /// For how long nobody may sleep on while the lock is free.
+    /// The longest a waiting client may sleep on while the lock is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_within: Option<Span>,
-    /// How many commands it may take to get the lock once, retries and release included.
+    /// The most commands for each successful acquisition, on average, retries and release included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands_within: Option<f64>,
-    /// Whether it asks what becomes of a write that comes after its hold. Elsewhere recipes may assume that
-    /// there is none.
+    /// Whether a write that arrives after its hold counts against a lock without fencing tokens. Otherwise such a lock may
+    /// assume that no write comes late.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stale_writes: bool,
-    /// Why there is no searched form of it, where there is none.
+    /// Why it has no searched form, if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsearched: Option<String>,
     /// The lock under test.
@@ -73,7 +73,7 @@ pub struct Scenario {
     /// The network between clients and servers.
     #[serde(default)]
     pub network: NetworkPart,
-    /// How many servers there are, and who follows whom.
+    /// How many servers there are, and which replicate which.
     #[serde(default)]
     pub topology: TopologyPart,
     /// What each server is, and keeps on its disk.
@@ -82,13 +82,13 @@ pub struct Scenario {
     /// The faults that are staged.
     #[serde(default, rename = "fault")]
     pub faults: Vec<Staged>,
-    /// What a sweep may do to a schedule.
+    /// The faults that a sweep may draw.
     #[serde(default)]
     pub swarm: Swarm,
-    /// What each recipe may need where times are exact.
+    /// Limits of each recipe, in virtual time.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, RecipeLimits>,
-    /// What some recipes meet instead. What the recipe of this scenario meets has taken its place already.
+    /// What some recipes meet instead. The variant of this scenario's own recipe is already applied.
     #[serde(default, rename = "variant", skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<Variant>,
     /// Its searched form.
@@ -107,21 +107,20 @@ pub struct LockPart {
     pub recipe: String,
     /// How long the key lives.
     pub ttl: Span,
-    /// How often a client tries after its first attempt.
+    /// Attempts after the first one.
     pub retries: u32,
     /// The pause before each retry.
     pub pause: Span,
-    /// The most that is added to a pause at random.
+    /// The maximum added to each pause at random.
     #[serde(default)]
     pub jitter: Span,
     /// How long a client of the library waits before it gives up and asks again with the same handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub give_up: Option<Span>,
-    /// The deadline of every caller: after so long it has its answer, however many retries are left.
+    /// How long each caller waits for its answer, however many retries are left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
-    /// For how long a hold is renewed at most, by recipes that renew it: then it ends with its TTL, however long its
-    /// work takes.
+    /// The longest that a watchdog renews a hold. It then ends with its TTL, even if the work is not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_hold: Option<Span>,
 }
@@ -130,9 +129,9 @@ pub struct LockPart {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", expecting = "a table with one workload")]
 pub enum WorkloadPart {
-    /// Each takes one prize off a pool.
+    /// Each client takes one prize from a pool.
     BonusPool(BonusPoolPart),
-    /// Each reads a number and writes it back one higher, on a server that no fault touches.
+    /// Each client reads a number and writes it back one higher, on a server that no fault strikes.
     Register(RegisterPart),
 }
 
@@ -152,41 +151,40 @@ pub struct BonusPoolPart {
 pub struct RegisterPart {
     /// How long a client works between reading the register and writing it.
     pub hold: Span,
-    /// In how many updates it does so, each in its share of that time; it looks at its lock before each write.
+    /// Updates in that time, each with an equal share of it. The client checks its lock before each write.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub steps: u32,
-    /// Whether it renews its lock by hand before each of them but the first, where the recipe does that, and relies on what
-    /// it is told: it looks before a write only where the renewal has failed.
+    /// Whether it renews its lock by hand before each update but the first, if the recipe can. It checks its lock before a
+    /// write only if the renewal failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub extends: bool,
-    /// How many acquisitions each task of a client makes, one after the other.
+    /// Acquisitions of each task of a client, one after the other.
     #[serde(default = "once")]
     pub rounds: u32,
-    /// Whether it makes a new handle to the lock for each of them, and drops it once the lock is granted.
+    /// Whether it makes a new handle to the lock for each acquisition, and drops it once the lock is granted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
-    /// How many tasks of each client do so at the same time, with one handle to the lock.
+    /// Tasks of each client, which contend with each other and share one handle to the lock.
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub tasks: u32,
-    /// How many further tasks of each client take another lock of the same recipe meanwhile, as often and for as long.
+    /// Further tasks of each client that take another lock of the same recipe meanwhile, as often and for as long.
     #[serde(default, skip_serializing_if = "is_none")]
     pub beside: u32,
-    /// How long it pauses in between.
+    /// The pause between two acquisitions.
     #[serde(default)]
     pub think: Span,
     /// Whether the register keeps the highest fencing token it has seen, and refuses lower ones.
     #[serde(default)]
     pub fenced: bool,
-    /// Whether the work is stopped as soon as its lock is lost, where the recipe does that: then a client does not look
-    /// itself before it writes.
+    /// Whether the lock stops the work as soon as it is lost, if the recipe can. The client itself then does not check its
+    /// lock before it writes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stops: bool,
-    /// Whether the work is given to the lock, which stops it when it is lost and releases itself behind it, where the
-    /// recipe takes work.
+    /// Whether the work is given to the lock, which stops it when the lock is lost and releases afterwards, if the recipe
+    /// takes work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub protects: bool,
-    /// How much validity a client is to have left when it writes, where the recipe tells how much there is. Otherwise it
-    /// asks only whether the lock is valid.
+    /// How much validity a client must have left to write, if the recipe tells. Otherwise the lock only has to be valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare: Option<Span>,
     /// What clients drop half-way, if anything.
@@ -194,31 +192,31 @@ pub struct RegisterPart {
     pub drop: Option<DropPart>,
 }
 
-/// What clients drop half-way, as code does that has a time limit around it or ends by an error. Of the
-/// acquisitions of a client the first is dropped, and then each so many.
+/// What clients drop half-way, as code does that has a time limit around it or ends with an error. A client drops its
+/// first acquisition, and then every `every`th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct DropPart {
-    /// Of how many acquisitions one is dropped.
+    /// One acquisition in so many is dropped.
     #[serde(default = "once")]
     pub every: u32,
-    /// How long after its begin, where it has not got the lock by then.
+    /// An acquisition that has not ended after this time is dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Span>,
-    /// Whether one that has got the lock is dropped after its work, in the place of a release.
+    /// Whether the guard is dropped after the work, without a release.
     #[serde(default)]
     pub guard: bool,
-    /// Whether the releases of all others are dropped as soon as they have begun.
+    /// Whether the releases of all other acquisitions are dropped as soon as they have begun.
     #[serde(default)]
     pub release: bool,
-    /// Whether the client's process ends behind it, as soon as its lock has nothing left to do in the background; the
-    /// next acquisition is another process's.
+    /// Whether the client's process ends after the drop, once its lock has nothing left to do in the background. The next
+    /// acquisition runs in a new process.
     #[serde(default)]
     pub ends: bool,
 }
 
 impl DropPart {
-    /// Whether what a client does in this round, from 0, is dropped.
+    /// Whether the acquisition of this round, counted from 0, is dropped.
     pub(crate) const fn strikes(self, round: u32) -> bool {
         round.is_multiple_of(self.every)
     }
@@ -247,7 +245,7 @@ impl WorkloadPart {
         }
     }
 
-    /// Has clients work so long under the lock.
+    /// Sets how long a client works under the lock.
     pub(crate) fn set_hold(&mut self, hold: Span) {
         match self {
             Self::BonusPool(pool) => pool.hold = hold,
@@ -301,8 +299,8 @@ impl WorkloadPart {
     }
 }
 
-/// What a run is expected to show for some locks. `n/a` stands where nothing can be said, and for a flawed
-/// recipe also where nothing is claimed: whatever it shows there belongs to another story.
+/// The expected verdicts of some recipes. `n/a` where nothing can be claimed, and for a flawed recipe also where what it
+/// shows is another scenario's story.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Expectation {
@@ -338,7 +336,7 @@ pub fn commands_milli(commands: f64) -> u64 {
 }
 
 impl Scenario {
-    /// What there is to say of its recipe.
+    /// Its recipe.
     pub fn about_lock(&self) -> &'static About {
         recipe::about(&self.lock.recipe).expect("a scenario's recipe has been checked")
     }
@@ -348,7 +346,7 @@ impl Scenario {
         self.expect.iter().rev().find(|it| it.names(lock))
     }
 
-    /// What is expected of this recipe at this level; `n/a` where nothing is.
+    /// The expected verdict of this recipe at this level; `n/a` if nothing is expected.
     pub fn expected(&self, lock: &str, level: Level) -> Outcome {
         self.expectation(lock).map_or(Outcome::NotApplicable, |it| match level {
             Level::Key => it.key,
@@ -358,7 +356,7 @@ impl Scenario {
         })
     }
 
-    /// Whether its recipe is given that a write which was decided in time also comes in time.
+    /// Whether its recipe may assume that a write which was decided in time also arrives in time.
     pub(crate) fn timely_writes(&self) -> bool {
         let about = self.about_lock();
         let tracked = about.flaw.is_none() && about.validity == Validity::Tracked;
@@ -370,20 +368,19 @@ impl Scenario {
         self.topology.topology(self.about_lock().servers)
     }
 
-    /// How its servers stand to each other.
+    /// Whether its servers are one, independent, replicated or a cluster.
     pub fn kind(&self) -> TopologyKind {
         self.topology.kind(self.about_lock().servers)
     }
 
-    /// What its servers are, where they are modelled.
+    /// The software that the model imitates.
     pub fn software(&self) -> Software {
         let of_recipe =
             if self.about_lock().native { Software::Redis84 } else { Software::Redis70 };
         self.server.software.unwrap_or(of_recipe)
     }
 
-    /// The node that leads to the protected resource, where it has a server of its own: behind those
-    /// of the lock.
+    /// The node of the protected resource, if it has a server of its own: the one after the lock's.
     pub fn resource(&self) -> Option<Node> {
         let node = u16::try_from(self.topology().nodes()).unwrap_or(u16::MAX);
         self.workload.has_own_server().then_some(Node(node))
@@ -396,13 +393,13 @@ impl Scenario {
             * u64::from(self.workload.rounds())
     }
 
-    /// What it does that only the virtual world can.
+    /// What only the virtual world can do, if the scenario needs it.
     pub fn only_virtual(&self) -> Option<&'static str> {
         self.swarm.searched.then_some("searches for faults ([swarm])")
     }
 
-    /// What it does that takes servers that can be ended, follow each other, and have disks and clocks of their own, as
-    /// real ones and those of the virtual world do.
+    /// What the embedded model cannot do to its server, if the scenario needs it. Real servers, and those of the virtual
+    /// world, can be ended and replicated, and have disks and clocks of their own.
     pub fn only_servers(&self) -> Option<&'static str> {
         match () {
             () if self.faults.iter().any(|it| it.kind.ends_server()) => {
@@ -429,7 +426,7 @@ impl Scenario {
         self.workload.hold()
     }
 
-    /// What deserves a reader's attention before any run.
+    /// What a reader should know before any run.
     pub fn remarks(&self) -> Vec<String> {
         let (ttl, hold) = (self.lock.ttl, self.hold());
         let mut remarks = Vec::new();

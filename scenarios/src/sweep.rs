@@ -1,8 +1,7 @@
 //! What many schedules of one scenario have shown.
 //!
-//! Invariant: adding up does not depend on the order; over many schedules, violated counts before
-//! inconclusive, and inconclusive before held. A vacuous schedule is counted and told apart, and turns a
-//! verdict only together with as many others as leave fewer than half that show something.
+//! Invariant: the sum does not depend on the order. `violated` outranks `inconclusive`, which outranks `held`. Vacuous
+//! schedules are counted separately; the result is inconclusive only if they outnumber those that held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,10 +11,10 @@ use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 use history::{History, What};
 use serde::{Deserialize, Serialize};
 
-/// Under this name stand schedules in which no fault struck.
+/// The name of schedules in which no fault struck.
 pub const NO_FAULT: &str = "none";
 
-/// The name under which tasks that wait or go on for ever are found, at level progress.
+/// The invariant, at level progress, that no task waits or runs for ever.
 pub const STUCK: &str = "nobody-stuck";
 
 /// What was found.
@@ -23,12 +22,12 @@ pub const STUCK: &str = "nobody-stuck";
 pub struct Sweep {
     /// How many schedules were run.
     pub schedules: u64,
-    /// True where it was ended before all had been run: nothing counts as held.
+    /// Whether it ended before all were run. Then nothing counts as held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// Virtual nanoseconds of all of them.
+    /// Their virtual time, in nanoseconds.
     pub virtual_ns: u64,
-    /// Events and polls of all of them.
+    /// Their events and polls.
     pub events: u64,
     /// Operations in their histories.
     pub operations: u64,
@@ -36,24 +35,23 @@ pub struct Sweep {
     pub invariants: Vec<InvariantCounts>,
     /// How often each fault struck.
     pub coverage: BTreeMap<Fault, Coverage>,
-    /// By the name of each fault that struck, and by [`NO_FAULT`]: how many schedules it struck in, and how many of these
-    /// violated what.
+    /// By fault, and for [`NO_FAULT`]: in how many schedules it struck, and how many of these violated each invariant.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub struck_by: BTreeMap<String, StruckSchedules>,
     /// In how many schedules some fault struck while a client held the lock.
     pub met_hold: u64,
-    /// Schedules that showed nothing, by what did not happen in them.
+    /// Vacuous schedules, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub vacuous: BTreeMap<String, Silent>,
+    pub vacuous: BTreeMap<String, VacuousSchedules>,
     /// How many schedules violated something.
     pub violations: u64,
-    /// The lowest of their seeds, and what each violated.
+    /// Their lowest seeds, and what each violated.
     pub failing: BTreeMap<u64, Vec<String>>,
-    /// What schedules violated together, as the names of invariants with commas between them.
+    /// Schedules by the invariants that they violated, with commas between the names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, FailureKind>,
-    /// A digest of all histories, whatever their order, where one was asked for: two sweeps of the
-    /// same seeds with the same digest had the same histories, byte for byte.
+    /// A digest of all histories, if one was asked for. It does not depend on their order. Two sweeps of the same seeds
+    /// with the same digest had the same histories, byte for byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }
@@ -88,21 +86,21 @@ pub struct InvariantCounts {
     pub held: u64,
     /// It was violated.
     pub violated: u64,
-    /// The schedule does not say, though it could have.
+    /// The schedule cannot tell, and was not vacuous.
     pub inconclusive: u64,
-    /// Nothing happened in the schedule that could have shown it.
+    /// The schedule was vacuous.
     #[serde(default)]
     pub vacuous: u64,
-    /// It makes no statement.
+    /// It does not apply.
     pub not_applicable: u64,
     /// The lowest seed that violated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_violated: Option<u64>,
 }
 
-/// Schedules that showed nothing, all for the same reason.
+/// Vacuous schedules with the same reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Silent {
+pub struct VacuousSchedules {
     /// How many.
     pub schedules: u64,
     /// The lowest of their seeds.
@@ -139,8 +137,7 @@ pub struct FailureKind {
 pub struct Coverage {
     /// How often.
     pub strikes: u64,
-    /// How often while a client held the lock: the one it struck, or any where it struck nobody in
-    /// particular.
+    /// How often while the client that it struck held the lock or, of a fault that strikes no client, while any did.
     pub in_hold: u64,
     /// In how many schedules.
     pub schedules: u64,
@@ -151,15 +148,15 @@ pub struct Coverage {
 /// What a schedule's history does not say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// How long it took, in virtual nanoseconds.
+    /// Its virtual time, in nanoseconds.
     pub virtual_ns: u64,
-    /// How many events and polls it was made of.
+    /// Its events and polls.
     pub events: u64,
-    /// Tasks that were still waiting when everything had been put right and time was up.
+    /// How many tasks still waited when all faults were healed and the time was up.
     pub stuck: usize,
-    /// It came to no end and was ended: a livelock.
+    /// Whether it was ended as a livelock.
     pub livelock: bool,
-    /// The digest of its history and seed, where one was asked for.
+    /// The digest of its history and seed, if one was asked for.
     pub digest: Option<Digest>,
 }
 
@@ -188,7 +185,7 @@ impl InvariantCounts {
         self.first_violated = self.first_violated.into_iter().chain(seed).min();
     }
 
-    /// Which of its counts cannot be of so many schedules, if any.
+    /// Which of its counts is impossible with so many schedules, if any.
     fn contradiction(&self, schedules: u64) -> Option<String> {
         let Self { name, held, violated, inconclusive, vacuous, not_applicable, .. } = self;
         let counts = [held, violated, inconclusive, vacuous, not_applicable];
@@ -205,9 +202,8 @@ impl InvariantCounts {
         }
     }
 
-    /// The worst outcome of any schedule; an invariant that says something of some schedules and
-    /// nothing of others is judged by those, as long as those that are vacuous are no more than those
-    /// in which it held.
+    /// The worst outcome of any schedule. Vacuous schedules make it inconclusive only if they outnumber those in which it
+    /// held; those to which it does not apply do not count.
     pub fn outcome(&self) -> Outcome {
         match () {
             () if self.violated > 0 => Outcome::Violated,
@@ -234,8 +230,8 @@ impl Sweep {
         worst(of_level.map(|it| self.outcome(it)))
     }
 
-    /// What one of its invariants shows. Of a sweep that was interrupted nothing counts as held: the
-    /// schedules that are missing might have violated it.
+    /// The outcome of one of its invariants. In an interrupted sweep nothing counts as held: the missing schedules might
+    /// have violated it.
     pub fn outcome(&self, counts: &InvariantCounts) -> Outcome {
         match counts.outcome() {
             Outcome::Held if self.interrupted => Outcome::Inconclusive,
@@ -246,7 +242,7 @@ impl Sweep {
     /// The worst outcome of all.
     pub fn verdict(&self) -> Outcome {
         match worst(self.invariants.iter().map(|it| self.outcome(it))) {
-            // It had not come to its first schedule.
+            // Interrupted before the first schedule.
             Outcome::NotApplicable if self.interrupted => Outcome::Inconclusive,
             outcome => outcome,
         }
@@ -280,13 +276,13 @@ impl Sweep {
             self.counts(name, *level).count(seed, verdict);
             match verdict {
                 Verdict::Violated(_) => violated.push((*name).to_owned()),
-                // What is missing for all invariants stands behind what is for the first alone.
+                // The last reason concerns all invariants, the first may concern one alone.
                 Verdict::Vacuous(why) => vacuous = Some(*why),
                 _ => {}
             }
         }
         if let Some(why) = vacuous {
-            self.silent(why.what(), Silent { schedules: 1, seed });
+            self.add_vacuous(why.what(), VacuousSchedules { schedules: 1, seed });
         }
         for fault in faults {
             let it = self.struck_by.entry(fault.to_owned()).or_default();
@@ -327,7 +323,7 @@ impl Sweep {
         for (fault, it) in other.coverage {
             self.coverage.entry(fault).or_default().add(it);
         }
-        other.vacuous.into_iter().for_each(|(what, it)| self.silent(what, it));
+        other.vacuous.into_iter().for_each(|(what, it)| self.add_vacuous(what, it));
         for (fault, theirs) in other.struck_by {
             let mine = self.struck_by.entry(fault).or_default();
             mine.schedules += theirs.schedules;
@@ -415,8 +411,8 @@ impl Sweep {
     }
 
     /// Counts schedules that showed nothing for this reason.
-    fn silent(&mut self, what: String, theirs: Silent) {
-        let none = Silent { schedules: 0, seed: theirs.seed };
+    fn add_vacuous(&mut self, what: String, theirs: VacuousSchedules) {
+        let none = VacuousSchedules { schedules: 0, seed: theirs.seed };
         let mine = self.vacuous.entry(what).or_insert(none);
         mine.schedules += theirs.schedules;
         mine.seed = mine.seed.min(theirs.seed);

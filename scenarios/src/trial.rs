@@ -24,9 +24,9 @@ use crate::workload::{self, INITIAL, OtherLock, Process, Workload};
 
 /// The server a lock on one key is kept on.
 const NODE: Node = Node(0);
-/// How much longer than its TTL a lock nobody holds may stay.
+/// How much longer than its TTL the key of a free lock may stay.
 const BOUND: Duration = Duration::from_secs(1);
-/// How long between two looks at the lock's key.
+/// The pause between two probes of the lock's key.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A scenario, put together for one run.
@@ -37,7 +37,7 @@ pub struct Trial<W: Observed> {
     other_lock: Option<Arc<OtherLock<W>>>,
     journal: Journal,
     dialect: Dialect,
-    /// How many tasks each client has.
+    /// Tasks of each client.
     tasks: u32,
     lock_key: String,
     ttl: Duration,
@@ -45,16 +45,16 @@ pub struct Trial<W: Observed> {
     nodes: u16,
 }
 
-/// What names a run.
+/// What a run is called, in its history and on the servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Naming<'a> {
     /// The world's name.
     pub world: &'a str,
-    /// What every drawn number follows from.
+    /// The seed of every number that is drawn.
     pub seed: u64,
-    /// What the names of all its keys begin with.
+    /// The prefix of all its keys.
     pub prefix: &'a str,
-    /// Whether an event's time is the very moment it happened.
+    /// Whether the time of an event is exact, as in virtual time.
     pub exact: bool,
 }
 
@@ -65,7 +65,7 @@ impl Naming<'_> {
 }
 
 impl<W: Observed> Trial<W> {
-    /// The scenario, put together; `journal` says where its history is written.
+    /// Puts the scenario together. `journal` makes the journal of its history.
     ///
     /// # Errors
     /// [`BuildError::Options`] where the recipe cannot work with these parameters.
@@ -98,7 +98,7 @@ impl<W: Observed> Trial<W> {
         &self.journal
     }
 
-    /// How long the lock's key lives.
+    /// The TTL of the lock's key.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
@@ -122,7 +122,7 @@ impl<W: Observed> Trial<W> {
         self.workload.set_up(&self.observe(world, 0)).await
     }
 
-    /// What one client does; clients are numbered from 1. All its tasks but one are in the background.
+    /// Runs one client; clients are numbered from 1. All its tasks but one run in the background.
     pub async fn client(self: Arc<Self>, world: W, client: u32) {
         let env = self.observe(world.clone(), client);
         if let Some(other) = &self.other_lock {
@@ -136,8 +136,8 @@ impl<W: Observed> Trial<W> {
         self.workload.task(process).await;
     }
 
-    /// After the last client: waits until the lock could be acquired, and looks at what is left, of the lock's
-    /// other keys as well.
+    /// After the last client: waits until the lock is free, and records what is left of the lock's other keys and of the
+    /// resource.
     ///
     /// # Errors
     /// What the server says.
@@ -158,7 +158,7 @@ impl<W: Observed> Trial<W> {
         (self.about.keys_beside)(self.lock_key.as_bytes())
     }
 
-    /// Looks at the lock's key until it is gone, cannot go, or has overstayed.
+    /// Probes the lock's key until it is gone, or has stayed longer than it may.
     async fn wait_for_lock(&self, run: &Recorded<W>) -> Result<(), CallError> {
         let end = run.now().after(self.ttl.saturating_add(BOUND));
         loop {
@@ -171,14 +171,14 @@ impl<W: Observed> Trial<W> {
         }
     }
 
-    /// Milliseconds until the lock's key expires, as PTTL answers; where its value says when, by that. Of
-    /// several servers, until it has gone from so many that a quorum could grant the lock again.
+    /// Milliseconds until the lock is free: the key's PTTL or, if its value says when the hold ends, by that. With several
+    /// servers, until enough of them for a quorum no longer have the key.
     async fn look_at_lock(&self, run: &Recorded<W>) -> Result<i64, CallError> {
         let mut looks = Vec::with_capacity(usize::from(self.nodes));
         for node in 0..self.nodes {
             looks.push(self.look_at_key(run, Node(node)).await?);
         }
-        // A key that never goes comes last.
+        // A key that never expires comes last.
         looks.sort_by_key(|pttl_ms| (*pttl_ms == FOR_EVER, *pttl_ms));
         Ok(looks[looks.len() / 2])
     }
@@ -206,7 +206,7 @@ impl<W: Observed> Trial<W> {
     }
 }
 
-/// What the scenario's recipe is built with.
+/// The parameters of the scenario's recipe.
 fn params(scenario: &Scenario, lock_key: String) -> Params {
     Params {
         node: NODE,
@@ -227,16 +227,16 @@ fn params(scenario: &Scenario, lock_key: String) -> Params {
     }
 }
 
-/// What the checkers are told of the run.
+/// The head of the history: what checkers know of the run beside its events.
 fn head(scenario: &Scenario, about: &About, params: &Params, naming: Naming<'_>) -> Head {
     let Naming { world, seed, exact, .. } = naming;
     let (prizes, register, fenced, stops) = match &scenario.workload {
         WorkloadPart::BonusPool(pool) => (Some(i64::from(pool.prizes)), None, false, false),
         WorkloadPart::Register(it) => (None, Some(INITIAL), it.fenced, it.stops),
     };
-    // A lock without validity or with a known flaw does not claim to tell.
+    // A lock without validity or with a known flaw does not promise to report a loss.
     let is_told = about.is_sound() && about.validity == Validity::Tracked;
-    // Who renews by hand as well says itself for how long.
+    // A client that also renews by hand decides itself for how long.
     let by_hand = matches!(&scenario.workload, WorkloadPart::Register(it) if it.extends);
     let max_hold = scenario.lock.max_hold.filter(|_| about.renewed);
     let limits = scenario.limits(exact);
@@ -282,7 +282,7 @@ fn head(scenario: &Scenario, about: &About, params: &Params, naming: Naming<'_>)
     }
 }
 
-/// How many servers this lock is kept on, where there are so many.
+/// How many of these servers the lock is kept on.
 fn lock_nodes(about: &About, nodes: u32) -> u16 {
     match about.servers {
         Servers::Several => u16::try_from(nodes).unwrap_or(u16::MAX),

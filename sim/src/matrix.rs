@@ -19,7 +19,7 @@ use history::nearest::nearest;
 use reports::html::{FailingRun, MatrixSection, matrix_page};
 use reports::matrix as written;
 use scenarios::catalog;
-use scenarios::matrix::{Matrix, Pair, Several, locks};
+use scenarios::matrix::{Matrices, Matrix, Pair, locks};
 use scenarios::scenario::{Overrides, Scenario, ScenarioFile};
 use virtual_world::WORLD;
 
@@ -253,7 +253,7 @@ fn text(
         }
         OutputFormat::Json => match found {
             [one] => output::json_text(one)?,
-            several => output::json_text(&Several::new(several.to_vec()))?,
+            several => output::json_text(&Matrices::new(several.to_vec()))?,
         },
         OutputFormat::Junit => {
             let replay = |pair: &Pair| asked.replay(args, pair);

@@ -7,7 +7,7 @@ mod servers_support;
 
 use cli_support::{Room, words};
 use endpoint_support::Theirs;
-use scenarios::matrix::{Conformance, Matrix, Several};
+use scenarios::matrix::{Conformance, Matrices, Matrix};
 
 #[test]
 fn what_is_expected_ends_well_and_is_written_in_every_form() {
@@ -167,7 +167,7 @@ fn several_servers_are_tried_one_after_the_other() {
     let said = room.run(&[&matrix[..], &two, &formats].concat()).ended(0);
     assert!(said.stdout.contains("\n on all 2 servers\n"), "{}", said.stdout);
     assert!(said.stdout.contains(&other) && said.stdout.ends_with("verdict: as expected\n"));
-    let found: Several = serde_json::from_slice(&std::fs::read(file("m.json")).unwrap()).unwrap();
+    let found: Matrices = serde_json::from_slice(&std::fs::read(file("m.json")).unwrap()).unwrap();
     let servers: Vec<&str> = found.matrices.iter().flat_map(|it| it.server.as_deref()).collect();
     assert_eq!((found.totals.as_expected, servers.len()), (16, 2));
     assert!(servers[1].contains(&other), "{servers:?}");

@@ -5,7 +5,7 @@
 
 use history::verdict::{Level, Outcome};
 use maud::{Markup, html};
-use scenarios::sweep::{Coverage, InvariantCounts, NO_FAULT, Silent, Sweep};
+use scenarios::sweep::{Coverage, InvariantCounts, NO_FAULT, Sweep, VacuousSchedules};
 use ttl_model::stat::wilson;
 
 use super::document::document;
@@ -53,7 +53,7 @@ pub fn sweep_page(page: &SweptPage<'_>, found: &Sweep, replay: impl Fn(u64) -> S
             (failing(page, found, replay))
             (by_fault(found))
             (coverage(found))
-            (silent(found))
+            (vacuous(found))
             @if !page.remarks.is_empty() {
                 section {
                     h2 { "Remarks" }
@@ -267,13 +267,13 @@ pub(super) fn coverage(found: &Sweep) -> Markup {
 }
 
 /// What was not put to the test, and where.
-fn silent(found: &Sweep) -> Markup {
+fn vacuous(found: &Sweep) -> Markup {
     html! {
         @if !found.vacuous.is_empty() {
             section {
                 h2 { "What showed nothing" }
                 ul {
-                    @for (what, Silent { schedules, seed }) in &found.vacuous {
+                    @for (what, VacuousSchedules { schedules, seed }) in &found.vacuous {
                         li { (count(*schedules)) " schedules: " (plain(what)) " (the first is seed " (seed) ")" }
                     }
                 }
@@ -350,7 +350,7 @@ mod tests {
             met_hold: 1_500,
             vacuous: BTreeMap::from([(
                 "nobody <came>".to_owned(),
-                Silent { schedules: 1, seed: 8 },
+                VacuousSchedules { schedules: 1, seed: 8 },
             )]),
             violations: 500,
             failing: BTreeMap::from([

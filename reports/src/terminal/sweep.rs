@@ -4,7 +4,7 @@
 //! Invariant: everything but the pace follows from the sweep, so it reads the same on any machine.
 
 use history::verdict::Level;
-use scenarios::sweep::{InvariantCounts, Silent, Sweep};
+use scenarios::sweep::{InvariantCounts, Sweep, VacuousSchedules};
 
 use super::colour::Emphasis;
 use super::summary::verdict_line;
@@ -34,7 +34,7 @@ pub fn sweep(swept: &Swept, found: &Sweep, replay: impl Fn(u64) -> String, style
         return headline + &digest + &failing(found, replay, style) + &verdict;
     }
     let mut blocks = vec![headline, outcomes(found, style)];
-    blocks.push(silent(found));
+    blocks.push(vacuous(found));
     if !found.coverage.is_empty() {
         blocks.push(coverage(found));
     }
@@ -69,8 +69,8 @@ fn outcomes(found: &Sweep, style: Style) -> String {
 }
 
 /// What was not put to the test, and where.
-fn silent(found: &Sweep) -> String {
-    let told = found.vacuous.iter().map(|(what, Silent { schedules, seed })| {
+fn vacuous(found: &Sweep) -> String {
+    let told = found.vacuous.iter().map(|(what, VacuousSchedules { schedules, seed })| {
         let many = counted(*schedules, "schedule");
         format!("{many} showed nothing: {} (the first is seed {seed})\n", plain(what))
     });
@@ -168,8 +168,8 @@ mod tests {
             coverage: BTreeMap::from([(Fault::Pause, pause)]),
             met_hold: 1_500,
             vacuous: BTreeMap::from([
-                ("nobody came".to_owned(), Silent { schedules: 1, seed: 8 }),
-                ("nobody went".to_owned(), Silent { schedules: 2_000, seed: 9 }),
+                ("nobody came".to_owned(), VacuousSchedules { schedules: 1, seed: 8 }),
+                ("nobody went".to_owned(), VacuousSchedules { schedules: 2_000, seed: 9 }),
             ]),
             violations: 2,
             failing: BTreeMap::from([(17, vec!["mutual-exclusion".to_owned()])]),

@@ -6,7 +6,7 @@ use history::verdict::Level;
 
 use super::*;
 use crate::matrix::Pair;
-use crate::sweep::{InvariantCounts, Silent};
+use crate::sweep::{InvariantCounts, VacuousSchedules};
 
 fn searched(lock: &str) -> Scenario {
     Pair::searched("gc-pause", lock).unwrap()
@@ -27,7 +27,10 @@ fn found(violated: Option<(u64, Level)>) -> Sweep {
     Sweep {
         schedules: 10,
         met_hold: 4,
-        vacuous: BTreeMap::from([("nobody came".to_owned(), Silent { schedules: 2, seed: 1 })]),
+        vacuous: BTreeMap::from([(
+            "nobody came".to_owned(),
+            VacuousSchedules { schedules: 2, seed: 1 },
+        )]),
         violations: u64::from(violated.is_some()),
         invariants: violated.map(count).into_iter().collect(),
         ..Sweep::default()

@@ -51,7 +51,7 @@ fn adding_up_does_not_depend_on_the_order() {
     };
     let by = [("none".to_owned(), struck(1, None)), ("pause".to_owned(), struck(3, Some(3)))];
     assert_eq!(sweep.struck_by, BTreeMap::from(by));
-    let nobody = Silent { schedules: 4, seed: 1 };
+    let nobody = VacuousSchedules { schedules: 4, seed: 1 };
     assert_eq!(sweep.vacuous[&Vacuous::NobodyHeld.what()], nobody, "the lowest seed");
     assert_eq!(sweep.level(Level::Progress), Outcome::Violated);
     assert_eq!(sweep.level(Level::Belief), Outcome::Inconclusive, "nobody held anything");
@@ -114,12 +114,12 @@ fn a_schedule_that_shows_nothing_is_counted_once_and_told_with_its_seed() {
     for (seed, contends) in [(9, true), (7, false), (3, true), (5, false), (4, true)] {
         sweep.add(seed, &schedule(contends), Facts::default(), 2);
     }
-    let silent = Silent { schedules: 2, seed: 5 };
+    let silent = VacuousSchedules { schedules: 2, seed: 5 };
     let what = Vacuous::NobodyContended.what();
     // No command was ever sent in any of them, which matters for the lock's key alone.
     let untouched = Vacuous::KeyUntouched.what();
     assert_eq!(sweep.vacuous[&what], silent);
-    assert_eq!(sweep.vacuous[&untouched], Silent { schedules: 3, seed: 3 });
+    assert_eq!(sweep.vacuous[&untouched], VacuousSchedules { schedules: 3, seed: 3 });
     assert_eq!(sweep.level(Level::Belief), Outcome::Held, "three of five show something");
     assert_eq!(sweep.level(Level::Key), Outcome::Inconclusive, "none of five");
 }

@@ -1,4 +1,4 @@
-//! The staged faults of a run, and how far they have come: which cue strikes which client, and what lasts.
+//! The staged faults of a run and their state: which cue strikes which client, and which faults last.
 //!
 //! Invariant: a fault with a phase, a command or a time strikes once, at the nth such place.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use history::fault::{By, Staged, Until, When, Whom};
 use picklock::env::Phase;
 
-/// What is staged, and how far it has come. Clients are numbered from 1, cues from 0.
+/// The staged faults and their state. Clients are numbered from 1, cues from 0.
 #[derive(Debug)]
 pub struct Cues<H> {
     /// Whether anything is staged.
@@ -17,15 +17,15 @@ pub struct Cues<H> {
     reached: Vec<u32>,
     /// Whether each client has the lock, its release included.
     pub(crate) holders: Vec<bool>,
-    /// Faults that wait for somebody to hold the lock.
+    /// Cues that are due and wait for a client to get the lock.
     pub(crate) awaiting_holder: Vec<u32>,
-    /// What lasts until somebody comes to a phase, with the client that it has struck.
+    /// Faults that last until a client comes to a phase, each with the client that it struck.
     lasting: Vec<(u32, Until, Recovery<H>)>,
-    /// The cue whose fault is striking, and the client that came to its place.
+    /// The cue that is striking, and the client that came to its place.
     striking: Option<(u32, u32)>,
 }
 
-/// How a fault that lasts ends.
+/// The end of a fault that lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery<H> {
     /// This client goes on.
@@ -55,8 +55,8 @@ impl<H> Default for Cues<H> {
 }
 
 impl<H: Copy> Cues<H> {
-    /// Stages these, for clients up to this number. Gives those that have a time, in nanoseconds from now, at which
-    /// the world is to call [`due`](crate::injector::due).
+    /// Stages these, for clients up to this number. Returns those that have a time, with the nanoseconds from now after which
+    /// the world calls [`due`](crate::injector::due).
     pub fn set(&mut self, cues: &Arc<[Staged]>, clients: usize) -> Vec<(u32, u64)> {
         self.reset();
         self.on = !cues.is_empty();
@@ -70,7 +70,7 @@ impl<H: Copy> Cues<H> {
         timed.collect()
     }
 
-    /// Nothing is staged.
+    /// Stages nothing.
     pub fn reset(&mut self) {
         self.on = false;
         self.reached.clear();
@@ -85,7 +85,7 @@ impl<H: Copy> Cues<H> {
         self.on
     }
 
-    /// Nothing strikes any more. Gives what lasts, which the caller is to end.
+    /// Has nothing strike any more. Returns the faults that last, which the caller ends.
     pub fn close(&mut self) -> Vec<Recovery<H>> {
         self.on = false;
         std::mem::take(&mut self.lasting).into_iter().map(|(_, _, end)| end).collect()
@@ -101,17 +101,17 @@ impl<H: Copy> Cues<H> {
         self.all.get(place as usize)
     }
 
-    /// From now on this cue's fault strikes, because this client came to its place. Gives what it was before.
+    /// Notes that this cue strikes, because this client came to its place; returns what was noted before.
     pub(crate) fn set_striking(&mut self, cue: Option<(u32, u32)>) -> Option<(u32, u32)> {
         std::mem::replace(&mut self.striking, cue)
     }
 
-    /// The cue whose fault is striking, as a history has it.
+    /// The cue that is striking, as a history has it.
     pub fn striking(&self) -> Option<u16> {
         self.striking.and_then(|(cue, _)| u16::try_from(cue).ok())
     }
 
-    /// The client that came to the place of the fault that is striking; 0 where none did.
+    /// The client that came to the place of the striking cue; 0 if none did.
     pub fn came(&self) -> u32 {
         self.striking.map_or(0, |(_, client)| client)
     }
@@ -127,21 +127,21 @@ impl<H: Copy> Cues<H> {
         self.holders.get(client as usize).copied().unwrap_or_default()
     }
 
-    /// This client has died: what it held it holds no more.
+    /// Notes that this client has died: it no longer has the lock.
     pub fn dies(&mut self, client: u32) {
         if let Some(holds) = self.holders.get_mut(client as usize) {
             *holds = false;
         }
     }
 
-    /// A fault that strikes this client lasts until what its cue says, if it says so.
+    /// Notes a fault that strikes this client and lasts until a phase, if its cue says so.
     pub fn lasts(&mut self, cue: &Staged, client: u32, end: Recovery<H>) {
         if let Some(until) = cue.until {
             self.lasting.push((client, until, end));
         }
     }
 
-    /// What ends now that this client has come to this phase; to be called until it gives nothing.
+    /// A fault that ends now that this client has come to this phase; to be called until there is none.
     pub(crate) fn ended_by(&mut self, client: u32, phase: Phase) -> Option<Recovery<H>> {
         let ends = |(struck, until, _): &(u32, Until, Recovery<H>)| {
             let is_theirs = match until.by {
@@ -164,7 +164,7 @@ impl<H: Copy> Cues<H> {
         }
     }
 
-    /// A client has come to a cue's place; whether this is the nth time.
+    /// Notes that a client has come to a cue's place; whether this is the nth time.
     pub(crate) fn comes(&mut self, place: u32, whom: Whom, client: u32, nth: u32) -> bool {
         if !self.concerns(whom, client) {
             return false;

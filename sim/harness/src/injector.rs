@@ -1,8 +1,7 @@
 //! What a world can do to its clients and servers, and what each staged fault does with that.
 //!
-//! Invariant: a staged fault means the same in every world. `strike` is the only place that says what each
-//! kind does; a world says how. So a new kind of fault is an arm of `strike`, and whatever a world must newly be
-//! able to do.
+//! Invariant: a staged fault means the same in every world. `strike_as` alone says what each kind does; a world says how.
+//! So a new kind of fault is an arm of `strike_as` and, if no method of [`Injector`] can do it, a new method.
 
 use history::fault::{Chance, Fault, Staged, Ways, When, Whom};
 use picklock::env::{Mark, Phase};
@@ -12,51 +11,49 @@ use crate::cues::{Cues, Recovery};
 
 /// A world in which faults are staged. Clients are numbered from 1, cues and servers from 0.
 ///
-/// What a method strikes it also [notes](Cues::striking) in the history. What meets nobody (a client that has
-/// died, a primary without a replica) does nothing and is not noted. What a world cannot do to its processes it
-/// leaves undone and says so in its remarks.
+/// A method also [notes](Cues::striking) in the history what it strikes. A fault that meets nobody (a client that has died,
+/// a primary without a replica) does nothing and is not noted. What a world cannot do it omits, and remarks on.
 pub trait Injector {
     /// Messages that are held back on their way.
     type Held: Copy;
 
     /// What is staged.
     fn cues(&mut self) -> &mut Cues<Self::Held>;
-    /// The world is to call [`due`] in so many nanoseconds.
+    /// Has [`due`] called in so many nanoseconds.
     fn strike_later(&mut self, cue: u32, in_ns: u64);
-    /// The world is to call [`end`] in so many nanoseconds.
+    /// Has [`end`] called in so many nanoseconds.
     fn end_later(&mut self, end: Recovery<Self::Held>, in_ns: u64);
 
-    /// Whether something that happens by chance happens now.
+    /// Draws whether something with this chance happens now.
     fn happens(&mut self, chance: Chance) -> bool;
-    /// Any client.
+    /// Draws a client.
     fn any_client(&mut self) -> u32;
-    /// Any server of the lock; `None` for the primary.
+    /// Draws a server of the lock; `None` for the primary.
     fn any_server(&mut self) -> Option<u32>;
 
-    /// Stops a client that runs; whether it ran.
+    /// Stops a client; false if it did not run.
     fn pause(&mut self, client: u32, cue: &Staged) -> bool;
-    /// A client that was stopped goes on.
+    /// Has a stopped client go on.
     fn resume(&mut self, client: u32);
-    /// Ends a client, once it has sent what it was about to send. Where it comes back, the world is to call [`end`]
-    /// with [`Recovery::Revive`] so many nanoseconds after its death.
+    /// Ends a client, once it has sent what it was about to send. If it comes back, the world calls [`end`] with
+    /// [`Recovery::Revive`] so many nanoseconds after its death.
     fn kill(&mut self, client: u32, comes_back_ns: Option<u64>);
-    /// A client that has died is there again: a new process with connections of its own, which begins anew with what
-    /// clients do.
+    /// Brings a dead client back: a new process with new connections, which begins its workload anew.
     fn revive(&mut self, client: u32);
     /// Cuts a client off from the servers of the lock.
     fn cut(&mut self, client: u32, ways: Ways, cue: &Staged);
-    /// It reaches them again.
+    /// Ends the partition of a client.
     fn mend(&mut self, client: u32);
-    /// The next request of this client (0: of any), or the reply to it, is struck by this cue's fault; where that lasts,
-    /// all its requests are until it is disarmed.
+    /// Has this cue's fault strike the next request of this client (0: of any), or its reply. A fault that lasts strikes all
+    /// requests until it is disarmed.
     fn arm(&mut self, client: u32, cue: u32);
-    /// Its requests are no longer struck by this cue's fault.
+    /// Has this cue's fault strike no more requests of this client.
     fn disarm(&mut self, client: u32, cue: u32);
-    /// What was held back is delivered, in order.
+    /// Delivers what was held back, in order.
     fn deliver(&mut self, held: Self::Held);
-    /// From now on a client's clocks run faster by so many parts per million, or slower.
+    /// Has a client's clocks run faster by so many parts per million, or slower.
     fn set_drift(&mut self, client: u32, ppm: i32);
-    /// A client's wall clock jumps.
+    /// Has a client's wall clock jump.
     fn step_clock(&mut self, client: u32, by_ns: i64);
     /// Does this to a server; `None` for the primary.
     fn strike_server(&mut self, server: Option<u32>, with: ServerFault);
@@ -119,7 +116,7 @@ pub enum ServerFault {
     },
 }
 
-/// The command that leaves a server so many bytes for its keys; 0: as many as there are.
+/// The command that limits a server's memory to so many bytes; 0: no limit.
 pub const fn memory(bytes: &str) -> [&str; 4] {
     ["CONFIG", "SET", "maxmemory", bytes]
 }
@@ -134,7 +131,7 @@ pub enum ForeignValue {
 }
 
 impl ForeignValue {
-    /// The command that puts it there where nothing is, and answers 1 if it has.
+    /// The command that writes it if the key is free, and answers 1 if it did.
     pub const fn put(self, key: &str) -> [&str; 4] {
         let put = match self {
             Self::Text => "return redis.call('SETNX', KEYS[1], 'an operator')",
@@ -145,7 +142,7 @@ impl ForeignValue {
         ["EVAL", put, "1", key]
     }
 
-    /// The command that deletes it, and nothing else that has come into its place.
+    /// The command that deletes it, but not another value in its place.
     pub const fn remove(self, key: &str) -> [&str; 4] {
         let remove = match self {
             Self::Text => {
@@ -167,7 +164,7 @@ impl ForeignValue {
     }
 }
 
-/// A client has said where its locking has come to.
+/// A client has marked something: worlds call this.
 pub fn marked<I: Injector>(world: &mut I, client: u32, mark: Mark) {
     if !world.cues().on() {
         return;
@@ -205,7 +202,7 @@ fn reaches<I: Injector>(world: &mut I, client: u32, phase: Phase) {
     }
 }
 
-/// A client is about to send a command of this name.
+/// A client is about to send a command of this name: worlds call this.
 pub fn about_to_send<I: Injector>(world: &mut I, client: u32, name: &[u8]) {
     // Client 0 is the run itself, which no fault strikes.
     if client == 0 || !world.cues().on() {
@@ -228,7 +225,7 @@ pub fn about_to_send<I: Injector>(world: &mut I, client: u32, name: &[u8]) {
     }
 }
 
-/// A client has come to a cue's place, and it strikes now or somewhat later.
+/// A client has come to the place of a cue, which strikes now or after a delay.
 fn come<I: Injector>(world: &mut I, place: u32, cue: &Staged, client: u32) {
     match cue.at.after_ns() {
         Some(in_ns) => world.strike_later(place, in_ns),
@@ -236,7 +233,7 @@ fn come<I: Injector>(world: &mut I, place: u32, cue: &Staged, client: u32) {
     }
 }
 
-/// It is time for a cue that waited for it.
+/// A cue with a time or a delay is due: worlds call this.
 pub fn due<I: Injector>(world: &mut I, place: u32) {
     if !world.cues().on() {
         return;
@@ -263,7 +260,7 @@ fn strike<I: Injector>(world: &mut I, cue: u32, client: u32) {
     }
 }
 
-/// Does something that is noted as this cue's.
+/// Does something that the history notes as this cue's.
 pub fn as_cue<I: Injector>(world: &mut I, cue: u32, client: u32, act: impl FnOnce(&mut I)) {
     let before = world.cues().set_striking(Some((cue, client)));
     act(world);
@@ -294,7 +291,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
             lasts(world, staged, client, Recovery::Mend(client));
         }
         Fault::Delay | Fault::LoseRequest | Fault::LoseReply | Fault::Reset | Fault::Refuse => {
-            // What lasts is not the fate of the one who came to its place.
+            // A fault that lasts strikes all clients, not only the one that came to its place.
             let client =
                 if staged.strikes_all() && staged.whom() == Whom::Any { 0 } else { client };
             world.arm(client, cue);
@@ -322,7 +319,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
         Fault::Full => world.strike_server(server, ServerFault::Fill { for_ns }),
         Fault::Switchover => world.strike_server(server, ServerFault::Switchover { to }),
         Fault::SplitBrain => {
-            // Who has come to its place stays with the old primary; where nobody has, anybody may.
+            // The client that came to its place stays with the old primary; if none did, one that is drawn.
             let keeps = if client == 0 { world.any_client() } else { client };
             world.strike_server(server, ServerFault::SplitBrain { to, keeps, for_ns });
         }
@@ -333,7 +330,7 @@ fn strike_as<I: Injector>(world: &mut I, cue: u32, staged: &Staged, client: u32)
     }
 }
 
-/// What strikes this client lasts as long as the cue says.
+/// Arranges the end of a fault that lasts, as the cue says.
 pub fn lasts<I: Injector>(world: &mut I, staged: &Staged, client: u32, end: Recovery<I::Held>) {
     world.cues().lasts(staged, client, end);
     if let Some(for_ns) = staged.lasts_ns() {
@@ -341,7 +338,7 @@ pub fn lasts<I: Injector>(world: &mut I, staged: &Staged, client: u32, end: Reco
     }
 }
 
-/// A fault that lasted is over.
+/// Ends a fault that lasted: worlds call this.
 pub fn end<I: Injector>(world: &mut I, end: Recovery<I::Held>) {
     match end {
         Recovery::Resume(client) => world.resume(client),

@@ -1,7 +1,6 @@
 //! The contract of the worlds: a scenario goes in, a run comes out.
 //!
-//! Invariant: runs are composed against this contract alone. What comes out of a run is its history, and what a history
-//! cannot say.
+//! Invariant: runs are composed against this contract alone. A [`Run`] has the history, and what a history cannot say.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,7 +22,7 @@ pub trait World {
     /// Its name in files and on the command line.
     fn name(&self) -> &'static str;
 
-    /// Whether this scenario can run here. Nothing is started to find out.
+    /// Checks that this scenario can run here, without starting anything.
     ///
     /// # Errors
     /// [`RunError::Build`], or [`RunError::Impossible`].
@@ -32,7 +31,7 @@ pub trait World {
     /// Runs the scenario to its end, or until it is interrupted.
     ///
     /// # Errors
-    /// [`RunError`] where there is nothing to judge.
+    /// [`RunError`] if there is nothing to judge.
     fn run(&mut self, request: &RunRequest) -> Result<Run, RunError>;
 
     /// Takes back the memory of a run, for the next one.
@@ -46,13 +45,13 @@ pub trait World {
 pub struct RunRequest {
     /// The scenario.
     pub scenario: Arc<Scenario>,
-    /// What is drawn is drawn from this.
+    /// The seed of everything that is drawn.
     pub seed: u64,
-    /// Whether it is reported, with what the server can do and has logged.
+    /// Whether a report is written, which needs the server's capabilities and logs.
     pub reported: bool,
     /// How many clients have finished.
     pub done: Arc<AtomicU32>,
-    /// Where its choices come from, in a world whose time is its own.
+    /// Where its choices come from, in virtual time.
     pub choices: ChoicePlan,
 }
 
@@ -62,54 +61,54 @@ pub enum ChoicePlan {
     /// From the seed.
     #[default]
     Drawn,
-    /// From the seed, and they are written down.
+    /// From the seed. They are recorded.
     Recorded,
-    /// From this list, and beyond its end they are benign; they are written down.
+    /// From this list, and benign beyond its end. They are recorded.
     Listed(Arc<[u32]>),
 }
 
 impl RunRequest {
-    /// This scenario with this seed, of which only the verdict is wanted.
+    /// This scenario with this seed, without a report.
     pub fn new(scenario: Arc<Scenario>, seed: u64) -> Self {
         Self { scenario, seed, reported: false, done: Arc::default(), choices: ChoicePlan::Drawn }
     }
 }
 
-/// What has come of a run.
+/// A run.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// What happened.
+    /// The history.
     pub history: History,
-    /// What the history does not say, of a world whose time is its own.
+    /// What the history of a run in virtual time does not say.
     pub facts: Facts,
-    /// What was chosen, where it was to be written down.
+    /// Its choices, if they were recorded.
     pub choices: Vec<u32>,
-    /// Why it did not come to its end, if so.
+    /// Why it did not come to its end, if it did not.
     pub cut_short: Option<CutShort>,
-    /// What shows that tasks waited or went on for ever, if they did: after the heal, only a lock can make them.
+    /// The witness that tasks waited or ran for ever, if they did. After the heal, only a lock can be the reason.
     pub stuck: Option<Witness>,
-    /// How somebody else has used private servers, if so: nothing can be concluded then.
+    /// How somebody else used private servers, if so. Then every verdict is inconclusive.
     pub disturbed: Option<String>,
-    /// What deserves attention.
+    /// What a reader should know.
     pub remarks: Vec<String>,
     /// The server of the lock.
     pub server: ServerFacts,
-    /// Whether the server was there for this run alone.
+    /// Whether the server was started for this run alone.
     pub is_private: bool,
-    /// Commands it carried out meanwhile, by upper-case name, where it was.
+    /// The commands that a private server carried out meanwhile, by upper-case name.
     pub server_commands: Option<BTreeMap<String, u64>>,
-    /// What servers have logged, each with the name of its file.
+    /// The logs of servers, each with the name of its file.
     pub logs: Vec<(String, Vec<u8>)>,
 }
 
 impl Run {
-    /// What was found.
+    /// The findings of its checkers.
     pub fn findings(&self) -> Vec<Finding> {
         let findings = checkers::judge(&self.history, self.cut_short.is_none());
         beside_history(findings, self.stuck.clone(), self.disturbed.as_deref())
     }
 
-    /// What these findings say at each level, in the order of [`Level::ALL`].
+    /// The worst outcome at each level, in the order of [`Level::ALL`].
     pub fn levels(findings: &[Finding]) -> [Outcome; 4] {
         Level::ALL.map(|level| {
             let of_level = findings.iter().filter(|it| it.level == level);
@@ -117,7 +116,7 @@ impl Run {
         })
     }
 
-    /// What the judge needs beside the history: how to run it again, and how long operations took.
+    /// What the judge needs beside the history.
     pub fn circumstances(
         &self,
         scenario: &Scenario,
@@ -150,9 +149,9 @@ pub enum CutShort {
     ServerGone(String),
     /// The server refused commands for reasons of its own.
     ServerRefused(String),
-    /// How often there was no file descriptor for a connection: this machine's limit, and no fault of the lock.
+    /// So many times there was no file descriptor for a connection.
     OutOfFiles(u64),
-    /// It came to no end: [`Run::stuck`] says how.
+    /// It was ended as a livelock: see [`Run::stuck`].
     Livelock,
 }
 
@@ -181,7 +180,7 @@ pub enum RunError {
     /// The recipe cannot work with these parameters.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// This world cannot do what the scenario asks for.
+    /// This world cannot do what the scenario needs.
     #[error("{why}")]
     Impossible {
         /// What it is.
@@ -192,7 +191,7 @@ pub enum RunError {
     /// Somebody interrupted it before there was anything to report.
     #[error("interrupted before the run began")]
     Interrupted,
-    /// The server, or this machine.
+    /// The server or this machine is unusable.
     #[error(transparent)]
     Unavailable(Box<dyn Error + Send + Sync>),
     /// A bug of picklock's.
