@@ -85,13 +85,13 @@ pub(crate) enum CliCommand {
     Matrix(Box<MatrixArgs>),
     /// Find the smallest schedule that breaks a lock: every fault at every step of a few clients
     Explore(Box<ExploreArgs>),
-    /// Make a run that violates something into the smallest scenario that violates the same
+    /// Shrink a run that violates something to the smallest scenario that violates the same
     Shrink(Box<ShrinkArgs>),
     /// Run a counterexample on a real redis-server: does it show the same?
     Confirm(Box<ConfirmArgs>),
     /// Search with fresh seeds for hours, in all scenarios, for a violation by a recipe without a known flaw
     Soak(Box<SoakArgs>),
-    /// Put shards of a sweep, a matrix, an attack or an exploration together
+    /// Merge the shards of a sweep, a matrix, an attack or an exploration
     Merge(MergeArgs),
     /// Recommend a TTL and a renewal interval, with the cost of each
     Tune(Box<TuneArgs>),
@@ -111,8 +111,8 @@ pub(crate) enum CliCommand {
     Proxy(Box<ProxyArgs>),
     /// Serve the Redis model, for tests on a machine without Redis
     ///
-    /// It has not every command of Redis: docs/worlds.md lists what it lacks. A script ends with an error after 50,000,000
-    /// instructions, where redis-server answers others BUSY and lets it go on.
+    /// docs/worlds.md lists the commands that it lacks. A script ends with an error after 50,000,000 instructions, while
+    /// redis-server lets it go on and answers others BUSY.
     Serve(ServeArgs),
     /// Check this machine: servers, versions, limits
     Doctor {
@@ -127,12 +127,12 @@ pub(crate) enum CliCommand {
     },
     /// Print a man page
     Man {
-        /// Of this command; default: of picklock, whose page names the others
+        /// The command; default: picklock itself, whose page lists the commands
         command: Option<String>,
     },
     /// Print the JSON schema of result.json, or of attack.json
     Schema {
-        /// Of which file
+        /// The file
         #[arg(value_enum, default_value_t)]
         of: SchemaOf,
     },

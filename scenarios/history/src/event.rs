@@ -1,8 +1,7 @@
 //! What can happen in a run.
 //!
-//! Invariant: an event is plain data, small and copied freely. An operation begins with one *invoke*
-//! and ends with at most one *ok*, *fail* (surely nothing was done) or *info* (unknown); one that
-//! has no end counts as *info*.
+//! Invariant: an event is plain data, small and copied freely. An operation begins with one *invoke* and ends with at most
+//! one *ok*, *fail* (certainly not carried out) or *info* (unknown). An operation without an end counts as *info*.
 
 use picklock::env::Phase;
 
@@ -12,30 +11,30 @@ use crate::fault::Fault;
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds since the run began.
+    /// The time, in nanoseconds since the run began.
     pub at_ns: u64,
-    /// Who, from 1; 0 is the run itself.
+    /// The client, from 1; 0 is the run itself.
     pub client: u32,
     /// The acquisition it belongs to, from 1; 0 for none.
     pub acquisition: u32,
-    /// Which operation, from 1; 0 for a note, which is none.
+    /// The operation, from 1; 0 for a note.
     pub op: u32,
-    /// What.
+    /// What happened.
     pub what: What,
 }
 
-/// Where an operation has come to.
+/// The stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It begins.
     Invoke,
     /// It was carried out.
     Ok,
-    /// It surely was not, and will not be.
+    /// It certainly was not carried out, and will not be.
     Fail,
-    /// It may have been, or may yet be.
+    /// It may have been carried out, or may still be.
     Info,
-    /// Not an operation.
+    /// A note, which is no operation.
     Note,
 }
 
@@ -57,21 +56,21 @@ impl Stage {
 pub enum What {
     /// A client begins to acquire the lock.
     Acquire,
-    /// It has it.
+    /// It has the lock.
     Acquired,
-    /// It surely has not, for this reason.
+    /// It certainly does not have the lock, for this reason.
     NotAcquired(Text),
-    /// It does not know, for this reason.
+    /// It does not know whether it took the lock, for this reason.
     AcquireUnknown(Text),
     /// A client begins to release.
     Release,
     /// The release was answered, with this outcome.
     Released(Text),
-    /// No answer says what came of the release.
+    /// The release has no answer.
     ReleaseUnknown(Text),
     /// A command is sent.
     Command {
-        /// To which server.
+        /// The server.
         node: u16,
         /// Its name.
         name: Text,
@@ -86,24 +85,24 @@ pub enum What {
         touch: Touch,
         /// The answer.
         answer: Answer,
-        /// Which command had written the value that the answer shows was there before; 0 where it shows
-        /// none, or more than one may have.
+        /// The command that wrote the previous value, if the answer shows one; 0 if it shows none, or if several commands
+        /// may have written it.
         found: u32,
     },
-    /// The server refused the command and carried nothing out.
+    /// The server refused the command, or it was never sent: it did nothing.
     Refused(Text),
     /// The command has no answer.
     Unanswered(Text),
     /// A client begins to take a prize.
     Take,
-    /// It took one.
+    /// It took a prize.
     Taken {
         /// The prize: the value it read.
         prize: i64,
         /// What its decrement left.
         left: i64,
     },
-    /// It surely took none, for this reason.
+    /// It certainly took none, for this reason.
     NotTaken(Text),
     /// It read this value, and does not know whether its decrement was carried out.
     TakeUnknown {
@@ -112,51 +111,50 @@ pub enum What {
         /// Why it does not know.
         why: Text,
     },
-    /// The pool holds so much at the end, as the run itself read it.
+    /// The value of the pool after the last client.
     PoolLeft(i64),
     /// A client begins to update the register: to read it, work, and write it.
     Update,
-    /// It has read one value and written another.
+    /// It read one value and wrote another.
     Updated(Update),
-    /// It surely wrote nothing, for this reason.
+    /// It certainly wrote nothing, for this reason.
     NotUpdated(Text),
-    /// It has read a value, and does not know whether the one it sent was written.
+    /// It read a value, and does not know whether the one that it sent was written.
     UpdateUnknown {
         /// What it read and sent.
         update: Update,
         /// Why it does not know.
         why: Text,
     },
-    /// The register holds this at the end, as the run itself read it.
+    /// The value of the register after the last client.
     RegisterLeft(i64),
-    /// The run looked at the lock's key when every client had done: milliseconds until it expires,
-    /// -1 for never, -2 for no key.
+    /// The lock's key after the last client: milliseconds until it expires, -1 for never, -2 for no key.
     Probe(i64),
-    /// The client may rely on the lease until this time of the run, in nanoseconds.
+    /// The client may rely on the lock until this time of the run, in nanoseconds.
     ValidUntil(u64),
     /// The client learns the fencing token of its acquisition.
     Fence(u64),
-    /// The client has learnt that the lock is no longer its own.
+    /// The client has learnt that it lost the lock.
     Lost,
-    /// A phase of the lock's life begins.
+    /// A phase begins.
     Phase(Phase),
-    /// A fault strikes this client; 0 where it strikes nobody in particular.
+    /// A fault strikes this client; client 0 if it strikes no particular client.
     Fault {
-        /// Which.
+        /// The kind of fault.
         fault: Fault,
-        /// The server that lost memory or file by it, or stood still, as clients name it; none where none did.
+        /// The server that lost its memory, stood still or whose clock jumped, if one did.
         node: Option<u16>,
-        /// For how long, in nanoseconds; 0 where it does not last.
+        /// For how long, in nanoseconds; 0 if it does not last.
         for_ns: u64,
         /// Whether it met a client that held the lock.
         in_hold: bool,
-        /// Which of the faults that the scenario stages it is, from 0; none where it was drawn.
+        /// Its number among the staged faults, from 0; none if it was drawn.
         staged: Option<u16>,
     },
 }
 
 impl What {
-    /// The same with other numbers of its texts, which are asked for in the order in which a line has them.
+    /// The same with other numbers of its texts, in the order in which a line has them.
     #[must_use]
     pub(super) fn renumbered(self, mut number: impl FnMut(Text) -> Text) -> Self {
         match self {
@@ -196,7 +194,7 @@ impl What {
         }
     }
 
-    /// Where its operation has come to.
+    /// The stage of its operation.
     pub fn stage(self) -> Stage {
         match self {
             Self::Acquire | Self::Release | Self::Command { .. } | Self::Take | Self::Update => {
@@ -232,14 +230,14 @@ pub const GONE: i64 = -2;
 /// What PTTL answers for a key that never expires.
 pub const FOR_EVER: i64 = -1;
 
-/// What an update of the register was about.
+/// An update of the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
     /// The value it read.
     pub read: i64,
-    /// The value it sent to be written.
+    /// The value it sent.
     pub written: i64,
-    /// The fencing token that it presented, if it had one and the register asks for it.
+    /// The fencing token that it presented, if any.
     pub token: Option<u64>,
 }
 
@@ -248,28 +246,28 @@ pub struct Update {
 pub struct Intent {
     /// What it would do.
     pub touch: Touch,
-    /// Whether it would do so only to a key that holds the caller's own value.
+    /// Whether it acts only on a key that holds the caller's own value.
     pub compares: bool,
 }
 
 /// What a command does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// Nothing, as far as locking goes: it reads, or changes another kind of value.
+    /// Nothing: it reads the key, or changes its value only.
     None,
-    /// It makes a key that was not there, which lives so long; `None` for ever.
+    /// It creates the key, with this TTL in nanoseconds; `None`: it never expires.
     Create(Option<u64>),
-    /// It writes whether or not the key is there.
+    /// It writes the key, whether or not it exists, with this TTL.
     Overwrite(Option<u64>),
     /// It deletes the key.
     Delete,
-    /// It makes the key live so long from now, in nanoseconds.
+    /// It sets the TTL of the key, in nanoseconds.
     Extend(u64),
-    /// Nobody can tell: a script picklock does not know.
+    /// Unknown: a command or script that picklock does not know.
     Unknown,
 }
 
-/// An answer, as far as it is written down.
+/// An answer, as far as it is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// No value.
@@ -278,7 +276,7 @@ pub enum Answer {
     Ok,
     /// An integer.
     Int(i64),
-    /// A string, cut short where it is long.
+    /// A string, of which at most 64 bytes are recorded.
     Text(Text),
     /// A list.
     List,

@@ -1,4 +1,4 @@
-//! The pen of a run: many clients write one history.
+//! The journal of a run: many clients write one history.
 //!
 //! Invariant: an event's time is read while nobody else writes, so times never fall along the history.
 
@@ -55,7 +55,7 @@ impl Journal {
         journal
     }
 
-    /// A number for a new acquisition.
+    /// The number of a new acquisition.
     pub fn next_acquisition(&self) -> u32 {
         self.with(|state| {
             state.acquisitions += 1;

@@ -10,7 +10,7 @@ use super::text::Text;
 use super::{History, Recent};
 use crate::fault::Fault;
 
-/// A history, sorted out.
+/// A history by acquisition and command.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     /// Every acquisition, in the order in which they began.
@@ -19,7 +19,7 @@ pub struct Timeline {
     pub commands: Vec<CommandOp>,
     /// What the register held at the end, and when that was read.
     pub register_left: Option<(u64, i64)>,
-    /// Where each acquisition stands, by number.
+    /// The index of each acquisition, by its number.
     places: FxHashMap<u32, usize>,
 }
 
@@ -28,7 +28,7 @@ pub struct Timeline {
 pub struct Acquisition {
     /// Its number, from 1.
     pub number: u32,
-    /// Whose.
+    /// Its client.
     pub client: u32,
     /// When it began.
     pub invoke_ns: u64,
@@ -49,7 +49,7 @@ pub struct Acquisition {
 /// One update of the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateOp {
-    /// Which operation it is.
+    /// Its operation.
     pub op: u32,
     /// When it began.
     pub invoke_ns: u64,
@@ -62,9 +62,9 @@ pub struct UpdateOp {
 pub enum UpdateEnd {
     /// It was carried out.
     Ok(Update),
-    /// It surely wrote nothing, for this reason.
+    /// It certainly wrote nothing, for this reason.
     Fail(Text),
-    /// Nobody knows whether it wrote.
+    /// It is unknown whether it wrote.
     Info(Update),
 }
 
@@ -73,7 +73,7 @@ pub enum UpdateEnd {
 pub enum AcquireEnd {
     /// It got the lock.
     Ok,
-    /// It surely did not, for this reason.
+    /// It certainly did not get the lock, for this reason.
     Fail(Text),
     /// It does not know.
     Info(Text),
@@ -82,7 +82,7 @@ pub enum AcquireEnd {
 /// How a release ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseEnd {
-    /// It was answered so.
+    /// It had this answer.
     Ok(Text),
     /// It does not know.
     Info(Text),
@@ -93,26 +93,26 @@ pub enum ReleaseEnd {
 pub struct CommandOp {
     /// Whose.
     pub client: u32,
-    /// Of which acquisition; 0 for none.
+    /// Its acquisition; 0 for none.
     pub acquisition: u32,
-    /// To which server.
+    /// Its server.
     pub node: u16,
     /// Its name.
     pub name: Text,
     /// Its first key.
     pub key: Text,
-    /// What it would do.
+    /// What it would do to its key.
     pub intent: Intent,
     /// When it was sent.
     pub invoke_ns: u64,
-    /// When and with what it was answered; `None` where its outcome is unknown.
+    /// The time and effect of its answer; `None` if its outcome is unknown.
     pub answer: Option<(u64, Touch, Answer)>,
-    /// True where the server refused it: it surely did nothing.
+    /// Whether the server refused it: then it did nothing.
     pub refused: bool,
 }
 
 impl CommandOp {
-    /// The command that this event sends, of which nothing more is known yet; none where it sends none.
+    /// The command that this event sends, without an answer yet; none if it sends none.
     pub fn sent(event: &Event) -> Option<Self> {
         let Event { at_ns: invoke_ns, client, acquisition, .. } = *event;
         let What::Command { node, name, key, intent } = event.what else { return None };
@@ -120,7 +120,7 @@ impl CommandOp {
         Some(Self { client, acquisition, node, name, key, intent, invoke_ns, answer, refused })
     }
 
-    /// What it surely did, and the time by which it had.
+    /// What it certainly did, and the time by which it had.
     pub fn done(&self) -> Option<(u64, Touch)> {
         self.answer.map(|(at_ns, touch, _)| (at_ns, touch))
     }
@@ -143,7 +143,7 @@ impl Acquisition {
 }
 
 impl Timeline {
-    /// Sorts a history out.
+    /// Sorts a history by acquisition and command.
     pub fn of(history: &History) -> Self {
         let mut timeline = Self::default();
         // At most a third of all events is the sending of a command, as a rule.

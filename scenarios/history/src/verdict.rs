@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
 
-/// The four levels at which a lock is judged, always reported apart.
+/// The four levels at which a lock is judged. Each is reported separately.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -18,16 +18,16 @@ use crate::fault::Fault;
 pub enum Level {
     /// Ownership: no command of another acquisition touches a hold.
     Key,
-    /// Mutual exclusion: no two clients definitely believe at once that they hold.
+    /// Mutual exclusion: no two clients believe at the same time that they have the lock.
     Belief,
     /// The protected resource was not harmed.
     Effect,
-    /// What should happen in the end does.
+    /// The work got done.
     Progress,
 }
 
 impl Level {
-    /// Every level, from the commands up to what the user sees.
+    /// Every level, in the order in which they are reported.
     pub const ALL: [Self; 4] = [Self::Key, Self::Belief, Self::Effect, Self::Progress];
 
     /// Its name.
@@ -41,21 +41,21 @@ impl Level {
     }
 }
 
-/// A verdict without its grounds.
+/// A verdict without its reason or witness.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum Outcome {
-    /// The invariant makes no statement about this lock or run.
+    /// The invariant does not apply to this lock or run.
     #[serde(rename = "n/a")]
     NotApplicable,
     /// Checked, and nothing was found.
     #[serde(rename = "held")]
     Held,
-    /// The run does not say: it was vacuous, cut short, or too uncertain.
+    /// The run cannot tell: it was vacuous, cut short, or too much is unknown.
     #[serde(rename = "inconclusive")]
     Inconclusive,
-    /// Surely broken.
+    /// Certainly broken.
     #[serde(rename = "violated")]
     Violated,
 }
@@ -72,24 +72,23 @@ impl Outcome {
     }
 }
 
-/// What a checker says.
+/// A verdict of a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Checked, and nothing was found.
     Held,
-    /// Surely broken, and this shows it.
+    /// Certainly broken, as this witness shows.
     Violated(Witness),
-    /// The run does not say, for this reason.
+    /// The run cannot tell, for this reason.
     Inconclusive(String),
-    /// Nothing happened in the run that could have shown it: inconclusive, too, but one such schedule
-    /// takes nothing away from what others show.
+    /// The run was vacuous: also inconclusive, but among many schedules it does not count against the others.
     Vacuous(Vacuous),
-    /// No statement, for this reason.
+    /// It does not apply, for this reason.
     NotApplicable(String),
 }
 
 impl Verdict {
-    /// The verdict without its grounds.
+    /// The verdict without its reason or witness.
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Held => Outcome::Held,
@@ -100,38 +99,35 @@ impl Verdict {
     }
 }
 
-/// Why a run shows nothing: the absence of what would have put the lock to the test, never that something
-/// could not be decided. So one vacuous schedule of many takes nothing away from what the others show.
+/// Why a run is vacuous: what would have tested the lock did not happen. (If something cannot be decided, the run is
+/// inconclusive instead.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Vacuous {
     /// No client ever got the lock.
     NobodyHeld,
     /// No two clients wanted the lock at the same time.
     NobodyContended,
-    /// No command was ever sent that could have done something to the lock's key.
+    /// No command was sent that could have changed the lock's key.
     KeyUntouched,
-    /// Not all the acquisitions were begun that were asked for.
+    /// Fewer acquisitions began than were to be made.
     TooFew {
-        /// How many were asked for.
+        /// How many were to be made.
         requested: u64,
-        /// How many were begun.
+        /// How many began.
         begun: u64,
     },
     /// A fault that the scenario stages never struck.
     NeverStruck(Fault),
-    /// A fault that the scenario stages in a hold struck, but never in one; or the key of the hold was not
-    /// lost by it, where the scenario says that it is to be.
+    /// A fault that is staged in a hold never struck one, or did not cost a hold its key although the scenario says so.
     MetNoHold(Fault),
-    /// A fault of a server that the scenario stages in a hold met one, and nobody who came after it had an
-    /// answer before that hold was over.
+    /// A fault of a server struck a hold, as staged, and no other client got an answer before that hold was over.
     NobodyAsked(Fault),
-    /// After such a fault somebody else got the lock, but nobody looked at the resource before whoever had
-    /// the lock first had written.
+    /// After such a fault another client got the lock, but read the resource only after the first one had written.
     WorkedLater(Fault),
 }
 
 impl Vacuous {
-    /// What did not happen, in words that are the same for every schedule of a scenario.
+    /// What did not happen; the same text for every schedule of a scenario.
     pub fn what(self) -> String {
         match self {
             Self::NobodyHeld => "nobody ever got the lock".to_owned(),
@@ -168,7 +164,7 @@ impl fmt::Display for Vacuous {
     }
 }
 
-/// What shows that an invariant was broken: which clients, which values, when.
+/// The proof that an invariant was broken: which clients, which values, when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Witness {
     /// The violation in one sentence.
@@ -177,16 +173,16 @@ pub struct Witness {
     pub clients: Vec<u32>,
     /// The acquisitions concerned, as numbered in the history.
     pub acquisitions: Vec<u32>,
-    /// The commands that did the harm, or left a key that kept everybody out, as numbered in the history:
-    /// more than one where no answer says which of them; none where no command of the lock is to blame.
+    /// The commands that did the harm, or left a key that kept all others out, as numbered in the history. Several if the
+    /// answers leave open which; none if no command of the lock is to blame.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accused: Vec<u32>,
-    /// What happened, in a dozen lines at most; none where the steps are no more.
+    /// What happened, in a dozen lines at most; empty if the steps are no more than that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub story: Vec<WitnessStep>,
-    /// All that those concerned did, in order of time.
+    /// All that these clients did, in order of time.
     pub steps: Vec<WitnessStep>,
-    /// How many violations of this kind there were in all; the witness is the first.
+    /// How many violations of this kind there were in all; this witness is the first.
     pub occurrences: u64,
 }
 
@@ -200,15 +196,15 @@ impl Witness {
 /// A line of a witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessStep {
-    /// When, in nanoseconds since the run began.
+    /// The time, in nanoseconds since the run began.
     pub at_ns: u64,
-    /// Who; 0 is the run itself.
+    /// The client; 0 is the run itself.
     pub client: u32,
     /// What happened.
     pub text: String,
 }
 
-/// How a line ends that stands for others.
+/// The end of a line that stands for several steps.
 const LEFT_OUT: &str = " left out";
 
 impl WitnessStep {
@@ -218,7 +214,7 @@ impl WitnessStep {
         Self { at_ns, client: 0, text: format!("{left_out} {steps}{LEFT_OUT}") }
     }
 
-    /// Whether it stands for steps that are left out, so that nobody did it.
+    /// Whether it stands for steps that are left out, and so has no client.
     pub fn is_gap(&self) -> bool {
         self.client == 0 && self.text.ends_with(LEFT_OUT)
     }
@@ -241,7 +237,7 @@ impl Finding {
         Self { name, level, verdict }
     }
 
-    /// The same where somebody from outside may have caused what was seen: nothing is concluded.
+    /// The same if somebody else used the servers: inconclusive, for this reason.
     #[must_use]
     pub fn doubted(self, why: &str) -> Self {
         let verdict = match self.verdict {

@@ -31,17 +31,17 @@ pub(crate) struct ExploreArgs {
         allow_hyphen_values = true
     )]
     pub(crate) budget: Span,
-    /// Clients at most
+    /// Maximum number of clients
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(2..=5), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
     pub(crate) clients: u32,
-    /// Acquisitions of each client at most
+    /// Maximum acquisitions of each client
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u32>(1..=5), env = "PICKLOCK_ROUNDS", allow_negative_numbers = true)]
     pub(crate) rounds: u32,
-    /// Faults in one schedule at most
+    /// Maximum faults in one schedule
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u8>(0..=3), env = "PICKLOCK_FAULTS_MOST", allow_negative_numbers = true)]
     pub(crate) faults: u8,
-    /// Also stage what every lock that expires assumes away: servers that forget, and servers whose clocks jump (flawed
-    /// recipes only)
+    /// Also stage faults that no lock with a TTL survives: servers that lose keys, servers whose clocks jump (flawed recipes
+    /// only)
     #[arg(long, env = "PICKLOCK_BEYOND", value_parser = BoolishValueParser::new())]
     pub(crate) beyond: bool,
     /// How many threads.
@@ -50,7 +50,7 @@ pub(crate) struct ExploreArgs {
     /// Parts of a search for several machines.
     #[command(flatten)]
     pub(crate) shard: ShardArgs,
-    /// Do not confirm what is found on a redis-server
+    /// Do not confirm findings on a redis-server
     #[arg(long, env = "PICKLOCK_NO_CONFIRM", value_parser = BoolishValueParser::new())]
     pub(crate) no_confirm: bool,
     /// The server that confirms.
@@ -59,7 +59,7 @@ pub(crate) struct ExploreArgs {
     /// Directory for counterexamples
     #[arg(long, value_name = "DIR", default_value = "picklock-out", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
-    /// Whether to keep it.
+    /// Whether to keep findings.
     #[command(flatten)]
     pub(crate) regressions: RegressionArgs,
     /// Output format: human or json; FORMAT=FILE writes to a file; repeatable
@@ -67,10 +67,10 @@ pub(crate) struct ExploreArgs {
     pub(crate) format: Vec<Output>,
 }
 
-/// What is kept of what is found.
+/// Whether and where findings are kept.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RegressionArgs {
-    /// Keep what is found in --regressions, for later runs
+    /// Also write findings to --regressions, for later runs
     #[arg(long, env = "PICKLOCK_KEEP", value_parser = BoolishValueParser::new())]
     pub(crate) keep: bool,
     /// Where counterexamples are kept. Those of the recipe are run first.

@@ -108,7 +108,7 @@ pub(crate) struct ReportArgs {
 /// Where counterexamples are kept.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RegressionDirectory {
-    /// Directory of counterexamples that were kept; those of the recipe are run first
+    /// Directory of kept counterexamples; those of the recipe are run first
     #[arg(
         long = "regressions",
         value_name = "DIR",

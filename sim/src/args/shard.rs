@@ -8,7 +8,7 @@ use harness::partition::Partition;
 
 use super::output::{Output, outputs};
 
-/// Each option names it: a heading of the whole would go on over the options behind these.
+/// The heading of each option: one for the struct would also cover the options after it.
 const HEADING: &str = "Shards";
 
 /// Which part is done here, and where it is kept.
@@ -17,11 +17,11 @@ pub(crate) struct ShardArgs {
     /// Save what is found in this directory every minute, for `picklock merge`
     #[arg(long, help_heading = HEADING, value_name = "DIR", env = "PICKLOCK_SHARDS")]
     pub(crate) shards: Option<PathBuf>,
-    /// Do one part of several: slice:3/8, or hash:3/8 to deal by name; slice:auto/8 takes the number from Kubernetes, Slurm,
-    /// GitLab or GNU parallel
+    /// Run one part: slice:3/8 for the third of eight, hash:3/8 to assign by name; slice:auto/8 takes the number from
+    /// Kubernetes, Slurm, GitLab or GNU parallel
     #[arg(long, help_heading = HEADING, value_name = "SCHEME:M/N", value_parser = partition, env = "PICKLOCK_PARTITION", requires = "shards")]
     pub(crate) partition: Option<Partition>,
-    /// Go on with a part that was cut short
+    /// Continue a part that was cut short
     #[arg(long, help_heading = HEADING, env = "PICKLOCK_RESUME", value_parser = BoolishValueParser::new(), requires = "shards")]
     pub(crate) resume: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) struct MergeArgs {
     /// Shards: files, or directories of them
     #[arg(value_name = "FILE|DIR", required = true)]
     pub(crate) shards: Vec<PathBuf>,
-    /// Merge what is there although shards are missing or were cut short
+    /// Merge even if shards are missing or were cut short
     #[arg(long, env = "PICKLOCK_ALLOW_MISSING", value_parser = BoolishValueParser::new())]
     pub(crate) allow_missing: bool,
     /// Directory for the report of a sweep

@@ -16,7 +16,7 @@ pub(crate) struct ShrinkArgs {
     /// Directory of a run in the virtual world that violates something
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// What to shrink, of what the run violates; default: the nearest level
+    /// Invariant to shrink, if the run violates several; default: the first at key, belief, effect, progress
     #[arg(long, value_name = "NAME", env = "PICKLOCK_INVARIANT")]
     pub(crate) invariant: Option<String>,
     /// How long to shrink
@@ -28,7 +28,7 @@ pub(crate) struct ShrinkArgs {
         allow_hyphen_values = true
     )]
     pub(crate) budget: Span,
-    /// Do not confirm what comes of it on a redis-server
+    /// Do not confirm the result on a redis-server
     #[arg(long, env = "PICKLOCK_NO_CONFIRM", value_parser = BoolishValueParser::new())]
     pub(crate) no_confirm: bool,
     /// The server that confirms.

@@ -13,7 +13,7 @@ use super::threads::Threads;
 /// Options of `soak`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SoakArgs {
-    /// How long to go on, all sittings together
+    /// Duration of the soak, all its sittings together
     #[arg(
         long = "for",
         value_name = "SPAN",
@@ -22,16 +22,16 @@ pub(crate) struct SoakArgs {
         allow_hyphen_values = true
     )]
     pub(crate) span: Span,
-    /// Go on with the soak in --out; begin one where there is none
+    /// Continue the soak in --out, or begin one if there is none
     #[arg(long, env = "PICKLOCK_RESUME", value_parser = BoolishValueParser::new())]
     pub(crate) resume: bool,
-    /// What all seeds are drawn from; default: random
+    /// Seed from which all seeds are drawn; default: random
     #[arg(long, value_name = "N", value_parser = seed, env = "PICKLOCK_SEED", allow_negative_numbers = true)]
     pub(crate) seed: Option<u64>,
     /// Only these scenarios: names from `picklock list`, or TOML files; default: all that have a searched form
     #[arg(long, value_name = "NAME|FILE.toml,…", value_delimiter = ',', env = "PICKLOCK_SCENARIO")]
     pub(crate) scenario: Vec<OsString>,
-    /// Only these recipes; default: all without a known flaw. Of a flawed one, everything that it violates ends the soak
+    /// Only these recipes; default: all without a known flaw. Any violation by a flawed one ends the soak
     #[arg(long, value_name = "RECIPE,…", value_delimiter = ',', env = "PICKLOCK_LOCK")]
     pub(crate) lock: Vec<String>,
     /// How many threads.
@@ -46,7 +46,7 @@ pub(crate) struct SoakArgs {
         allow_hyphen_values = true
     )]
     pub(crate) budget: Span,
-    /// Directory for the page, for what is needed to go on, and for a violation
+    /// Directory for the page, the state and a violation
     #[arg(long, value_name = "DIR", default_value = "picklock-out/soak", env = "PICKLOCK_OUT")]
     pub(crate) out: PathBuf,
 }
