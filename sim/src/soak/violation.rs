@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use clap::Parser as _;
 use scenarios::soak::SoakConviction;
 
 use crate::args::{
-    Cli, CliCommand, RegressionArgs, RegressionDirectory, ServerArgs, ShrinkArgs, SoakArgs,
+    RegressionArgs, RegressionDirectory, RunArgs, ServerArgs, ShrinkArgs, SoakArgs, World,
 };
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -18,12 +17,16 @@ use crate::{load, run, shrink};
 
 /// The line that runs its schedule again.
 pub(super) fn line(asked: &Asked, it: &SoakConviction) -> Line {
-    let scenario = asked.files.get(&it.scenario).unwrap_or(&it.scenario);
     Line::new()
-        .option("--scenario", scenario)
+        .option("--scenario", scenario(asked, it))
         .option("--lock", &it.lock)
         .word("--searched --world virtual")
         .option("--seed", it.seed)
+}
+
+/// The scenario's file, or its name in the catalogue.
+fn scenario<'a>(asked: &'a Asked, it: &'a SoakConviction) -> &'a str {
+    asked.files.get(&it.scenario).unwrap_or(&it.scenario)
 }
 
 /// Runs it again for its report, shrinks it and prints it.
@@ -33,14 +36,17 @@ pub(super) fn write_report(
     it: &SoakConviction,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let line = line(asked, it).option("--out", args.out.display());
-    let words = [vec!["picklock".to_owned(), "run".to_owned()], line.words()].concat();
-    let cli = Cli::try_parse_from(words).map_err(Failure::internal)?;
-    let Some(CliCommand::Run(of_run)) = cli.command else {
-        return Err(Failure::internal("the line of a run is of another command"));
+    // Not parsed from the line: variables such as PICKLOCK_TTL, which a soak ignores, would change the schedule.
+    let of_run = RunArgs {
+        scenario: Some(scenario(asked, it).into()),
+        lock: Some(it.lock.clone()),
+        world: World::Virtual,
+        searched: true,
+        seed: Some(it.seed),
+        out: args.out.clone(),
+        ..RunArgs::default()
     };
-    let scenario = Arc::new(load::scenario(&of_run)?);
-    let run = run::one_of_many(&of_run, &scenario, it.seed, terminal)?;
+    let run = run::one_of_many(&of_run, &Arc::new(load::scenario(&of_run)?), it.seed, terminal)?;
     let shrunk = shrink::main(
         &ShrinkArgs {
             run: run.clone(),

@@ -96,6 +96,14 @@ fn the_base_seed_decides_what_is_run() {
 }
 
 #[test]
+fn what_ends_a_soak_is_run_again_whatever_variables_say() {
+    // They are of `run`, and a soak ignores them.
+    let room = Room::new().with("PICKLOCK_TTL", "10s").with("PICKLOCK_HOLD", "1ms");
+    let line = "soak --scenario gc-pause --lock del-release --threads 1 --for 1h --budget 1s";
+    soak(&room, line).ended(1);
+}
+
+#[test]
 fn a_soak_that_was_ended_is_gone_on_with() {
     let room = Room::new();
     let line = format!("{SMALL} --for 1h --progress lines");
