@@ -1,6 +1,6 @@
 //! A run or a sweep beside what its scenario expects: `[[expect]]`.
 //!
-//! Invariant: what was interrupted is not compared.
+//! Invariant: an interrupted run exits as interrupted, whatever is expected.
 
 use history::verdict::{Level, Outcome};
 use scenarios::matrix::expected::{self, RunConformance};
