@@ -138,13 +138,11 @@ impl Model {
         let session = &server.sessions[client.0 as usize];
         assert!(session.open, "request on an ended connection");
         assert!(session.blocked.is_none(), "request of a client that waits");
+        server.session(&request).active_ms = request.now_ms();
         let command = match server.admit(&request) {
             Ok(command) => command,
             Err(reply) => return Submitted::Reply(server.session(&request).filter_reply(reply)),
         };
-        let session = server.session(&request);
-        session.last_command = Some(command);
-        session.active_ms = request.now_ms();
         let (mut server, reply) = match TABLE.spec(command).run {
             Execution::Plain(handler) => {
                 let reply = server.run_handler(command, handler, &request);
@@ -321,13 +319,13 @@ impl Model {
             Err(reply) => return reply,
         };
         let mut replies = Vec::with_capacity(queued.len());
-        self.server.borrow_mut().in_exec = true;
+        self.server.borrow_mut().in_exec = Some(queued.len());
         for (command, args) in queued {
             let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
             let request = Request { args: &args, ..*request };
             replies.push(self.carry_out(command, TABLE.spec(command).run, &request));
         }
-        self.server.borrow_mut().in_exec = false;
+        self.server.borrow_mut().in_exec = None;
         Reply::Array(replies)
     }
 }

@@ -112,8 +112,8 @@ pub(crate) struct Server {
     pub(crate) journal: WriteJournal,
     /// What is carried out comes from a primary or from the file: no key expires by itself.
     pub(crate) applying: bool,
-    /// EXEC is under way, in which nothing blocks.
-    pub(crate) in_exec: bool,
+    /// How many commands the EXEC under way carries out; nothing blocks in it.
+    pub(crate) in_exec: Option<usize>,
     /// The port of the primary it follows; none: it is a primary.
     pub(crate) primary_port: Option<u16>,
     pub(crate) replicas: Vec<Replica>,
@@ -155,7 +155,7 @@ impl Server {
             rewritten: false,
             journal: WriteJournal::default(),
             applying: false,
-            in_exec: false,
+            in_exec: None,
             primary_port: None,
             replicas: Vec::new(),
             file: AppendOnlyFile::default(),
@@ -200,7 +200,7 @@ impl Server {
         self.scripts.clear();
         self.libraries.clear();
         self.applying = false;
-        self.in_exec = false;
+        self.in_exec = None;
         self.primary_port = None;
         self.replicas.clear();
         self.blocking.clear();

@@ -198,6 +198,56 @@ fn monitors_are_shown_what_redis_shows_them() {
     assert_eq!(mine, real);
 }
 
+/// What CLIENT INFO or CLIENT LIST says of the client of this name, but for its buffers, memory, times and addresses.
+fn as_described(reply: &[u8], name: &str) -> Vec<String> {
+    let text = String::from_utf8_lossy(reply);
+    let named = text.lines().filter(|line| line.contains(&format!(" name={name} ")));
+    let fields = ["flags", "db", "sub", "psub", "ssub", "multi", "cmd", "user", "redir", "resp"];
+    let is_compared = |word: &&str| fields.iter().any(|it| word.split('=').next() == Some(it));
+    named.flat_map(|line| line.split(' ').filter(is_compared)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_client_is_described_as_redis_describes_it() {
+    let mut pair = Pair::new(None);
+    for protocol in ["2", "3"] {
+        for session in [
+            &["MULTI", "CLIENT INFO", "CLIENT LIST", "EXEC", "CLIENT INFO"][..],
+            &["WATCH k", "MULTI", "CLIENT INFO", "DISCARD", "CLIENT INFO"],
+            &["CLIENT NO-EVICT on", "CLIENT INFO", "MULTI", "CLIENT INFO", "EXEC", "RESET"],
+            &["CLIENT NO-EVICT on", "CLIENT NO-EVICT x", "CLIENT NO-EVICT off", "CLIENT INFO"],
+            &["SUBSCRIBE a b", "CLIENT INFO", "GET k"],
+            &["SSUBSCRIBE a", "PSUBSCRIBE p", "SUNSUBSCRIBE", "CLIENT INFO"],
+            &["MULTI", "SUBSCRIBE a", "CLIENT INFO", "EXEC"],
+            // The last command is the last that there is, whether or not it was carried out.
+            &["MULTI", "BLPOP q 0"],
+            &["MULTI", "NOSUCH"],
+            &["PING", "GET"],
+            &["PING", "NOSUCH k"],
+            &["PING", "CLIENT"],
+            &["PING", "CLIENT NOSUCH"],
+            &["PING", "CLIENT INFO k"],
+        ] {
+            pair.start_over(protocol);
+            let mut asked = vec!["CLIENT SETNAME it"];
+            asked.extend(session);
+            for line in asked {
+                let [real, mine] = pair.both(0, &fixed::words(&line)).into();
+                assert_eq!(
+                    as_described(&mine, "it"),
+                    as_described(&real, "it"),
+                    "{session:?}: {line}"
+                );
+            }
+            let [real, mine] = pair.both(1, &fixed::words(&"CLIENT LIST")).into();
+            let [real, mine] = [real, mine].map(|reply| as_described(&reply, "it"));
+            // RESET takes the name away.
+            assert_eq!(real.is_empty(), session.contains(&"RESET"), "{session:?}");
+            assert_eq!(mine, real, "{session:?}");
+        }
+    }
+}
+
 #[test]
 fn listeners_hear_of_keys_what_redis_tells_them() {
     let mut pair = Pair::new(None);

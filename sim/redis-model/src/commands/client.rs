@@ -7,7 +7,7 @@
 use resp::{Blob, ErrorReply, ProtocolVersion, Reply, blob, decimal, is_word};
 
 use super::client_kill::{ClientClass, LOCAL, kill, unblock};
-use crate::server::session::{Replies, Session};
+use crate::server::session::Replies;
 use crate::server::{CommandResult, CommandSpec, Request, Server, flag, group};
 
 const FLAGS: u32 = flag::NOSCRIPT | flag::LOADING | flag::STALE;
@@ -52,8 +52,7 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), ErrorReply> {
 }
 
 fn info(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    let line =
-        describe(server, &server.sessions[request.session as usize], request.now_us / 1_000_000);
+    let line = describe(server, request, request.session as usize);
     Ok(Reply::Verbatim(Blob::from_vec(line.into_bytes())))
 }
 
@@ -73,14 +72,15 @@ fn list(server: &mut Server, request: &Request<'_>) -> CommandResult {
         }
         _ => return Err(ErrorReply::SYNTAX),
     };
-    let now_s = request.now_us / 1_000_000;
-    let one = |place: usize| describe(server, &server.sessions[place], now_s);
+    let one = |place: usize| describe(server, request, place);
     Ok(Reply::Verbatim(Blob::from_vec(places.into_iter().map(one).collect::<String>().into())))
 }
 
-fn describe(server: &Server, session: &Session, now_s: i64) -> String {
-    let queued = session.queue.as_ref();
-    let multi = queued.map_or(-1, |queue| i64::try_from(queue.commands.len()).unwrap_or(i64::MAX));
+fn describe(server: &Server, request: &Request<'_>, place: usize) -> String {
+    let (session, now_s) = (&server.sessions[place], request.now_us / 1_000_000);
+    let executing = server.in_exec.filter(|_| place == request.session as usize);
+    let queued = session.queue.as_ref().map(|queue| queue.commands.len()).or(executing);
+    let multi = queued.map_or(-1, |commands| i64::try_from(commands).unwrap_or(i64::MAX));
     let last = session.last_command.map_or("NULL", |place| &server.table.line(place).full_name);
     let mut flags = String::new();
     let (channels, patterns) = (session.channels.len(), session.patterns.len());
@@ -90,6 +90,7 @@ fn describe(server: &Server, session: &Session, now_s: i64) -> String {
         (queued.is_some(), 'x'),
         (session.blocked.is_some(), 'b'),
         (session.dirty, 'd'),
+        (session.no_evict, 'e'),
     ] {
         flags.extend(set.then_some(letter));
     }
@@ -112,10 +113,13 @@ fn describe(server: &Server, session: &Session, now_s: i64) -> String {
     )
 }
 
-fn no_evict(_server: &mut Server, request: &Request<'_>) -> CommandResult {
+fn no_evict(server: &mut Server, request: &Request<'_>) -> CommandResult {
     let arg = request.args[2];
-    // The model evicts no client, so either answer is kept at once.
-    if is_word(arg, "ON") || is_word(arg, "OFF") { Ok(Reply::Ok) } else { Err(ErrorReply::SYNTAX) }
+    server.session(request).no_evict = match is_word(arg, "ON") {
+        false if !is_word(arg, "OFF") => return Err(ErrorReply::SYNTAX),
+        is_on => is_on,
+    };
+    Ok(Reply::Ok)
 }
 
 fn reply(server: &mut Server, request: &Request<'_>) -> CommandResult {

@@ -182,7 +182,7 @@ fn time(_server: &mut Server, request: &Request<'_>) -> CommandResult {
 }
 
 fn monitor(server: &mut Server, request: &Request<'_>) -> CommandResult {
-    if server.in_exec {
+    if server.in_exec.is_some() {
         return Err(ErrorReply::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     if std::mem::replace(&mut server.session(request).monitors, true) {

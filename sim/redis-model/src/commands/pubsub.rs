@@ -36,7 +36,7 @@ const SUBCOMMANDS: &[CommandSpec] = &[
 
 fn add(server: &mut Server, request: &Request<'_>, kind: Topic) -> CommandResult {
     // Those that came before 7.0 are taken in a transaction, though nobody reads their messages there.
-    if kind == Topic::Shard && server.in_exec {
+    if kind == Topic::Shard && server.in_exec.is_some() {
         return Err(ErrorReply::new("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client"));
     }
     let verb = request.name();

@@ -41,6 +41,10 @@ impl Server {
             || self.table.find_for(self.options.software, request.args),
             Lookup::Command,
         );
+        self.session(request).last_command = match found {
+            Lookup::Command(command) => Some(command),
+            Lookup::UnknownSubcommand | Lookup::Unknown => None,
+        };
         let command = match found {
             Lookup::Command(command) => command,
             Lookup::UnknownSubcommand => {

@@ -84,7 +84,7 @@ impl Blocking {
 impl Server {
     /// Whether a command of this session may wait at all.
     pub(crate) fn may_block(&self, session: u32) -> bool {
-        !self.in_exec && !self.applying && session != super::SCRIPT_SESSION
+        self.in_exec.is_none() && !self.applying && session != super::SCRIPT_SESSION
     }
 
     /// The session waits from now on. `timeout_ms` of 0 is for ever.

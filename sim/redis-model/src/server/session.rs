@@ -69,6 +69,8 @@ pub(crate) struct Session {
     pub(crate) patterns: Vec<Blob>,
     pub(crate) shard_channels: Vec<Blob>,
     pub(crate) replies: Replies,
+    /// CLIENT NO-EVICT ON: the model evicts no client, and shows the flag.
+    pub(crate) no_evict: bool,
     /// Everything is shown to it.
     pub(crate) monitors: bool,
     /// Where the stream stood after its last command: what its WAIT waits for.
