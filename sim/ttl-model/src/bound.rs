@@ -74,16 +74,14 @@ fn unrenewed(lease: &LeaseModel<'_>, room_ns: u64, write_ns: u64) -> f64 {
 fn renewed(lease: &LeaseModel<'_>, room_ns: u64, every_ns: u64, write_ns: u64) -> f64 {
     let conditions = lease.conditions;
     let slack_ns = room_ns.saturating_sub(every_ns);
-    // One part for the acquisition or the write, one for the renewal, two for pauses.
+    // One part for the acquisition or the way of the write, one for the renewal, two for pauses.
     let part_ns = slack_ns / 4;
-    if write_ns >= part_ns {
-        return 1.0;
-    }
     let trip_ns = part_ns.min(span_ns(lease.options.call_timeout()));
     let each =
         conditions.round_trip.tail.most_at_least(trip_ns) + pauses(lease, room_ns, 2 * part_ns);
     // The acquisition and the last command count as two more.
-    let renewals = 3.0 + conditions.mean_hold_ns() / float(every_ns.max(1));
+    let held_ns = conditions.mean_hold_ns() + float(write_ns) * (1.0 + conditions.paused());
+    let renewals = 3.0 + held_ns / float(every_ns.max(1));
     (renewals * each).min(1.0)
 }
 
@@ -151,9 +149,18 @@ mod tests {
     }
 
     fn most(conditions: &Conditions, ttl_ms: u32, renew_ms: Option<u32>) -> f64 {
+        most_until(Deadline::Done, conditions, ttl_ms, renew_ms)
+    }
+
+    fn most_until(
+        until: Deadline,
+        conditions: &Conditions,
+        ttl_ms: u32,
+        renew_ms: Option<u32>,
+    ) -> f64 {
         let (ttl, renew) = (ttl_ms * MS, renew_ms.map(|it| it * MS));
         let setting = Setting { ttl, renew, tracked: true };
-        at_most(&LeaseModel::new(conditions, setting).expect("a setting"), Deadline::Done)
+        at_most(&LeaseModel::new(conditions, setting).expect("a setting"), until)
     }
 
     #[test]
@@ -186,6 +193,11 @@ mod tests {
             let most = most(&short, 120_000, renew_ms);
             assert!(0.0 < most && most < 1e-14, "{most}");
         }
+        // A write of twice the TTL, during which the lease is renewed.
+        let long = Conditions { write_ns: 240_000_000_000, ..short };
+        let renewed = most_until(Deadline::Written, &long, 120_000, Some(40_000));
+        assert!(0.0 < renewed && renewed < 1e-14, "{renewed}");
+        assert_eq!(most_until(Deadline::Written, &long, 120_000, None), 1.0);
         // A second of pauses takes ten of them, and there is one in a hundred seconds.
         let always = conditions("100ms", 0.01, "100ms");
         let (one, ten) = (most(&always, 1_300, None), poisson_at_least(10, 1e-3));

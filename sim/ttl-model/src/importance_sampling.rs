@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use picklock::time::span_ns;
 use scenarios::distribution::Tail;
 
-use super::law::{Law, Random, float, whole};
-use super::lease::{HoldEnd, HoldObserver, HoldStart, LeaseModel, SimulatedHold};
+use super::law::{Random, float, whole};
+use super::lease::{Conditions, HoldEnd, HoldObserver, HoldStart, LeaseModel, SimulatedHold};
 use super::proposal::{Proposal, ProposedHold};
 use super::stat::Mean;
 use super::traffic::Traffic;
@@ -50,7 +50,7 @@ impl ImportanceSampling {
         random: &mut Random,
         stop: &AtomicBool,
     ) {
-        let proposal = Proposal::of(lease);
+        let (proposal, unchecked) = (Proposal::of(lease), lease.unchecked());
         for _ in 0..holds {
             if stop.load(Ordering::Relaxed) {
                 return;
@@ -58,17 +58,10 @@ impl ImportanceSampling {
             let ProposedHold { start, weight, is_plain } = proposal.draw(random);
             self.plain += u64::from(is_plain);
             let mut sums = [0.0; SUMS];
-            let per_ns = lease.conditions.pauses_per_ns();
-            let paused = -(-per_ns * float(start.work_ns)).exp_m1();
             unmeasured_work(lease, traffic, start, &mut sums);
-            let calm = HoldStart { pauses: false, ..start };
-            let mut renewals = story(lease, traffic, calm, 1.0 - paused, &mut sums, random);
-            if paused > 0.0 {
-                // The first pause, given that there is one.
-                let at = -(-random.unit() * paused).ln_1p() / per_ns;
-                let first = Some(whole(at).min(start.work_ns.saturating_sub(1)));
-                let start = HoldStart { first_pause_ns: first, ..start };
-                renewals += story(lease, traffic, start, paused, &mut sums, random);
+            let mut renewals = 0.0;
+            for (start, share) in with_and_without_pause(lease.conditions, start, random) {
+                renewals += story((lease, &unchecked), traffic, start, share, &mut sums, random);
             }
             for (mean, sum) in self.means().into_iter().zip(sums.into_iter().chain([renewals])) {
                 mean.add(sum * weight);
@@ -91,6 +84,24 @@ impl ImportanceSampling {
         let Self { wrong, wrong_most, overlap, overlap_most, late_most, renewals, plain: _ } = self;
         [wrong, wrong_most, overlap, overlap_most, late_most, renewals]
     }
+}
+
+/// The same without pauses, and, if there may be any, with at least one; and how likely each is.
+fn with_and_without_pause(
+    conditions: &Conditions,
+    start: HoldStart,
+    random: &mut Random,
+) -> impl Iterator<Item = (HoldStart, f64)> + use<> {
+    let per_ns = conditions.pauses_per_ns();
+    let paused = -(-per_ns * float(start.work_ns)).exp_m1();
+    let calm = (HoldStart { pauses: false, ..start }, 1.0 - paused);
+    let first = (paused > 0.0).then(|| {
+        // The first pause, given that there is one.
+        let at = -(-random.unit() * paused).ln_1p() / per_ns;
+        let first = Some(whole(at).min(start.work_ns.saturating_sub(1)));
+        (HoldStart { first_pause_ns: first, ..start }, paused)
+    });
+    std::iter::once(calm).chain(first)
 }
 
 /// Adds to the upper bounds what work may do that was longer than it was measured: if nothing renews the lease, it
@@ -134,7 +145,7 @@ fn unmeasured_work(
 
 /// Simulates one hold and adds its failure probabilities; returns its weighted renewals.
 fn story(
-    lease: &LeaseModel<'_>,
+    (lease, unchecked): (&LeaseModel<'_>, &LeaseModel<'_>),
     traffic: &Traffic,
     start: HoldStart,
     weight: f64,
@@ -142,7 +153,8 @@ fn story(
     random: &mut Random,
 ) -> f64 {
     let pauses = lease.conditions.pause.as_ref().map(|(_, law)| &law.tail);
-    let mut watch = RiskObserver { lease, traffic, pauses, sums: [0.0; SUMS], asked: false };
+    let mut watch =
+        RiskObserver { lease, unchecked, traffic, pauses, sums: [0.0; SUMS], asked: false };
     let end = lease.walk(start, &mut watch, random);
     watch.finish(&end, random);
     for (sum, found) in sums.iter_mut().zip(watch.sums) {
@@ -154,6 +166,7 @@ fn story(
 /// Computes at each step the probability that the hold goes wrong there.
 struct RiskObserver<'a> {
     lease: &'a LeaseModel<'a>,
+    unchecked: &'a LeaseModel<'a>,
     traffic: &'a Traffic,
     pauses: Option<&'a Tail>,
     /// Those of [`ImportanceSampling`], in its order.
@@ -189,53 +202,33 @@ impl RiskObserver<'_> {
             }
             return;
         }
-        let tracked = self.lease.setting.tracked;
-        if !tracked && end.done_ns >= hold.lease_end_ns {
+        if self.lease.setting.tracked {
+            return self.write(end, random);
+        }
+        if end.done_ns >= hold.lease_end_ns {
             return self.note(hold, Risk::certain(end.overrun_ns));
         }
-        // The write is sent when the work is done; a client that checks its validity writes a moment later.
-        let write_ns = if tracked { conditions.write_ns } else { 0 };
-        let sent_ns = end.done_ns.saturating_add(write_ns);
-        let left_ns = hold.lease_end_ns.saturating_sub(sent_ns);
+        let left_ns = hold.lease_end_ns - end.done_ns;
         let trip = Risk::of(&conditions.round_trip.tail, left_ns.saturating_mul(2), random);
-        // Half of the round trip is the way there, on top of what the write is late by itself.
-        let late_ns = sent_ns.saturating_sub(hold.lease_end_ns);
-        let late = trip.then(|overrun_ns| late_ns.saturating_add(overrun_ns / 2));
-        match &conditions.pause {
-            _ if !tracked => self.note(hold, late),
-            None => self.overlap(hold, late),
-            Some(pause) => self.pauses_before_write(hold, sent_ns, late, pause, random),
-        }
+        // Half of the round trip is the way there.
+        self.note(hold, trip.then(|overrun_ns| overrun_ns / 2));
     }
 
-    /// Pauses between the last check and the write, which without them is sent at `sent_ns` and so late.
-    fn pauses_before_write(
-        &mut self,
-        hold: &SimulatedHold,
-        sent_ns: u64,
-        late: Risk,
-        (per_ns, lengths): &(f64, Law),
-        random: &mut Random,
-    ) {
+    /// From the last check to the write, as of a lease that nobody checks.
+    fn write(&mut self, checked: &HoldEnd, random: &mut Random) {
         let conditions = self.lease.conditions;
-        let mut arrives_ns = sent_ns.saturating_add(conditions.round_trip.draw(random) / 2);
-        // How many pauses are drawn does not shift what is drawn for the next hold.
+        // How much is drawn does not shift what is drawn for the next hold.
         let mut random = Random::new(random.bits(), 0);
-        let mut left_ns = conditions.write_ns;
-        let paused_ns = conditions.draw_pauses(left_ns, &mut random);
-        self.overlap(hold, late.then(|overrun_ns| overrun_ns.saturating_add(paused_ns)));
-        let strikes = -(-per_ns * float(left_ns)).exp_m1();
-        // The first pause, given that there is one.
-        let mut gap_ns = whole(-(-random.unit() * strikes).ln_1p() / per_ns);
-        // What is late without the next pause counts already.
-        while gap_ns < left_ns && arrives_ns < hold.lease_end_ns {
-            left_ns -= gap_ns;
-            let risk = Risk::of(&lengths.tail, hold.lease_end_ns - arrives_ns, &mut random);
-            let paused_ns = conditions.draw_pauses(left_ns, &mut random);
-            let risk = risk.then(|overrun_ns| overrun_ns.saturating_add(paused_ns));
-            self.overlap(hold, risk.times(strikes));
-            arrives_ns = arrives_ns.saturating_add(lengths.draw(&mut random));
-            gap_ns = random.gap(*per_ns);
+        let start = HoldStart::new(0, conditions.write_ns);
+        for (start, weight) in with_and_without_pause(conditions, start, &mut random) {
+            let mut watch =
+                RiskObserver { lease: self.unchecked, sums: [0.0; SUMS], asked: false, ..*self };
+            let end = self.unchecked.write(checked, start, &mut watch, &mut random);
+            watch.finish(&end, &mut random);
+            // Whatever happens, the work was done in time.
+            for (sum, found) in self.sums.iter_mut().zip(watch.sums).skip(2) {
+                *sum += weight * found;
+            }
         }
     }
 }

@@ -113,6 +113,17 @@ fn bounds_of_overlaps_are_high_enough() {
     check_intervals(&held);
 }
 
+/// How long so much running time takes with its pauses.
+fn lasts(conditions: &Conditions, run_ns: u64, random: &mut Random) -> u64 {
+    let Some((per_ns, lengths)) = &conditions.pause else { return run_ns };
+    let (mut at_ns, mut lasts_ns) = (random.gap(*per_ns), run_ns);
+    while at_ns < run_ns {
+        lasts_ns += lengths.draw(random);
+        at_ns += random.gap(*per_ns);
+    }
+    lasts_ns
+}
+
 /// How often somebody takes the lock before a write that is sent `write_ns` after the last check: counted hold by hold.
 fn counted_overlaps(lease: &LeaseModel<'_>, traffic: &Traffic) -> f64 {
     const HOLDS: u32 = 100_000;
@@ -123,8 +134,8 @@ fn counted_overlaps(lease: &LeaseModel<'_>, traffic: &Traffic) -> f64 {
         let trip_ns = conditions.round_trip.draw(&mut random);
         let work_ns = conditions.hold.draw(&mut random);
         let way_ns = conditions.round_trip.draw(&mut random) / 2;
-        let mut lasts = |run_ns: u64| run_ns + conditions.draw_pauses(run_ns, &mut random);
-        let (done_ns, write_ns) = (trip_ns + lasts(work_ns), lasts(conditions.write_ns));
+        let done_ns = trip_ns + lasts(conditions, work_ns, &mut random);
+        let write_ns = lasts(conditions, conditions.write_ns, &mut random);
         let lease_ns = trip_ns / 2 + ttl_ns;
         let late_ns = (done_ns + write_ns + way_ns).saturating_sub(lease_ns);
         if done_ns < validity_ns { traffic.takes_over(lease_ns, late_ns) } else { 0.0 }

@@ -96,6 +96,18 @@ impl<'a> LeaseModel<'a> {
         }
     }
 
+    /// Validity and renewal by the client's clock.
+    #[inline]
+    fn spans(&self, random: &mut Random) -> (u64, Option<Renewal>) {
+        let lean = self.lean(random);
+        let by_clock = |span_ns: u64| whole(float(span_ns) * lean);
+        let renewal = self.renewal.map(|it| {
+            let every = Duration::from_nanos(by_clock(span_ns(it.every)).max(1));
+            Renewal { every, ..it }
+        });
+        (by_clock(self.validity_ns), renewal)
+    }
+
     #[inline]
     pub(super) fn walk<W: HoldObserver>(
         &self,
@@ -103,13 +115,7 @@ impl<'a> LeaseModel<'a> {
         watch: &mut W,
         random: &mut Random,
     ) -> HoldEnd {
-        let lean = self.lean(random);
-        let by_clock = |span_ns: u64| whole(float(span_ns) * lean);
-        let validity_ns = by_clock(self.validity_ns);
-        let renewal = self.renewal.map(|it| {
-            let every = Duration::from_nanos(by_clock(span_ns(it.every)).max(1));
-            Renewal { every, ..it }
-        });
+        let (validity_ns, renewal) = self.spans(random);
         let first_ns = renewal.map_or(u64::MAX, |it| span_ns(it.first(random.bits())));
         let mut it = SimulatedHold {
             lease_end_ns: start.round_trip_ns / 2 + self.ttl_ns,
@@ -118,19 +124,52 @@ impl<'a> LeaseModel<'a> {
             place_ns: first_ns,
             ..SimulatedHold::default()
         };
+        let spans = (validity_ns, renewal);
+        let at = match self.walk_in_stretches(&mut it, start, spans, watch, random) {
+            Some(done_ns) => (done_ns, 0),
+            None => (start.round_trip_ns, start.work_ns),
+        };
+        self.work(it, at, start, spans, watch, random)
+    }
+
+    /// The same lease where nobody checks it: whoever has checked it writes, whatever happens until then.
+    pub(super) fn unchecked(&self) -> Self {
+        Self { setting: Setting { tracked: false, ..self.setting }, ..self.clone() }
+    }
+
+    /// What follows the last check, until the write is sent; of an [unchecked](Self::unchecked) lease.
+    #[inline]
+    pub(super) fn write<W: HoldObserver>(
+        &self,
+        checked: &HoldEnd,
+        start: HoldStart,
+        watch: &mut W,
+        random: &mut Random,
+    ) -> HoldEnd {
+        let it = SimulatedHold { valid_end_ns: u64::MAX, ..checked.state };
+        let spans = self.spans(random);
+        self.work(it, (checked.done_ns, start.work_ns), start, spans, watch, random)
+    }
+
+    /// The client works from `now_ns` on, for `left_ns` of running time.
+    #[inline]
+    fn work<W: HoldObserver>(
+        &self,
+        mut it: SimulatedHold,
+        (mut now_ns, mut left_ns): (u64, u64),
+        start: HoldStart,
+        spans: (u64, Option<Renewal>),
+        watch: &mut W,
+        random: &mut Random,
+    ) -> HoldEnd {
         let conditions = self.conditions;
         let (per_ns, lengths) = match &conditions.pause {
             Some((per_ns, lengths)) if start.pauses => (*per_ns, Some(lengths)),
             _ => (0.0, None),
         };
-        let (mut now_ns, mut left_ns) = (start.round_trip_ns, start.work_ns);
         let mut first_ns = start.first_pause_ns;
         let (mut crashed_ns, mut orphaned_ns) = (0, 0);
         let mut crash_left_ns = start.crash_ns;
-        let spans = (validity_ns, renewal);
-        if let Some(done_ns) = self.walk_in_stretches(&mut it, start, spans, watch, random) {
-            (now_ns, left_ns) = (done_ns, 0);
-        }
         loop {
             let gap_ns = first_ns.take().unwrap_or_else(|| random.gap(per_ns));
             let (stop_ns, end_ns) = (now_ns + left_ns.min(gap_ns), now_ns + left_ns);
@@ -177,10 +216,11 @@ impl<'a> LeaseModel<'a> {
         let until_ns = self.relied_until(it, left_ns);
         let Some((per_ns, lengths)) = &self.conditions.pause else { return until_ns };
         // A client that renews continues with all that is left; one that does not may be beyond its lease already.
-        // The remaining work takes longer by the pauses still to come.
-        let later_ns = left_ns + whole(float(left_ns) * per_ns * lengths.mean_ns());
-        let beyond_ns = (now_ns + later_ns).saturating_sub(it.lease_end_ns);
-        let then_ns = if it.renews() { later_ns } else { beyond_ns };
+        // Then come the pauses of the remaining work, and the way of the last command.
+        let paused_ns = float(left_ns) * per_ns * lengths.mean_ns();
+        let later_ns = whole(paused_ns + self.conditions.round_trip.mean_ns() / 2.0);
+        let beyond_ns = (now_ns + left_ns).saturating_sub(it.lease_end_ns);
+        let then_ns = later_ns + if it.renews() { left_ns } else { beyond_ns };
         watch.pause(it, stands_for, until_ns.saturating_sub(now_ns), then_ns, random);
         until_ns
     }

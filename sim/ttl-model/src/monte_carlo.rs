@@ -73,6 +73,7 @@ impl MonteCarlo {
         stop: &AtomicBool,
     ) {
         let (mut polling, mut waited_ns) = (PollingClients::new(traffic), 0);
+        let unchecked = lease.unchecked();
         for number in 0..holds {
             if stop.load(Ordering::Relaxed) {
                 return;
@@ -88,8 +89,14 @@ impl MonteCarlo {
             let overrun_ns = if lease.setting.tracked { 0 } else { end.overrun_ns };
             self.overlap.add(traffic.takes_over(end.state.lease_end_ns, overrun_ns));
             self.renewals.add(f64::from(end.state.renewals));
-            // Its lock is free when its release arrives, or when its lease ends.
-            let free_ns = (end.done_ns + start.round_trip_ns / 2).min(end.state.lease_end_ns);
+            // Its lock is free when its release arrives, which whoever checks it sends after the write, or when its lease ends.
+            let write = HoldStart::new(0, lease.conditions.write_ns);
+            let written = match lease.setting.tracked && !end.state.over {
+                true => unchecked.write(&end, write, &mut NoObserver, random),
+                false => end,
+            };
+            let free_ns = written.done_ns + start.round_trip_ns / 2;
+            let free_ns = free_ns.min(written.state.lease_end_ns);
             let kept = float(free_ns);
             self.kept.add(kept);
             self.kept_squares.add(kept * kept);

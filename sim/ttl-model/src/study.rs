@@ -398,3 +398,5 @@ fn span(ns: u64) -> Span {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod write_tests;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::law::{Law, Random};
+use crate::law::Law;
 
 /// How a lock is used, and on what kind of machine.
 #[derive(Clone, Debug)]
@@ -37,17 +37,6 @@ impl Conditions {
     /// Time paused per time worked.
     pub(crate) fn paused(&self) -> f64 {
         self.pause.as_ref().map_or(0.0, |(per_ns, it)| per_ns * it.mean_ns())
-    }
-
-    /// How long the pauses of this running time take together, drawn.
-    pub(crate) fn draw_pauses(&self, run_ns: u64, random: &mut Random) -> u64 {
-        let Some((per_ns, lengths)) = &self.pause else { return 0 };
-        let (mut at_ns, mut paused_ns) = (random.gap(*per_ns), 0_u64);
-        while at_ns < run_ns {
-            paused_ns = paused_ns.saturating_add(lengths.draw(random));
-            at_ns = at_ns.saturating_add(random.gap(*per_ns));
-        }
-        paused_ns
     }
 
     /// Mean duration of a hold, with its pauses.
