@@ -339,19 +339,27 @@ pub(super) fn connect_error(peer: &ConnectionInfo, error: RedisError) -> CallErr
             }
             CallError::Refused(refusal)
         }
-        // redis-rs drops the server's message here; this is the code that Redis uses.
+        // redis-rs drops the server's message here; this is the code that Redis uses. A server that is full looks alike.
         (ErrorKind::AuthenticationFailed, None) => CallError::Refused(ServerError {
             code: "WRONGPASS".into(),
-            message: error.to_string().into(),
+            message: format!("{error}, or the server has too many clients").into(),
         }),
-        (_, None) => CallError::NotSent(format!("{}: {error}", peer.addr()).into()),
+        (_, None) => {
+            // A full server says so and closes, and redis-rs drops what it says.
+            let closed = error.is_connection_dropped() && !error.is_connection_refusal();
+            let hint = match closed {
+                true => ": the server closed the connection, as one with too many clients does",
+                false => "",
+            };
+            CallError::NotSent(format!("{}: {error}{hint}", peer.addr()).into())
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{Shutdown, TcpListener};
     use std::thread::JoinHandle;
 
     use super::*;
@@ -411,6 +419,35 @@ mod tests {
             let call = conn.call(&Command::new("DEL").arg("k")).await;
             assert!(matches!(call, Err(CallError::NotSent(_))), "{call:?}");
             assert!(conn.is_broken());
+        });
+    }
+
+    /// A server that greets each connection with an error and closes it.
+    fn refusing(with: &'static str) -> Client {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.write_all(with.as_bytes()).unwrap();
+            peer.shutdown(Shutdown::Write).unwrap();
+            // Closing before all is read would reset the connection, and the client might not see why.
+            while peer.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+        });
+        Client::open(format!("redis://127.0.0.1:{port}/")).unwrap()
+    }
+
+    #[test]
+    fn a_server_with_too_many_clients_is_asked_for_nothing_and_may_be_why() {
+        block_on(async {
+            let full = refusing("-ERR max number of clients reached\r\n");
+            let opened = ServerConn::open(&full, TokioOptions::default()).await;
+            let hints = |why: &str| why.contains("too many clients");
+            assert!(matches!(&opened, Err(CallError::NotSent(why)) if hints(why)));
+            // One that is not there.
+            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+            let gone = Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
+            let opened = ServerConn::open(&gone, TokioOptions::default()).await;
+            assert!(matches!(&opened, Err(CallError::NotSent(why)) if !hints(why)));
         });
     }
 
