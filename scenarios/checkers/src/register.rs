@@ -139,9 +139,9 @@ impl RegisterChecker {
         }
         let mut stale = None;
         let mut greatest: Option<(u64, RegisterWrite)> = None;
-        for (read, write) in writes {
+        for write in writes.into_values() {
             if write.again {
-                back_to = back_to.min(read);
+                back_to = back_to.min(write.written);
             }
             let Some(token) = write.token.filter(|_| !write.again) else { continue };
             match greatest {
@@ -153,7 +153,7 @@ impl RegisterChecker {
                     );
                     story::note(&mut stale, summary, &[before.who(), write.who()]);
                 }
-                _ if read < back_to => greatest = Some((token, write)),
+                _ if write.written < back_to => greatest = Some((token, write)),
                 _ => {}
             }
         }
