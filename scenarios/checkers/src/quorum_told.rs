@@ -35,9 +35,14 @@ struct NodeKeys {
     made: u32,
     /// Something else may have given it one: a script that nobody knows, or an extension.
     perhaps: bool,
+    /// When the last of these was answered.
+    made_ns: u64,
     /// Deletions without an answer, and how many have deleted one.
     deleting: u32,
     deleted: u32,
+    /// How many of those that it had made are surely gone: deleted, expired before it made another, or there when one was deleted
+    /// that came behind all of them.
+    gone: u32,
     /// Since a key was last asked for, a deletion before the release has ended one, or may have.
     given_back: bool,
     /// Whether some of them had none when the release began.
@@ -204,9 +209,12 @@ impl QuorumTold {
         let intent = command.intent;
         if makes(intent.touch) {
             node.unknown -= 1;
-            node.made += u32::from(makes(touch));
+        }
+        if makes(intent.touch) && makes(touch) {
+            node.is_alone(command);
+            (node.made, node.made_ns) = (node.made + 1, event.at_ns);
             // The late grant of a round before is none of this one's.
-            node.made_before += u32::from(makes(touch) && command.invoke_ns < round_ns);
+            node.made_before += u32::from(command.invoke_ns < round_ns);
         }
         let mut gone_ns = None;
         let lives_ns = match touch {
@@ -226,6 +234,8 @@ impl QuorumTold {
             node.deleted += u32::from(deleted);
             if deleted {
                 gone_ns = Some(event.at_ns);
+                node.gone = node.gone.max(node.deleted);
+                node.is_alone(command);
             }
             node.given_back |= frees(touch) && !of_release;
             node.freed |= deleted && of_release && node.has_one;
@@ -384,8 +394,8 @@ impl QuorumOp {
         }
         self.gone_ns = None;
         for (_, it) in &mut self.nodes {
-            if it.deleted >= it.made || it.ends_ns <= now_ns {
-                it.lapsed |= it.made > it.made_before.max(it.deleted);
+            if it.gone >= it.made || it.ends_ns <= now_ns {
+                it.lapsed |= it.made > it.made_before.max(it.gone);
                 it.made_before = it.made_before.max(it.made).max(it.deleted);
             } else {
                 self.gone_ns = self.gone_ns.into_iter().chain([it.ends_ns]).min();
@@ -398,7 +408,7 @@ impl QuorumOp {
         for (_, it) in &mut self.nodes {
             it.was_deleting = it.deleting > 0;
             let known = it.unknown == 0 && !it.was_deleting;
-            it.has_one = known && it.made > it.made_before && it.made == it.deleted + 1;
+            it.has_one = known && it.made > it.made_before && it.made == it.gone + 1;
         }
     }
 
@@ -425,9 +435,16 @@ impl NodeKeys {
         self.made.max(self.deleted) > self.made_before
     }
 
+    /// This has made a key or deleted one, and was sent when all that are known to have been made had been: they are gone.
+    fn is_alone(&mut self, command: &CommandOp) {
+        if self.made_ns <= command.invoke_ns {
+            self.gone = self.gone.max(self.made);
+        }
+    }
+
     /// Whether it may have a key of the acquisition.
     fn may_have_one(&self) -> bool {
-        self.unknown > 0 || self.made > self.deleted || self.perhaps
+        self.unknown > 0 || self.made > self.gone || self.perhaps
     }
 
     /// Whether the release has surely found no key of its own here, and nothing that was sent before has ended it.

@@ -148,10 +148,35 @@ fn only_keys_count_whose_round_is_known() {
         told(tape.releases_told(1, 300..311, "already expired"))
     };
     assert_eq!((late(94), late(95)), (Held, Violated));
-    // Of two keys on server 0 one is not of this hold.
-    let tape = has_it().to(0, LOCK).did(1, 91..92, CREATE);
-    let tape = deletes(tape, [true, true, false]);
-    assert_eq!(told(tape.releases_told(1, 300..311, "already expired")), Held);
+    // Of two keys on server 0 one is not of this hold; the later one is, where it is known which that is.
+    let two = |span| {
+        let tape = deletes(has_it().to(0, LOCK).did(1, span, CREATE), [true, true, false]);
+        told(tape.releases_told(1, 300..311, "already expired"))
+    };
+    assert_eq!((two(91..101), two(91..100)), (Held, Violated));
+}
+
+#[test]
+fn a_grant_that_has_expired_and_was_granted_again_is_one() {
+    let later = 100 + TTL_NS;
+    // Two servers have granted it, and again when that was over.
+    let twice = |tape: Tape, node| {
+        let tape = tape.to(node, LOCK).did(1, 10..20, CREATE);
+        tape.did(1, later..later + 10, CREATE)
+    };
+    let both = || twice(twice(three().phase(1, later - 1, Phase::AcquireBeforeSend), 0), 1);
+    let held = || both().waited(1, 1, 5..later + 50);
+    let freed = (0..2)
+        .fold(held(), |tape, node| tape.to(node, LOCK).did(1, later + 61..later + 70, DELETE));
+    let expired = freed.releases_told(1, later + 60..later + 71, "already expired");
+    assert_eq!(told(expired), Violated);
+    let given_back = |at_ns| held().did(1, at_ns..at_ns + 15, DELETE);
+    assert_eq!(told(given_back(later + 10)), Violated, "then it has one server");
+    assert_eq!(told(given_back(later + 9)), NotApplicable, "that may have been the first");
+    // What was given back is of a round before.
+    let gone = twice(three(), 0).did(1, later + 10..later + 20, DELETE).to(1, LOCK);
+    let gone = gone.did(1, later + 30..later + 90, CREATE).refused(1, 1, 5..later + 50);
+    assert_eq!(told(gone), Held);
 }
 
 #[test]
