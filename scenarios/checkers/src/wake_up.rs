@@ -14,6 +14,7 @@ use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness, WitnessStep};
 use history::{Event, Head, Intent, Touch, What};
 use picklock::env::Phase;
+use smallvec::{SmallVec, smallvec};
 
 use super::interface::{Checker, EventView, HistoryEnd};
 use super::story;
@@ -52,12 +53,21 @@ struct OpenCommand {
 }
 
 /// The lock's key on one server.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct KeyState {
-    /// It is surely gone after this; never, where that is not known.
-    until_ns: u64,
-    /// When the last command was answered that made it, or had it live longer.
+    /// Of each command that may have been the last to make it, or to have it live longer: when it was answered, and when the key
+    /// is surely gone by it; never, where that is not known.
+    ends: SmallVec<[(u64, u64); 1]>,
+    /// When the last command was answered that made it, or had it live longer; and the last that deleted it.
     made_ns: u64,
+    deleted_ns: u64,
+}
+
+impl KeyState {
+    /// When it is surely gone.
+    fn gone_ns(&self) -> u64 {
+        self.ends.iter().map(|(_, until_ns)| *until_ns).max().unwrap_or(self.deleted_ns)
+    }
 }
 
 /// A time for which a client slept beside a free lock.
@@ -203,15 +213,17 @@ impl WakeUp {
         if touch == Touch::None {
             if sent.creates {
                 // It found a key from before: nobody knows for how long.
-                self.keys.entry(node).or_insert(KeyState { until_ns: u64::MAX, made_ns: 0 });
+                let ends = smallvec![(0, u64::MAX)];
+                self.keys.entry(node).or_insert(KeyState { ends, made_ns: 0, deleted_ns: 0 });
             }
             return;
         }
         let key = self.keys.entry(node).or_default();
+        // What was done meanwhile may have been done behind it.
+        key.ends.retain(|(answered_ns, _)| *answered_ns > sent.invoke_ns);
         if touch == Touch::Delete {
-            // What was made meanwhile was made behind it.
             if key.made_ns <= sent.invoke_ns {
-                key.until_ns = self.now_ns;
+                key.deleted_ns = self.now_ns;
             }
             return;
         }
@@ -223,9 +235,7 @@ impl WakeUp {
         let until_ns = lives_ns.filter(|_| !head.stamped).map_or(u64::MAX, |lives_ns| {
             self.now_ns.saturating_add(lives_ns).saturating_add(head.margin_ns)
         });
-        // What was done meanwhile may have been done behind it.
-        let anew = key.made_ns <= sent.invoke_ns;
-        key.until_ns = if anew { until_ns } else { key.until_ns.max(until_ns) };
+        key.ends.push((self.now_ns, until_ns));
         key.made_ns = self.now_ns;
     }
 
@@ -234,7 +244,7 @@ impl WakeUp {
         if self.making > 0 || self.unsure {
             return None;
         }
-        let gone_ns = self.keys.values().map(|key| key.until_ns).max().unwrap_or(0);
+        let gone_ns = self.keys.values().map(KeyState::gone_ns).max().unwrap_or(0);
         Some(gone_ns.max(self.made_ns)).filter(|free_ns| *free_ns <= self.now_ns)
     }
 

@@ -74,6 +74,18 @@ fn it_is_asleep_from_the_answer_to_the_deletion() {
 }
 
 #[test]
+fn what_was_done_before_another_was_asked_for_keeps_no_key() {
+    let extends = |ttl_ns| Intent { touch: Touch::Extend(ttl_ns), compares: true };
+    let sleeps = |sent_ns, end_ns| {
+        let tape = waits_until(end_ns).did(1, 50..60, extends(TTL_NS));
+        let tape = tape.did(1, 55..75, extends(10));
+        outcome(&tape.did(1, sent_ns..80, extends(20)))
+    };
+    assert_eq!((sleeps(60, 200), sleeps(60, 201)), (Held, Violated), "it is gone at 100");
+    assert_eq!(sleeps(59, 201), NotApplicable, "the longest may have been the last");
+}
+
+#[test]
 fn what_a_busy_machine_may_have_held_up_is_inconclusive() {
     let sleeps = |end_ns| outcome(&sleeps_until(end_ns).with(|it| it.late_ns = Some(2)));
     assert_eq!((sleeps(300), sleeps(340), sleeps(341)), (Held, Inconclusive, Violated));
