@@ -49,6 +49,22 @@ struct LeaseEnd {
     alone: bool,
 }
 
+impl Default for LeaseEnd {
+    fn default() -> Self {
+        Self {
+            until_ns: 0,
+            told_ns: 0,
+            renewed_until_ns: 0,
+            least_ttl_ns: u64::MAX,
+            acquired: false,
+            ended_by: None,
+            round_ns: u64::MAX,
+            granted: 0,
+            alone: false,
+        }
+    }
+}
+
 /// Whether a server has an acquisition's key, by its last answer.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastAnswer {
@@ -128,21 +144,7 @@ impl Checker for LeaseValidity {
             }
             What::ValidUntil(until_ns) => {
                 self.relies(event, until_ns, seen.head);
-                let none = LeaseEnd {
-                    until_ns,
-                    told_ns: at_ns,
-                    renewed_until_ns: 0,
-                    least_ttl_ns: u64::MAX,
-                    acquired: false,
-                    ended_by: None,
-                    round_ns: u64::MAX,
-                    granted: 0,
-                    alone: false,
-                };
-                if !self.leases.contains(acquisition) {
-                    self.leases.insert(acquisition, none);
-                }
-                let Some(lease) = self.leases.get_mut(acquisition) else { return };
+                let lease = self.leases.entry(acquisition);
                 // Of a hold, what became known too late does not bring it back.
                 if until_ns > lease.until_ns && (!lease.acquired || at_ns < lease.until_ns) {
                     (lease.until_ns, lease.told_ns) = (until_ns, at_ns);
@@ -208,10 +210,9 @@ impl LeaseValidity {
         }
     }
 
+    /// It is over, whatever it is told afterwards.
     fn end(&mut self, acquisition: u32, what: &'static str) {
-        if let Some(lease) = self.leases.get_mut(acquisition) {
-            lease.ended_by.get_or_insert(what);
-        }
+        self.leases.entry(acquisition).ended_by.get_or_insert(what);
     }
 
     /// A command is sent that may make or extend the key, or is answered.

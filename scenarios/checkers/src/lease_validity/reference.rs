@@ -105,10 +105,9 @@ impl<'a> Known<'a> {
         known
     }
 
-    /// It has learnt of the loss, or begun to release. Before it is told of a validity it has nothing to lose.
+    /// It has learnt of the loss, or begun to release.
     fn is_over(&self) -> bool {
-        let told = self.events.iter().skip_while(|it| !matches!(it.what, What::ValidUntil(_)));
-        told.into_iter().any(|it| matches!(it.what, What::Lost | What::Release))
+        self.events.iter().any(|it| matches!(it.what, What::Lost | What::Release))
     }
 
     fn drifts(&self, client: impl Fn(u32) -> bool, since_ns: u64) -> bool {

@@ -37,6 +37,9 @@ fn to_act_after_the_loss_or_the_release_is_not_fine() {
     assert_eq!(outcome(held().lost(1, 150).begins(1, 151)), Violated);
     let released = Tape::tracked().hold(1, 1, 100..150).valid(1, 99, 900);
     assert_eq!(outcome(released.begins(1, 152)), Violated);
+    let told_later =
+        |lost_ns| Tape::tracked().hold(1, 1, 100..400).valid(1, 99, 200).lost(1, lost_ns);
+    assert_eq!(outcome(told_later(98)), Violated, "its validity was told behind that");
 }
 
 #[test]
