@@ -27,8 +27,8 @@ struct DecidedWrite {
 /// A checker of the resource; writes under way, and what it had seen before the first that may have come late.
 struct LateWrites<C> {
     resource: C,
-    /// The ends of validities, by acquisition.
-    leases: FxHashMap<u32, u64>,
+    /// By acquisition: the end of its validity, 0 before it was told of any; and whether it has the lock.
+    leases: FxHashMap<u32, (u64, bool)>,
     /// The last operation on the resource that each acquisition has begun.
     begun: FxHashMap<u32, u32>,
     /// By operation.
@@ -92,16 +92,17 @@ impl<C: Clone> LateWrites<C> {
         }
         match event.what {
             What::ValidUntil(until_ns) => {
-                let known = self.leases.entry(acquisition).or_insert(until_ns);
-                if at_ns < *known {
-                    *known = until_ns.max(*known);
+                let (known_ns, acquired) = self.leases.entry(acquisition).or_default();
+                // Of a hold, what became known too late does not bring it back.
+                if !*acquired || *known_ns == 0 || at_ns < *known_ns {
+                    *known_ns = until_ns.max(*known_ns);
                 }
                 let theirs = self.writes.iter_mut().filter(|(_, it)| it.acquisition == acquisition);
-                theirs.for_each(|(_, write)| write.until_ns = *known);
+                theirs.for_each(|(_, write)| write.until_ns = *known_ns);
             }
             What::Phase(Phase::HoldBeforeWrite) => {
                 // What was decided too late excuses nothing.
-                let until_ns = self.leases.get(&acquisition).copied();
+                let until_ns = self.leases.get(&acquisition).map(|(until_ns, _)| *until_ns);
                 if let Some(until_ns) = until_ns.filter(|until_ns| at_ns < *until_ns) {
                     let op = self.begun.get(&acquisition).copied().unwrap_or(0);
                     self.writes.push((op, DecidedWrite { acquisition, client, until_ns }));
@@ -114,6 +115,7 @@ impl<C: Clone> LateWrites<C> {
                 };
                 self.writes.retain(|(of, it)| !ended(*of, it));
             }
+            What::Acquired => self.leases.entry(acquisition).or_default().1 = true,
             What::NotAcquired(_) | What::AcquireUnknown(_) | What::Lost => {
                 self.leases.remove(&acquisition);
             }
@@ -231,6 +233,17 @@ mod tests {
         let renewed = |known_ns| both(300).valid(1, known_ns, 900).register_left(1);
         assert_eq!(outcomes(&renewed(199).timely_writes()), [Violated; 2]);
         assert_eq!(outcomes(&renewed(201).timely_writes()), [Inconclusive; 2]);
+    }
+
+    #[test]
+    fn each_attempt_has_its_own_validity() {
+        // Client 1 was told of one until 85, and at 90 of the other.
+        let got_at = |got_ns| {
+            let tape = both(300).register_left(1).waited(1, 1, 60..got_ns).valid(1, 70, 85);
+            outcomes(&tape.timely_writes())
+        };
+        assert_eq!(got_at(95), [Inconclusive; 2], "it got the lock by the second");
+        assert_eq!(got_at(75), [Violated; 2], "of its hold it was told too late");
     }
 
     #[test]

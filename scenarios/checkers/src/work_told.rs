@@ -18,6 +18,8 @@ pub(super) const NAME: &str = "work-told";
 /// The work under an acquisition.
 #[derive(Clone, Copy, Debug, Default)]
 struct GivenWork {
+    /// It has the lock.
+    acquired: bool,
     /// The end of validity as last told; none before, and 0 once the lock is lost.
     until_ns: Option<u64>,
     /// Its last step is done.
@@ -44,11 +46,11 @@ impl Checker for WorkTold {
     fn see(&mut self, seen: &EventView<'_>) {
         let Event { at_ns, client, acquisition, what, .. } = *seen.event;
         match what {
-            What::Acquired => _ = self.works.entry(acquisition),
+            What::Acquired => self.works.entry(acquisition).acquired = true,
             What::ValidUntil(until_ns) => {
                 let it = self.works.entry(acquisition);
-                // What became known too late does not bring it back.
-                if it.until_ns.is_none_or(|last_ns| at_ns < last_ns) {
+                // Of a hold, what became known too late does not bring it back.
+                if !it.acquired || it.until_ns.is_none_or(|last_ns| at_ns < last_ns) {
                     it.until_ns = it.until_ns.max(Some(until_ns));
                 }
             }
@@ -139,6 +141,9 @@ mod tests {
         assert_eq!(outcome(stopped.release_unknown(1, 200..210, STOPPED)), Held);
         let late = done().valid(1, 1_200, 2_000).release_unknown(1, 1_300..1_310, UNPROTECTED);
         assert_eq!(outcome(late), Held, "its validity became known too late");
+        let again = Tape::tracked().valid(1, 50, 80).valid(1, 95, 1_100).waited(1, 1, 90..100);
+        let again = again.update(1, 110..200, 0, None).release_unknown(1, 200..210, UNPROTECTED);
+        assert_eq!(outcome(again), Violated, "an earlier attempt came to nothing");
         let next = done().update_fails(1, 210..300, "lock lost");
         assert_eq!(outcome(next.release_unknown(1, 300..310, STOPPED)), Held, "the next step");
         assert_eq!(outcome(done().release_unknown(1, 200..210, "no answer")), NotApplicable);
