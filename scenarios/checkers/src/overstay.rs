@@ -37,6 +37,8 @@ struct TimedHold {
     moved_ns: u64,
     working: bool,
     excused: bool,
+    /// It has been blamed for relying on its lock for too long.
+    blamed: bool,
 }
 
 /// How long holds last, and how long work goes on behind them.
@@ -84,6 +86,7 @@ impl Checker for Overstay {
                     moved_ns: at_ns,
                     working: false,
                     excused,
+                    blamed: false,
                 };
                 self.holds.insert(acquisition, it);
             }
@@ -165,12 +168,13 @@ impl Overstay {
         let Some(longest_ns) = self.longest_ns else { return };
         let Some(it) = self.holds.get_mut(&acquisition) else { return };
         // Counted from its request, which came before; and renewed in the last moment for a whole TTL.
-        let Some(acquired_ns) = it.acquired_ns.filter(|_| !it.excused) else { return };
+        let silent = it.excused || it.blamed;
+        let Some(acquired_ns) = it.acquired_ns.filter(|_| !silent) else { return };
         let last_ns = acquired_ns.saturating_add(longest_ns).saturating_add(head.ttl_ns);
         if until_ns <= last_ns {
             return;
         }
-        it.excused = true;
+        it.blamed = true;
         let client = it.client;
         let summary = format!(
             "client {client} relies on its lock until {} after it had got it: a hold may be renewed for {}, and lasts a \
@@ -273,6 +277,8 @@ mod tests {
         let untold = || Tape::new().waited(1, 1, 90..100);
         assert_eq!(stops(works(untold(), 1_301)), NotApplicable, "no end of it was ever said");
         assert_eq!(stops(works(untold().lost(1, 500), 701)), Violated);
+        let longer = works(held().valid(1, 1_000, 3_101), 3_302);
+        assert_eq!(stops(longer.with(|it| it.longest_hold_ns = Some(2_000))), Violated, "both");
         assert_eq!(stops(works(held().struck(Fault::Pause, 1, 800), 1_301)), NotApplicable);
         assert_eq!(stops(works(held().struck(Fault::Drift, 0, 50), 1_301)), NotApplicable);
     }
