@@ -58,7 +58,7 @@ impl QueuedAcquire {
 
     /// It is surely in line from now on; also before, where it has left by itself, or nobody loses a place.
     fn lines_up(&mut self, now: Option<u64>, is_calm: bool) {
-        if !self.left && (self.in_line.is_none() || !is_calm) {
+        if self.in_line.is_none() || !self.left && !is_calm {
             (self.in_line, self.overtaken) = (now, 0);
         }
         (self.left, self.leaving, self.placed) = (false, None, self.unknown == 0);

@@ -264,6 +264,10 @@ fn who_leaves_by_itself_has_had_its_place() {
     assert_eq!(outcome(gives_up), NotApplicable, "its user wants it no more");
     let again = leaves(None, 2).phase(1, 450, Phase::Wait);
     assert_eq!(outcome(again), NotApplicable, "and lost it afterwards");
+    let anew = waits(Tape::new(), 1, 50..500, 60, 100).phase(1, 165, Phase::AcquireBeforeSend);
+    let anew = anew.answered(1, 161..170, LEAVE, Touch::Unknown, 2).phase(1, 190, Phase::Wait);
+    let overtaken = waits(anew, 2, 195..400, 200, 210);
+    assert_eq!(outcome(overtaken), Violated, "it asked anew before it knew, and is in line again");
 }
 
 #[test]
