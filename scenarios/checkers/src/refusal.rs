@@ -27,8 +27,8 @@ enum LastRequest {
 #[derive(Clone)]
 struct PendingAttempt {
     began_ns: u64,
-    /// What became of its last request to each server.
-    asked: SmallVec<[(u16, LastRequest); 1]>,
+    /// Its last request to each server, and what became of it.
+    asked: SmallVec<[(u16, u32, LastRequest); 1]>,
     /// When it sent the first.
     sent_ns: Option<u64>,
     made: bool,
@@ -65,25 +65,27 @@ pub(super) struct Refusals {
 }
 
 impl PendingAttempt {
-    fn ask(&mut self, node: u16, asked: LastRequest) {
+    /// It sends a request, or has an answer; the late answer to an earlier one says nothing.
+    fn ask(&mut self, node: u16, op: u32, asked: LastRequest) {
         match self.asked.iter_mut().find(|it| it.0 == node) {
-            Some(it) => it.1 = asked,
-            None => self.asked.push((node, asked)),
+            Some(last) if last.1 <= op => *last = (node, op, asked),
+            Some(_) => {}
+            None => self.asked.push((node, op, asked)),
         }
     }
 
     /// Whether its last requests were all sent after this, and answered and without effect.
     fn asked_in_vain(&self, after_ns: Option<u64>) -> bool {
         let in_vain = |asked| matches!(asked, LastRequest::InVain(at_ns) if Some(at_ns) > after_ns);
-        !self.asked.is_empty() && self.asked.iter().all(|(_, asked)| in_vain(*asked))
+        !self.asked.is_empty() && self.asked.iter().all(|(.., asked)| in_vain(*asked))
     }
 
     /// Whether it was errors that kept it from a quorum.
     fn could_not_ask(&self, head: &Head) -> bool {
         let all = servers(head).map_or(self.asked.len(), usize::from);
         let answered =
-            self.asked.iter().filter(|(_, it)| matches!(it, LastRequest::InVain(_))).count();
-        let refused = self.asked.iter().any(|(_, it)| *it == LastRequest::Refused);
+            self.asked.iter().filter(|(.., it)| matches!(it, LastRequest::InVain(_))).count();
+        let refused = self.asked.iter().any(|(.., it)| *it == LastRequest::Refused);
         refused && 2 * all.saturating_sub(answered) > all
     }
 }
@@ -103,13 +105,13 @@ impl Refusals {
                     it.sent_ns.get_or_insert(at_ns);
                     // Who only reads does not ask for the lock: what it finds free may just have become so.
                     if seen.command.is_some() {
-                        it.ask(node, LastRequest::Open);
+                        it.ask(node, event.op, LastRequest::Open);
                     }
                 }
             }
             What::Answered { touch, .. } => {
                 if let Some(command) = seen.command {
-                    self.answered(command, touch);
+                    self.answered(event.op, command, touch);
                 }
             }
             What::Unanswered(_) => {
@@ -121,7 +123,7 @@ impl Refusals {
                 if let Some(command) = seen.command
                     && let Some(it) = self.asking.get_mut(command.acquisition)
                 {
-                    it.ask(command.node, LastRequest::Refused);
+                    it.ask(command.node, event.op, LastRequest::Refused);
                 }
             }
             What::Acquired => {
@@ -161,7 +163,7 @@ impl Refusals {
         }
     }
 
-    fn answered(&mut self, command: &CommandOp, touch: Touch) {
+    fn answered(&mut self, op: u32, command: &CommandOp, touch: Touch) {
         let CommandOp { acquisition: whose, node, invoke_ns: sent_ns, .. } = *command;
         match touch {
             Touch::Create(_) | Touch::Overwrite(_) => {
@@ -177,7 +179,7 @@ impl Refusals {
             Touch::Unknown => self.lose_track(sent_ns),
             Touch::None => {
                 if let Some(it) = self.asking.get_mut(whose) {
-                    it.ask(node, LastRequest::InVain(sent_ns));
+                    it.ask(node, op, LastRequest::InVain(sent_ns));
                 }
             }
             Touch::Delete | Touch::Extend(_) => {}
