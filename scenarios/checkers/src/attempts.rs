@@ -63,6 +63,8 @@ impl Attempts {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use crate::testing::Tape;
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};

@@ -220,6 +220,8 @@ impl DeadlockFreedom {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, LOCK, TTL_NS, Tape};
     use history::fault::Fault;

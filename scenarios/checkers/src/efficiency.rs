@@ -105,6 +105,8 @@ fn thousandths(number: u128) -> String {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{CREATE, DELETE, Tape};

@@ -233,4 +233,6 @@ fn costs_a_message(fault: Fault) -> bool {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

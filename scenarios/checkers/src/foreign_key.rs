@@ -136,6 +136,8 @@ impl ForeignKeys {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{CREATE, DELETE, Tape};

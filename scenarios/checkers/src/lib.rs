@@ -47,6 +47,8 @@ pub use judge::{Checkers, check, judge};
 pub use needs::{Needs, needs};
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod random;
 #[cfg(test)]
 mod testing;

@@ -49,6 +49,8 @@ impl Checker for OneSlot {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use crate::testing::{CREATE, Tape};
     use history::verdict::Outcome::{self, Held, NotApplicable, Violated};

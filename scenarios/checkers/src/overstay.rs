@@ -219,6 +219,8 @@ impl Overstay {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use super::{LONGEST, STOPS};
     use crate::testing::{TTL_NS, Tape};

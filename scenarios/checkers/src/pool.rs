@@ -262,4 +262,6 @@ fn at_end(at_ns: u64, summary: String) -> Verdict {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

@@ -224,4 +224,6 @@ impl RegisterChecker {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

@@ -117,6 +117,8 @@ impl WorkTold {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests {
     use super::NAME;
     use crate::testing::Tape;
