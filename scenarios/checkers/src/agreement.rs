@@ -1,8 +1,7 @@
 //! Whether a checker and a reference say the same of many histories.
 //!
 //! Invariant: they are the same histories in every run, and of enough of them both say that something is violated, and of enough
-//! that nothing is: histories that never violate anything test nothing. `PROPTEST_CASES` sets how many there are, where that is
-//! more.
+//! that nothing is: histories that never violate anything test nothing.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -10,11 +9,10 @@ use std::fmt::Debug;
 use history::verdict::{Outcome, Verdict};
 use history::{Event, History, Intent, Touch, What};
 use proptest::prelude::*;
-use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
+use proptest::test_runner::{TestError, TestRunner};
 
 use crate::Checkers;
-
-const HISTORIES: u32 = 20_000;
+use crate::random::config;
 
 /// What is said of an invariant, and how often somebody is blamed.
 pub(super) type Said = (Outcome, u64);
@@ -48,10 +46,9 @@ pub(super) fn agree<D: Debug>(
     judged: impl Fn(D) -> (History, Said),
 ) {
     let (violated, held, other) = (Cell::new(0), Cell::new(0), Cell::new(0));
-    let cases = HISTORIES.max(ProptestConfig::default().cases);
-    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let result = TestRunner::new_with_rng(config, rng).run(&draws, |draw| {
+    let config = ProptestConfig { failure_persistence: None, ..config() };
+    let cases = config.cases;
+    let result = TestRunner::new(config).run(&draws, |draw| {
         let (history, expected) = judged(draw);
         let said = said(&history, name);
         prop_assert_eq!(said, expected);
