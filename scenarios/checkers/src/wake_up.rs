@@ -58,15 +58,17 @@ struct KeyState {
     /// Of each command that may have been the last to make it, or to have it live longer: when it was answered, and when the key
     /// is surely gone by it; never, where that is not known.
     ends: SmallVec<[(u64, u64); 1]>,
-    /// When the last command was answered that made it, or had it live longer; and the last that deleted it.
+    /// When the last command was answered that made it, or had it live longer.
     made_ns: u64,
+    /// When a key is surely gone that was deleted.
     deleted_ns: u64,
 }
 
 impl KeyState {
     /// When it is surely gone.
     fn gone_ns(&self) -> u64 {
-        self.ends.iter().map(|(_, until_ns)| *until_ns).max().unwrap_or(self.deleted_ns)
+        let ends = self.ends.iter().map(|(_, until_ns)| *until_ns);
+        ends.fold(self.deleted_ns, u64::max)
     }
 }
 
@@ -219,12 +221,15 @@ impl WakeUp {
             return;
         }
         let key = self.keys.entry(node).or_default();
-        // What was done meanwhile may have been done behind it.
-        key.ends.retain(|(answered_ns, _)| *answered_ns > sent.invoke_ns);
+        let mut over_ns = if key.made_ns <= sent.invoke_ns { self.now_ns } else { 0 };
+        key.ends.retain(|(answered_ns, until_ns)| {
+            // What was done meanwhile may have been done behind it.
+            let stays = *answered_ns > sent.invoke_ns;
+            over_ns = if stays { over_ns } else { over_ns.max(*until_ns) };
+            stays
+        });
         if touch == Touch::Delete {
-            if key.made_ns <= sent.invoke_ns {
-                key.deleted_ns = self.now_ns;
-            }
+            key.deleted_ns = key.deleted_ns.max(over_ns.min(self.now_ns));
             return;
         }
         let lives_ns = match touch {

@@ -120,7 +120,8 @@ impl<'a> Asked<'a> {
             }
         }
         let asked = || self.own().filter(|it| made(it).is_some_and(|at_ns| at_ns < ended_ns));
-        let gave_back = self.refused_ns().is_some() && asked().next().is_some();
+        let told = self.refused_ns().is_some() && !self.says_not_sent();
+        let gave_back = told && asked().next().is_some();
         let unknown = self.at_ns(|it| matches!(it, What::AcquireUnknown(_))).is_some();
         if gave_back || unknown {
             spans.push((self.first_ns(), u64::MAX));

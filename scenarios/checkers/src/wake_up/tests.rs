@@ -85,6 +85,22 @@ fn what_was_done_before_another_was_asked_for_keeps_no_key() {
     assert_eq!(sleeps(59, 201), NotApplicable, "the longest may have been the last");
 }
 
+/// A false alarm: of two that overlap, the later one may have been the first.
+#[test]
+fn a_key_that_a_deletion_found_is_there_until_then_at_most() {
+    let extends = |ttl_ns| Intent { touch: Touch::Extend(ttl_ns), compares: true };
+    let sleeps = |ttl_ns, end_ns| {
+        let tape = waits_until(end_ns).did(1, 30..40, extends(ttl_ns)).did(1, 35..55, extends(5));
+        outcome(&tape.did(1, 50..90, DELETE))
+    };
+    assert_eq!(
+        (sleeps(TTL_NS, 190), sleeps(TTL_NS, 191)),
+        (Held, Violated),
+        "until it was answered"
+    );
+    assert_eq!((sleeps(40, 180), sleeps(40, 181)), (Held, Violated), "until its TTL was over");
+}
+
 #[test]
 fn what_a_busy_machine_may_have_held_up_is_inconclusive() {
     let sleeps = |end_ns| outcome(&sleeps_until(end_ns).with(|it| it.late_ns = Some(2)));
