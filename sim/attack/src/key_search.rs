@@ -4,6 +4,8 @@
 //! exactly the lock's name, or else the one that was created first. If that does not decide, nothing is guessed: the user has
 //! to name the key.
 
+use std::time::Instant;
+
 use history::Touch;
 use redis_model::witness::{InsideChange, KeyChange};
 
@@ -59,6 +61,13 @@ pub(crate) fn find(
         return Err(AttackError::NoLock(format!(
             "your worker's release leaves the key {} for ever, with another value: picklock knows a free lock by its \
              key, which is deleted or expires",
+            String::from_utf8_lossy(&key.name),
+        )));
+    }
+    if is_filled_by_release(sent, &phases, &key.name) {
+        return Err(AttackError::NoLock(format!(
+            "your worker's release puts something into the key {}, such as a token or a higher number: picklock knows a free \
+             lock by a key that is gone, that expires, or whose number is 0",
             String::from_utf8_lossy(&key.name),
         )));
     }
@@ -145,7 +154,7 @@ fn changes_key(command: &TracedCommand, key: &[u8]) -> bool {
 /// Whether a client takes its own part out of a key. Parts of others may remain in it.
 fn gives_back(inside: &InsideChange) -> bool {
     match inside {
-        InsideChange::None | InsideChange::Rewritten => false,
+        InsideChange::None | InsideChange::Rewritten | InsideChange::Fields { .. } => false,
         InsideChange::Counted { by, .. } => *by < 0,
         InsideChange::Entries { added, removed } => added.is_empty() && !removed.is_empty(),
     }
@@ -224,11 +233,38 @@ fn is_free_by_value(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bo
         return true;
     }
     let [(freeing, first), (taking, second), ..] = later[..] else { return false };
-    first.touch == Touch::Overwrite(None)
-        && matches!(second.touch, Touch::Overwrite(_))
+    let overwrites = |it: &KeyChange| {
+        matches!(it.touch, Touch::Overwrite(_)) || matches!(it.inside, InsideChange::Fields { .. })
+    };
+    overwrites(first)
+        && !expires(&(freeing, first))
+        && overwrites(second)
         && is_victims(freeing)
         && !is_victims(taking)
         && got(taking)
+}
+
+/// Whether the victim's release put something into the key, such as a token, or the victim got the lock by counting down to 0
+/// or more: it is free while something is there.
+fn is_filled_by_release(sent: &[TracedCommand], phases: &[Phases], key: &[u8]) -> bool {
+    let Some(held) = held(phases) else { return false };
+    let theirs = sent.iter().filter(|it| it.client == VICTIM && it.sent >= held.begun);
+    let changes = theirs.flat_map(|command| {
+        let changes = command.seen.iter().flat_map(|seen| &seen.changes);
+        changes.filter(|it| it.key == key).map(|it| (command.sent, it))
+    });
+    let (before, later): (Vec<_>, Vec<_>) =
+        changes.partition(|(sent, _)| held.release.is_none_or(|release| *sent < release));
+    let counts_down = |(_, it): &&(_, &KeyChange)| {
+        matches!(it.inside, InsideChange::Counted { by: ..0, now: 0.. })
+    };
+    let is_taken = |(sent, _): &&(Instant, &KeyChange)| held.acquired.is_some_and(|at| *sent < at);
+    before.iter().rfind(is_taken).filter(counts_down).is_some()
+        || later.first().is_some_and(|(_, it)| match &it.inside {
+            InsideChange::Counted { by, now } => *by > 0 && *now > 0,
+            InsideChange::Entries { added, removed } => !added.is_empty() && removed.is_empty(),
+            _ => matches!(it.touch, Touch::Create(_)),
+        })
 }
 
 /// Whether the victim's release overwrote the key, and the next client to get the lock has never changed it.
@@ -252,6 +288,52 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    /// Client 1 has the lock from 10 ms on, and releases it at 100 ms by this.
+    fn filled_by_release(touch: Touch, inside: InsideChange) -> bool {
+        filled(InsideChange::None, touch, inside)
+    }
+
+    /// The same where it got the lock by what was done last inside the key.
+    fn filled(taken: InsideChange, touch: Touch, inside: InsideChange) -> bool {
+        let start = crate::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let (acquired, release) = (Some(at(10)), Some(at(100)));
+        let phase = Phases { client: VICTIM, acquisition: 1, begun: start, acquired, release };
+        let does = |ms, touch, inside| {
+            let change = KeyChange { db: 0, key: b"k".to_vec(), touch, inside };
+            TracedCommand::carried_out(VICTIM, at(ms), "X", vec![change])
+        };
+        let takes = [does(4, Touch::Create(None), InsideChange::None), does(5, Touch::None, taken)];
+        let [made, takes] = takes;
+        is_filled_by_release(&[made, takes, does(100, touch, inside)], &[phase], b"k")
+    }
+
+    #[test]
+    fn what_is_free_while_something_is_there_says_nothing_of_who_has_it() {
+        let counted = |by, now| filled_by_release(Touch::None, InsideChange::Counted { by, now });
+        assert!(counted(1, 1));
+        assert!(!counted(-1, 0), "counted up to take it");
+        assert!(!counted(1, 0), "counted down from 0 to take it");
+        let taken = |by, now| {
+            filled(
+                InsideChange::Counted { by, now },
+                Touch::None,
+                InsideChange::Counted { by: 1, now: 0 },
+            )
+        };
+        assert!(taken(-1, 0), "a rival had counted down in vain");
+        assert!(!taken(-1, -1));
+        let token = || vec![b"token".to_vec()];
+        let entries = |added, removed| {
+            filled_by_release(Touch::None, InsideChange::Entries { added, removed })
+        };
+        assert!(entries(token(), Vec::new()));
+        assert!(!entries(Vec::new(), token()));
+        assert!(!entries(token(), token()), "it hands its place over");
+        assert!(filled_by_release(Touch::Create(None), InsideChange::None));
+        assert!(!filled_by_release(Touch::Delete, InsideChange::None));
+    }
 
     /// Client 1 releases the lock at 100 ms with this change; client 2, which asks from 50 ms on, writes the key at 105 ms
     /// if it `takes` it, and has the lock at 110 ms.

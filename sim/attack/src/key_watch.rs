@@ -82,7 +82,8 @@ impl KeyWatch {
                 continue;
             }
             let until = |ns: u64| seen.at.checked_add(Duration::from_nanos(ns));
-            let by = Writer { client, at: seen.at, since: seen.at };
+            let (gets, takes) = (false, false);
+            let by = Writer { client, at: seen.at, since: seen.at, gets, takes };
             let touch = match self.key {
                 Some(_) => self.shared.see(by, change, None),
                 None => change.touch,

@@ -28,6 +28,10 @@ pub(crate) struct Writer {
     pub(crate) at: Instant,
     /// When the client began to acquire the lock, as far as that is known.
     pub(crate) since: Instant,
+    /// The acquisition got the lock later.
+    pub(crate) gets: bool,
+    /// And the client changed the key no more before.
+    pub(crate) takes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,8 @@ pub(crate) struct SharedKey {
     /// Since when nobody owns the key.
     free_since: Option<Instant>,
     parts: Parts,
+    /// Whether the number in it is counted down to take the lock.
+    downwards: bool,
     doubts: Vec<String>,
     /// The owner whose entry may or may not last longer, since the last change.
     prolonged: Option<u32>,
@@ -81,7 +87,8 @@ impl SharedKey {
     /// A key that nobody has created yet.
     pub(crate) fn new(life: PartLife) -> Self {
         let (owner, parts, doubts) = (Owner::Unseen, Parts::Whole, Vec::new());
-        Self { life, owner, until: None, free_since: None, parts, doubts, prolonged: None }
+        let (until, free_since, downwards, prolonged) = (None, None, false, None);
+        Self { life, owner, until, free_since, parts, downwards, doubts, prolonged }
     }
 
     /// What a change counts as. `phases` say which client believes that it has the lock, if clients report that.
@@ -104,8 +111,18 @@ impl SharedKey {
         }
         let counts_as = match &change.inside {
             InsideChange::None => self.whole(by, touch),
-            InsideChange::Rewritten => self.rewritten(by, touch),
-            InsideChange::Counted { by: step, now } => self.counted(by, touch, *step, *now),
+            InsideChange::Rewritten | InsideChange::Fields { all: true } => {
+                self.rewritten(by, touch)
+            }
+            InsideChange::Fields { all: false } if by.takes => self.rewritten(by, touch),
+            InsideChange::Fields { all: false } => self.partly_rewritten(by, touch, phases),
+            InsideChange::Counted { by: step, now } => {
+                if matches!(touch, Touch::Create(_)) {
+                    self.downwards = *now < 0 && by.gets;
+                }
+                let sign = if self.downwards { -1 } else { 1 };
+                self.counted(by, touch, sign * step, sign * now)
+            }
             InsideChange::Entries { added, removed } => {
                 self.entries(by, touch, (added, removed), phases)
             }
@@ -167,6 +184,22 @@ impl SharedKey {
                 self.whole(by, Touch::Overwrite(self.left_ns(by.at)))
             }
             _ => self.whole(by, touch),
+        }
+    }
+
+    /// Some of the values that the key held were written. By its owner that is a renewal. Nothing says that it harms anybody.
+    fn partly_rewritten(&mut self, by: Writer, touch: Touch, phases: Option<&[Phases]>) -> Touch {
+        let is_own = self.owner == Owner::Client(by.client);
+        if !is_own && phases.is_none() {
+            let client = by.client;
+            self.doubts.push(format!(
+                "client {client} wrote a part of the lock's key: picklock cannot tell whether it took the lock by that"
+            ));
+        }
+        if is_own || matches!(touch, Touch::Extend(_)) {
+            self.whole(by, touch)
+        } else {
+            Touch::None
         }
     }
 
@@ -374,6 +407,16 @@ pub(crate) fn apply(
         told.iter().filter_map(|it| Some((it.acquired?, *it))).collect();
     claims.sort_by_key(|(at, _)| *at);
     let mut claims = claims.into_iter().peekable();
+    // By server and acquisition that got the lock: its client's last command before that which changed the key.
+    let mut lasts: BTreeMap<(u16, u32), usize> = BTreeMap::new();
+    for (at, place) in &order {
+        let it = &sent[*place];
+        let of = acquisition(told, it.client, it.sent);
+        let gets = told.iter().any(|it| it.acquisition == of && it.acquired >= Some(*at));
+        if gets && it.seen.iter().flat_map(|seen| &seen.changes).any(|it| it.key == key) {
+            lasts.insert((it.node, of), *place);
+        }
+    }
     let mut keys: BTreeMap<u16, SharedKey> = BTreeMap::new();
     let mut doubts = KeyDoubts::default();
     for (done, (at, place)) in order.iter().enumerate() {
@@ -383,8 +426,12 @@ pub(crate) fn apply(
         let command = &mut sent[*place];
         let of_key = keys.entry(command.node).or_insert_with(|| SharedKey::new(life));
         let of = acquisition(told, command.client, command.sent);
-        let begun = told.iter().find(|it| it.acquisition == of).map(|it| it.begun);
-        let by = Writer { client: command.client, at: *at, since: begun.unwrap_or(command.sent) };
+        let of = told.iter().find(|it| it.acquisition == of);
+        let since = of.map_or(command.sent, |it| it.begun);
+        let gets = of.is_some_and(|it| it.acquired.is_some_and(|acquired| *at <= acquired));
+        let takes =
+            gets && lasts.get(&(command.node, of.map_or(0, |it| it.acquisition))) == Some(place);
+        let by = Writer { client: command.client, at: *at, since, gets, takes };
         let changes = command.seen.iter_mut().flat_map(|it| &mut it.changes);
         for change in changes.filter(|it| it.key == key) {
             change.touch = of_key.see(by, change, phases);

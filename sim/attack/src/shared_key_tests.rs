@@ -157,6 +157,42 @@ fn whose_a_number_below_0_is_is_not_guessed() {
 }
 
 #[test]
+fn a_number_that_is_counted_down_from_0_is_the_holders() {
+    let done = [
+        counts(1, 0, -1, -1),
+        counts(2, 1, -1, -2),
+        counts(2, 2, 1, -1),
+        counts(1, 3, 1, 0),
+        counts(2, 4, -1, -1),
+        // It has not counted down.
+        counts(3, 5, 1, 0),
+    ];
+    let expected =
+        [FOREVER, Touch::None, Touch::None, Touch::Delete, Touch::Create(None), Touch::Delete];
+    assert_eq!(counted(&done, &[(1, 1, 3), (2, 4, 9)]), expected);
+    let (_, doubts) = judged(&done, Some(&[(2, 4, 9)]));
+    assert_eq!(doubts.reasons.len(), 1, "client 1 did not get the lock by that: {doubts:?}");
+}
+
+#[test]
+fn who_writes_the_owner_into_a_hash_takes_it_over() {
+    let writes = |client, ms, all| (client, ms, Touch::None, InsideChange::Fields { all });
+    let made = entries(1, 0, FOREVER, &["owner", "beat", "host"], &[]);
+    let over = Touch::Overwrite(None);
+    let done = [made.clone(), writes(1, 5, false), writes(2, 10, true), writes(2, 12, true)];
+    assert_eq!(counted(&done, &[]), [FOREVER, Touch::None, over, Touch::None]);
+    // Where a value stays, who gets the lock by it has taken it over.
+    let done = [made, writes(2, 10, false), writes(1, 12, false)];
+    assert_eq!(counted(&done, &[(2, 11, 20)]), [FOREVER, over, Touch::None]);
+    let waits =
+        [done[0].clone(), done[1].clone(), whole(1, 11, Touch::Delete), whole(2, 12, FOREVER)];
+    let expected = [FOREVER, Touch::None, Touch::Delete, FOREVER];
+    assert_eq!(counted(&waits, &[(2, 13, 20)]), expected, "it got it by what it did later");
+    assert_eq!(counted(&done, &[]), [FOREVER, Touch::None, Touch::None]);
+    assert_eq!(judged(&done, None).1.reasons.len(), 1, "programs do not say that they have it");
+}
+
+#[test]
 fn a_number_that_is_written_over_is_overwritten() {
     let over = Touch::Overwrite(None);
     let done = [counts(1, 0, 1, 1), whole(2, 1, over), counts(1, 2, -1, 0)];

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use history::Touch;
 use picklock::time::span_ns;
+use redis_model::witness::InsideChange;
 
 use crate::transcript::TracedCommand;
 
@@ -24,13 +25,25 @@ pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
         let Some(seen) = &mut command.seen else { continue };
         let at = seen.at;
         for change in seen.changes.iter_mut().filter(|it| it.key == key) {
-            let hold = holds.get(&node).filter(|(_, until)| *until > at).map(|it| it.0);
+            let last = holds.get(&node).map(|it| it.0);
+            let hold = last.filter(|_| holds.get(&node).is_some_and(|it| it.1 > at));
             match change.touch {
                 Touch::Create(None) | Touch::Overwrite(None) => {
                     change.touch = match hold {
                         None => Touch::Create(Some(ttl_ns)),
                         Some(holder) if holder == client => Touch::Extend(ttl_ns),
                         Some(_) => Touch::Overwrite(Some(ttl_ns)),
+                    };
+                    holds.insert(node, (client, at + life));
+                }
+                // Its client writes into its value, such as the time of a heartbeat.
+                Touch::None
+                    if last == Some(client)
+                        && matches!(change.inside, InsideChange::Fields { .. }) =>
+                {
+                    change.touch = match hold {
+                        None => Touch::Create(Some(ttl_ns)),
+                        Some(_) => Touch::Extend(ttl_ns),
                     };
                     holds.insert(node, (client, at + life));
                 }
@@ -49,7 +62,7 @@ pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use redis_model::witness::{InsideChange, KeyChange};
+    use redis_model::witness::KeyChange;
 
     use super::*;
     use crate::clock::now;
@@ -68,6 +81,28 @@ mod tests {
         let mut sent: Vec<TracedCommand> = touches.iter().map(command).collect();
         apply(&mut sent, b"k", Duration::from_millis(100));
         sent.iter().map(|it| it.seen.as_ref().unwrap().changes[0].touch).collect()
+    }
+
+    #[test]
+    fn a_heartbeat_in_a_part_of_the_value_renews_ones_own_key() {
+        let start = now();
+        let beats = |ms, client, touch| {
+            let inside = InsideChange::Fields { all: false };
+            let change = KeyChange { db: 0, key: b"k".to_vec(), touch, inside };
+            let at = start + Duration::from_millis(ms);
+            TracedCommand::carried_out(client, at, "HSET", vec![change])
+        };
+        let mut sent = [
+            beats(0, 1, Touch::Create(None)),
+            beats(90, 1, Touch::None),
+            beats(91, 2, Touch::None),
+            beats(189, 1, Touch::None),
+            beats(300, 1, Touch::None),
+        ];
+        apply(&mut sent, b"k", Duration::from_millis(100));
+        let found = sent.map(|it| it.seen.unwrap().changes[0].touch);
+        let (made, longer) = (Touch::Create(Some(100 * MS)), Touch::Extend(100 * MS));
+        assert_eq!(found, [made, longer, Touch::None, longer, made]);
     }
 
     #[test]

@@ -94,6 +94,13 @@ impl StoredValue {
         }
     }
 
+    /// Whether every field of a hash has another value now; none if no field has, or if it is no hash of these fields.
+    pub(crate) fn fields_rewritten(&self, now: &Self) -> Option<bool> {
+        let (Self::Hash(before), Self::Hash(now)) = (self, now) else { return None };
+        let same = before.iter().filter(|it| now.contains(it)).count();
+        (same < before.len()).then_some(same == 0)
+    }
+
     /// What a collection is made of: fields, members or elements.
     pub(crate) fn entries(&self) -> Vec<&Blob> {
         match self {

@@ -15,6 +15,8 @@ use super::model::Model;
 use super::server::notify::KeyspaceEvent;
 use super::value::StoredValue;
 
+/// The event of commands that write a field of a hash.
+const SETS_FIELD: &str = "hset";
 /// The event of INCR, DECR and similar commands.
 const COUNTS: &str = "incrby";
 /// Events of commands that write a whole value, whatever the key held before.
@@ -62,6 +64,11 @@ pub enum InsideChange {
     /// It wrote the value that the key held already. As a whole the key lives longer, or seems untouched: whether that
     /// renews a hold or overwrites one depends on who has the key.
     Rewritten,
+    /// It wrote other values into fields that a hash had already.
+    Fields {
+        /// No value is what it was.
+        all: bool,
+    },
     /// It incremented or decremented a number.
     Counted {
         /// By how much; negative for a decrement.
@@ -206,7 +213,9 @@ fn inside(before: Option<&StoredValue>, now: &StoredValue, events: &[&str]) -> I
         }
     }
     if added.is_empty() && removed.is_empty() {
-        return InsideChange::None;
+        let all = before.and_then(|before| before.fields_rewritten(now));
+        let all = all.filter(|_| events.contains(&SETS_FIELD));
+        return all.map_or(InsideChange::None, |all| InsideChange::Fields { all });
     }
     InsideChange::Entries { added: added.into_iter().map(|it| it.to_vec()).collect(), removed }
 }
@@ -342,6 +351,11 @@ mod tests {
             "HSET|h|one|1",
             "HINCRBY|h|one|1",
             "HDEL|h|one",
+            "HSET|o|owner|a|beat|1",
+            "HSET|o|beat|2",
+            "HSET|o|beat|2",
+            "HSET|o|owner|b|beat|3",
+            "HSET|o|owner|c|waits|d",
         ]);
         let all = |names: &[&str]| names.iter().map(|it| it.as_bytes().to_vec()).collect();
         let entries = |added: &[&str], removed: &[&str]| InsideChange::Entries {
@@ -361,6 +375,11 @@ mod tests {
             Some((Touch::Create(None), entries(&["one"], &[]))),
             None,
             Some((Touch::Delete, entries(&[], &["one"]))),
+            Some((Touch::Create(None), entries(&["owner", "beat"], &[]))),
+            Some((Touch::None, InsideChange::Fields { all: false })),
+            None,
+            Some((Touch::None, InsideChange::Fields { all: true })),
+            Some((Touch::None, entries(&["waits"], &[]))),
         ];
         assert_eq!(found, expected);
     }

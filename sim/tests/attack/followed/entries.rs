@@ -65,3 +65,70 @@ give() { ask ZREM "$key" "$token"; echo ok; }
     let said = attack(&room, options, &lock).ended(1).results();
     assert!(said.contains("deleted the lock's key with ZPOPMIN"), "{said}");
 }
+
+/// A hash with the owner and the time of its last beat: who finds an old one takes the lock over.
+const HEARTBEAT: &str = r#"
+promises=stamps
+over="local time = redis.call('time') local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local beat = redis.call('hget', KEYS[1], 'beat')
+if beat and tonumber(beat) > now - ARGV[2] then return 0 end
+redis.call('hset', KEYS[1], 'owner', ARGV[1], 'beat', now, 'kind', 'lock') return 1"
+mine="if redis.call('hget', KEYS[1], 'owner') == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+take() { ask EVAL "$over" 1 "$key" "$token" "$ttl"; [[ $reply == :1 ]]; }
+give() { ask EVAL "$mine" 1 "$key" "$token"; [[ $reply == :* ]] && echo ok || echo "unknown $reply"; }
+"#;
+
+#[test]
+fn who_writes_itself_into_a_hash_takes_the_lock_over() {
+    let room = Room::new();
+    let options = "--world embedded --only no-fault,hold.kill,release.eval.busy";
+    let said = attack(&room, options, HEARTBEAT).ended(0).results();
+    assert!(said.contains("3 plans: 3 held"), "{said}");
+    let early = HEARTBEAT.replace("now - ARGV[2]", "now - ARGV[2] / 20");
+    let said = attack(&room, "--world embedded --only no-fault", &early).ended(1).results();
+    assert!(said.contains("overwrote the lock's key with EVAL while client"), "{said}");
+}
+
+#[test]
+fn a_number_that_is_counted_down_from_0_is_followed() {
+    let room = Room::new();
+    let lock = r#"
+count="if redis.call('decr', KEYS[1]) == -1 then redis.call('pexpire', KEYS[1], ARGV[1]) return 1 end
+redis.call('incr', KEYS[1]) return 0"
+take() { ask EVAL "$count" 1 "$key" "$ttl"; [[ $reply == :1 ]]; }
+give() { ask INCR "$key"; [[ $reply == :* ]] && echo ok || echo "unknown $reply"; }
+"#;
+    let only = "--world embedded --only acquire.eval.oom,hold.kill,release.incr.loading,release.incr.late-request";
+    let said = attack(&room, only, lock).ended(1).results();
+    for says in [
+        "BUG release.incr.late-request",
+        "client 1 deleted the lock's key with INCR while client",
+        "4 plans: 1 with a bug, 3 held",
+    ] {
+        assert!(said.contains(says), "no {says:?} in {said}");
+    }
+}
+
+#[test]
+fn a_lock_that_is_free_while_something_is_in_its_key_is_refused_and_not_blamed() {
+    let list = r#"
+take() {
+    ask SET "$key:made" 1 NX
+    [[ $reply != +OK ]] || ask RPUSH "$key" free
+    ask LPOP "$key"
+    [[ $reply == free ]]
+}
+give() { ask RPUSH "$key" free; echo ok; }
+"#;
+    let number = r#"
+down="redis.call('set', KEYS[1], 1, 'NX', 'PX', ARGV[1])
+if redis.call('get', KEYS[1]) == '0' then return 0 end return redis.call('decr', KEYS[1]) + 1"
+take() { ask EVAL "$down" 1 "$key" "$ttl"; [[ $reply == :1 ]]; }
+give() { ask INCR "$key"; echo ok; }
+"#;
+    for lock in [list, number] {
+        let room = Room::new();
+        let said = attack(&room, "--world embedded --list", lock).ended(2).message();
+        assert!(said.contains("puts something into the key picklock-attack, such as"), "{said}");
+    }
+}
