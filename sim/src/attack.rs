@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use attack::{Attack, AttackError, AttackReport, Campaign, NO_FAULT, Oracle, WorkerError};
 use live_world::limits::{BESIDES, Links, ensure_open_files};
+use live_world::program::ProgramError;
 use live_world::supervisor::Supervisor;
 use reports::directory::{RunDirectory, WriteError};
 use scenarios::scenario::check_span_of_ttl;
@@ -31,6 +32,8 @@ use super::{output, print, run, signal};
 const JOBS_PER_CORE: usize = 4;
 /// So many connections of a worker to each server are expected: to send, to listen, and to send in the background.
 const CONNECTIONS: u64 = 3;
+/// A lock with a longer TTL is not attacked: nobody waits for some hundred plans of a few TTLs each.
+const TTL_MOST: Duration = Duration::from_secs(3600);
 /// How long it may take over an answer beyond some TTLs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -92,6 +95,15 @@ fn ensure_files(attack: &Attack) -> Result<(), Failure> {
 fn refuse_nothing(args: &AttackArgs) -> Result<(), Failure> {
     check_span_of_ttl(args.ttl)
         .map_err(|why| Failure::usage_text(why, "give whole milliseconds, such as --ttl 600ms"))?;
+    if args.ttl.0 > TTL_MOST {
+        return Err(Failure::usage_text(
+            format!(
+                "with a TTL of {} an attack takes too long: each plan lasts a few TTLs",
+                args.ttl
+            ),
+            "have your command lock for an hour at most, such as --ttl 600ms",
+        ));
+    }
     let times = [("--start-within", args.start_within), ("--end-within", args.end_within)];
     if let Some((option, _)) = times.into_iter().find(|(_, span)| span.0.is_zero()) {
         let help = format!("give a duration, such as {option} 30s");
@@ -117,9 +129,10 @@ async fn act(
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
     if !terminal.options.quiet {
-        print::note(
-            "learning what your command sends, in runs without a fault that take a few TTLs",
-        );
+        print::note(&format!(
+            "learning what your command sends, in runs without a fault that take a few TTLs of {}",
+            args.ttl
+        ));
     }
     let learnt = tokio::select! {
         biased;
@@ -261,7 +274,9 @@ fn asked(args: &AttackArgs, only: &[String]) -> Line {
 
 fn failure(args: &AttackArgs, error: AttackError) -> Failure {
     match error {
-        AttackError::Start(_) | AttackError::Worker(WorkerError::Start(_)) => Failure::usage_text(
+        AttackError::Worker(WorkerError::NoRoom(_)) => Failure::unavailable(error),
+        AttackError::Start(ProgramError::NotRun(_))
+        | AttackError::Worker(WorkerError::Start(_)) => Failure::usage_text(
             error.to_string(),
             "behind `--` come a program (on PATH, or a file that may be executed) and its arguments, each a word: \
              `-- python3 worker.py`",

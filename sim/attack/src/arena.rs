@@ -53,6 +53,13 @@ pub struct Attack {
     pub oracle: Option<Oracle>,
 }
 
+impl Attack {
+    /// The number of servers on which a client must have the key to have the lock.
+    pub(crate) fn quorum(&self) -> usize {
+        usize::from(self.nodes / 2 + 1)
+    }
+}
+
 /// The command that judges programs that are not workers.
 #[derive(Clone, Debug)]
 pub struct Oracle {
@@ -71,6 +78,12 @@ pub(crate) struct WireLog {
     pub(crate) commands: Vec<Vec<CommandSeen>>,
     /// Whether the witnesses have told all of it.
     pub(crate) is_complete: bool,
+}
+
+/// That the lock's key lives for so long, and `how` to lock with the TTL that was asked for.
+pub(crate) fn other_life(life: Duration, ttl: Duration, how: &str) -> String {
+    let (life, ttl) = (rounded(span_ns(life)), rounded(span_ns(ttl)));
+    format!("the lock's key lives {life}, where {ttl} were asked for ({how})")
 }
 
 pub(crate) struct Arena {
@@ -154,6 +167,7 @@ impl Arena {
                 Err(
                     error @ AttackError::Worker(
                         WorkerError::Start(_)
+                        | WorkerError::NoRoom(_)
                         | WorkerError::Misspelt { .. }
                         | WorkerError::Silent { .. },
                     ),
@@ -188,11 +202,7 @@ impl Arena {
     pub(crate) fn set_life(&mut self, life: Duration, how: &str) -> Result<(), AttackError> {
         let ttl = self.attack.ttl;
         if life > ttl * LIFE_MOST {
-            return Err(AttackError::NoLock(format!(
-                "the lock's key lives {}, where {} were asked for: {how}",
-                rounded(span_ns(life)),
-                rounded(span_ns(ttl)),
-            )));
+            return Err(AttackError::NoLock(other_life(life, ttl, how)));
         }
         self.life = life.max(ttl);
         Ok(())

@@ -17,6 +17,7 @@ use crate::report::{NO_FAULT, PlanOutcome, PlanReport};
 use crate::shared_key::{self, PartLife};
 use crate::stage::PlanRun;
 use crate::stamped;
+use crate::tenure::{Tenure, tenures};
 use crate::transcript::{self, HANDSHAKE, Phases, TracedCommand};
 
 /// If a client holds the lock for more than this part of the key's life, the machine was too busy.
@@ -35,7 +36,7 @@ pub(crate) async fn assess(
     }
     let wire = arena.wire_log().await;
     let (trace, judged) = judged(arena, known, plan, &staged, &wire);
-    let PlanTrace { history, divergence, phases, claims, sent } = trace;
+    let PlanTrace { history, divergence, phases, claims, sent, delays } = trace;
     let Judged { mut levels, mut findings, mut doubts } = judged;
     let divergence = match wire.is_complete {
         true => divergence,
@@ -53,7 +54,11 @@ pub(crate) async fn assess(
         let outcomes = levels.iter().filter(|(it, _)| *it == level).map(|(_, outcome)| *outcome);
         history::verdict::worst(outcomes)
     };
-    let disturbed = disturbed(known, plan, &staged, &phases, (&claims, &sent), arena.life);
+    let disturbed = disturbed(known, plan, &staged, &phases, (&claims, &sent), arena);
+    let disturbed = disturbed.or_else(|| {
+        let tenures = tenures(&sent, &phases, &known.lock_key.name, staged.end);
+        renewed_late(&phases, &tenures, &delays, arena.life)
+    });
     let untried = untried(plan, &staged, &phases, (&claims, &sent));
     let gravest = findings.iter().map(|it| it.severity).max();
     let (outcome, why) = match (staged.not_stageable, gravest) {
@@ -99,8 +104,9 @@ fn disturbed(
     staged: &PlanRun,
     phases: &[Phases],
     (claims, sent): (&[Claim], &[TracedCommand]),
-    life: Duration,
+    arena: &Arena,
 ) -> Option<String> {
+    let (life, quorum) = (arena.life, arena.attack.quorum());
     if staged.late > life.mul_f64(LATE_MOST) {
         return Some(too_late(staged.late, life));
     }
@@ -126,8 +132,8 @@ fn disturbed(
             ));
         }
     }
-    // A renewed lock may be held for longer. A lock that the server has forgotten is held by nobody.
-    if known.promises.outlives_ttl() || plan.is_some_and(|plan| plan.fault.forgets()) {
+    // A renewed lock may be held for longer. A lock that most servers have forgotten is held by nobody.
+    if known.promises.outlives_ttl() || plan.is_some_and(|plan| plan.forgets(quorum)) {
         return None;
     }
     // Some plans stop the victim, so it may take longer. A plan that strikes a server does not.
@@ -142,6 +148,32 @@ fn disturbed(
         let longest = rounded(span_ns(longest));
         format!("the machine was too busy: client {client} held the lock for {longest} instead of a moment")
     })
+}
+
+/// How a busy machine may have made a renewal late, if so: a client's key expired while it had the lock, and the client
+/// waited long for a processor. `delays` are of locks that renew themselves.
+fn renewed_late(
+    phases: &[Phases],
+    tenures: &[Tenure],
+    delays: &[(u32, Duration)],
+    life: Duration,
+) -> Option<String> {
+    let lost = |it: &&Phases| {
+        let until =
+            tenures.iter().rfind(|tenure| tenure.acquisition == it.acquisition && tenure.expired);
+        let until = until.and_then(|tenure| tenure.until);
+        until.is_some_and(|at| it.release.is_none_or(|release| at < release))
+    };
+    let delay = |of: &Phases| {
+        let (_, delay) = delays.iter().find(|(it, _)| *it == of.acquisition)?;
+        Some((of.client, *delay)).filter(|_| *delay > life.mul_f64(LATE_MOST))
+    };
+    let (client, delay) = phases.iter().filter(lost).find_map(delay)?;
+    let delay = rounded(span_ns(delay));
+    Some(format!(
+        "the machine was too busy: client {client} waited for a processor for {delay} while it had the lock, and its key \
+         expired; a longer --ttl or fewer --jobs help"
+    ))
 }
 
 /// That picklock itself was late by so much, where keys live for `life`.
@@ -210,6 +242,7 @@ struct PlanTrace {
     phases: Vec<Phases>,
     claims: Vec<Claim>,
     sent: Vec<TracedCommand>,
+    delays: Vec<(u32, Duration)>,
 }
 
 /// The history of a plan, and what it shows.
@@ -232,6 +265,7 @@ fn judged(
         stamped::apply(&mut sent, &known.lock_key.name, arena.life);
     }
     let (claims, validities) = (recorded.claims.clone(), recorded.validities.clone());
+    let delays = std::mem::take(&mut recorded.delays);
     let mut granted = recorded.events.iter().filter(|it| it.what == What::Acquired);
     let is_bounded = |it: &RecordedEvent| validities.iter().any(|at| at.2 == it.acquisition);
     let head = Head {
@@ -265,7 +299,7 @@ fn judged(
     }
     let shown = PlanEvidence {
         plan,
-        quorum: usize::from(arena.attack.nodes / 2 + 1),
+        quorum: arena.attack.quorum(),
         promises: known.promises,
         key,
         history: &history,
@@ -282,7 +316,7 @@ fn judged(
     };
     let judged = judge(&shown);
     let divergence = transcript::divergence(&sent, arena.servers[0].endpoint.is_embedded());
-    (PlanTrace { history, divergence, phases, claims, sent }, judged)
+    (PlanTrace { history, divergence, phases, claims, sent, delays }, judged)
 }
 
 #[cfg(test)]
@@ -353,6 +387,36 @@ mod tests {
             let says = "no other client asked for the lock while client 1 had it and a server had forgotten that";
             assert_eq!(why(rival).as_deref(), Some(says), "{rival:?}");
         }
+    }
+
+    #[test]
+    fn a_renewal_that_comes_late_on_a_busy_machine_convicts_nobody() {
+        let start = now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let life = Duration::from_millis(600);
+        let (client, acquisition, ended_by) = (2, 7, None);
+        let late = |release: Option<u64>, until, expired, delay_ms| {
+            let phases = [Phases {
+                client,
+                acquisition,
+                begun: start,
+                acquired: Some(at(1)),
+                release: release.map(at),
+            }];
+            let until = Some(at(until));
+            let (node, from, expires) = (0, start, true);
+            let tenure =
+                Tenure { node, client, acquisition, from, until, expires, expired, ended_by };
+            let delays = [(acquisition, Duration::from_millis(delay_ms))];
+            renewed_late(&phases, &[tenure], &delays, life)
+        };
+        let says = late(Some(700), 600, true, 91).unwrap();
+        assert!(says.starts_with("the machine was too busy: client 2 waited"), "{says}");
+        assert!(says.contains("for 91 ms while it had the lock"), "{says}");
+        assert!(late(None, 600, true, 91).is_some(), "it never released it");
+        assert_eq!(late(Some(700), 600, true, 90), None, "the machine was idle enough");
+        assert_eq!(late(Some(700), 600, false, 91), None, "another took its key");
+        assert_eq!(late(Some(600), 600, true, 91), None, "it did not need it any more");
     }
 
     #[test]

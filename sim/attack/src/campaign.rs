@@ -5,29 +5,37 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use live_world::supervisor::Supervisor;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::arena::{Arena, Attack};
+use crate::arena::{self, Arena, Attack};
 use crate::assessment::assess;
+use crate::board::VICTIM;
 use crate::clock::pause;
 use crate::error::AttackError;
 use crate::fault_story::StagedFault;
 use crate::key_search;
 use crate::known::Known;
-use crate::plan::{AttackPlan, Target, plans};
+use crate::lock_key::LockKey;
+use crate::plan::{AttackPlan, Boundary, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
 use crate::recovery;
 use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport};
-use crate::stage;
+use crate::stage::{self, PlanRun};
 use crate::transcript;
 use crate::worker::WorkerError;
 
 /// How often a plan is tried while a busy machine disturbs it.
 const TRIES_MOST: u32 = 4;
+
+/// How often a lock that cannot be attacked is looked at.
+const LEARN_TRIES: u32 = 2;
+/// How to lock with the TTL that was asked for.
+const OWN_TTL: &str = "lock with PICKLOCK_TTL_MS, or name the lock's own TTL with --ttl";
 
 /// Which plans are run, and how.
 pub struct Campaign {
@@ -88,7 +96,7 @@ impl Learnt {
             faultless = several(&mut arena, &known, None, campaign.runs_each).await?;
         }
         let mut report = run(&attack, supervisor, campaign, known, arena).await?;
-        if campaign.faultless || faultless.outcome >= PlanOutcome::Api {
+        if campaign.faultless || faultless.outcome > PlanOutcome::Held {
             report.plans.insert(0, faultless);
         }
         Ok(report)
@@ -109,13 +117,57 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     arena.prepare().await?;
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
     rehearse(&mut arena, promises).await?;
+    let mut tries = 1;
+    let (known, boundaries, life, mut faultless) = loop {
+        let (staged, lesson) = match study(&mut arena, promises).await {
+            // A busy machine may soon be less busy.
+            Err(AttackError::NoLock(_)) if tries < LEARN_TRIES => {
+                tries += 1;
+                continue;
+            }
+            studied => studied?,
+        };
+        let Lesson { lock_key, boundaries, life } = lesson;
+        let known = Known { lock_key, promises, releases: true, took: Duration::ZERO };
+        let faultless = assess(&arena, &known, None, staged).await;
+        // What a disturbed run shows of a lock may be as wrong as what it shows of a plan.
+        if !faultless.disturbed || tries >= TRIES_MOST {
+            break (known, boundaries, life, faultless);
+        }
+        tries += 1;
+    };
+    if let Some(life) = life.filter(|life| *life < attack.ttl / 2 && !promises.outlives_ttl()) {
+        faultless.remarks.push(arena::other_life(life, attack.ttl, OWN_TTL));
+    }
+    let attack = Arc::clone(attack);
+    let plans = plans(&boundaries, arena.attack.nodes);
+    Ok(Learnt { attack, plans, known, arena, faultless })
+}
+
+/// What a run without faults shows of a lock.
+struct Lesson {
+    lock_key: LockKey,
+    boundaries: Vec<Boundary>,
+    /// How long its key lives without renewal; none if it does not expire.
+    life: Option<Duration>,
+}
+
+/// Runs the lock without faults, and looks at what it does.
+async fn study(arena: &mut Arena, promises: Promises) -> Result<(PlanRun, Lesson), AttackError> {
+    let attack = Arc::clone(&arena.attack);
     arena.prepare().await?;
-    let mut staged = stage::run(&mut arena, None, promises).await;
+    let mut staged = stage::run(arena, None, promises).await;
     if let Some((_, error)) = staged.failures.pop() {
         return Err(error.into());
     }
     let sent = transcript::sent(&arena.wire_log().await, staged.start);
     let recorded = staged.recorder.so_far();
+    if let Some(said) = recorded.refusal(VICTIM) {
+        return Err(AttackError::NoLock(format!(
+            "without any fault client {VICTIM} never got the lock, though it had got it before: at last it answered \
+             `acquire` with `{said}`"
+        )));
+    }
     if sent.is_empty() {
         return Err(AttackError::NoLock(String::from(
             "your worker sent nothing to its Redis: it must connect to the address in REDIS_URL (or REDIS_HOST and \
@@ -130,20 +182,13 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
             attack.nodes,
         )));
     }
-    let lock_key = key_search::find(attack, &sent, &recorded)?;
+    let lock_key = key_search::find(&attack, &sent, &recorded)?;
     let boundaries = transcript::learn(&sent, &recorded, &lock_key.name);
-    if let Some(life) = transcript::life(&sent, &recorded, &lock_key.name) {
-        let how = "lock with PICKLOCK_TTL_MS, or name the lock's own TTL with --ttl";
-        arena.set_life(life, how)?;
+    let life = transcript::life(&sent, &recorded, &lock_key.name);
+    if let Some(life) = life {
+        arena.set_life(life, OWN_TTL)?;
     }
-    let known = Known { lock_key, promises, releases: true };
-    let mut faultless = assess(&arena, &known, None, staged).await;
-    if faultless.disturbed {
-        faultless = undisturbed(&mut arena, &known, None, TRIES_MOST - 1).await?;
-    }
-    let attack = Arc::clone(attack);
-    let plans = plans(&boundaries, arena.attack.nodes);
-    Ok(Learnt { attack, plans, known, arena, faultless })
+    Ok((staged, Lesson { lock_key, boundaries, life }))
 }
 
 /// Runs the lock without faults, so that caches are filled.

@@ -65,8 +65,25 @@ fn granted(attempt: &Attempt<'_>, (read, at): (Instant, Instant), op: u32, grant
     }
 }
 
-/// The work under the lock: reads the register, works, asks whether the lock is still held, and only then writes.
+/// The work under the lock, and how long a worker that renews its lock by itself waits for a processor meanwhile.
 pub(crate) async fn work(
+    stage: &PlanStage,
+    attempt: &Attempt<'_>,
+    worker: &mut Worker,
+    busy: impl Future<Output = ()>,
+) -> Result<(), WorkerError> {
+    if !stage.promises.renews {
+        return update(stage, attempt, worker, busy).await;
+    }
+    let process = worker.process();
+    let before = process.run_delays();
+    let updated = update(stage, attempt, worker, busy).await;
+    attempt.delayed(process.run_delays().longest_since(&before));
+    updated
+}
+
+/// Reads the register, works, asks whether the lock is still held, and only then writes.
+async fn update(
     stage: &PlanStage,
     attempt: &Attempt<'_>,
     worker: &mut Worker,

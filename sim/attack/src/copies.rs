@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fault_proxy::{Gate, Link};
-use live_world::program::ProgramRoom;
+use live_world::program::{Program, ProgramRoom};
 use tokio::task::JoinSet;
 
 use crate::arena::{Arena, Oracle};
@@ -22,6 +22,9 @@ use crate::plan::{AttackPlan, LockStep};
 use crate::protocol::Promises;
 use crate::stage::{arm, direct};
 
+/// How often to look how long a copy has waited for a processor: what it has started may have ended in between.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// The result of a plan's run, before it is judged.
 pub(crate) struct CopiesRun {
     pub(crate) start: Instant,
@@ -33,6 +36,8 @@ pub(crate) struct CopiesRun {
     pub(crate) healed: Option<Instant>,
     /// Whether another client got the lock while the fault lasted.
     pub(crate) taken_over: bool,
+    /// How long each copy had to end once the fault was over, the time aside in which it waited for a processor.
+    pub(crate) end_within: Duration,
     /// Why the fault cannot be staged here.
     pub(crate) not_stageable: Option<String>,
     /// How each copy has ended, by client.
@@ -41,12 +46,14 @@ pub(crate) struct CopiesRun {
     pub(crate) room: Arc<ProgramRoom>,
 }
 
-/// Runs all copies to their end, with one plan or without a fault. The server is empty.
+/// Runs all copies to their end, with one plan or without a fault. The server is empty. Without a fault all have ended after
+/// `took`, as far as that is known.
 pub(crate) async fn run(
     arena: &mut Arena,
     oracle: &Oracle,
     plan: Option<&AttackPlan>,
     key: Option<&[u8]>,
+    took: Duration,
 ) -> Result<CopiesRun, AttackError> {
     arena.proxy.rules().clear();
     // Nothing that earlier programs left behind may show up in this run.
@@ -70,22 +77,25 @@ pub(crate) async fn run(
     let theirs = variables(VICTIM, &arena.links[0][0]);
     let first = ProgramCopy::start(supervisor, VICTIM, command, theirs, &room).await?;
     let process = first.process();
+    let end_within = oracle.end_within + took;
     let mut copies = JoinSet::new();
     for (client, link) in (VICTIM + 1..).zip(&arena.links[0][1..]) {
         let (stage, room, supervisor) = (Arc::clone(&stage), Arc::clone(&room), supervisor.clone());
-        let (variables, end_within) = (variables(client, link), oracle.end_within);
+        let variables = variables(client, link);
         copies.spawn(async move {
             first_has_come(&stage).await;
             let command = &stage.attack.command;
             let copy = ProgramCopy::start(&supervisor, client, command, variables, &room).await?;
-            let end = copy.ended_before(overdue(&stage, end_within)).await;
+            let limit = overdue(&stage, copy.process(), end_within);
+            let end = copy.ended_before(limit).await;
             stage.board.send_modify(|board| board.gone += 1);
             Ok::<_, AttackError>(end)
         });
     }
-    let (observed, end_within) = (Arc::clone(&stage), oracle.end_within);
+    let observed = Arc::clone(&stage);
     copies.spawn(async move {
-        let end = first.ended_before(overdue(&observed, end_within)).await;
+        let limit = overdue(&observed, first.process(), end_within);
+        let end = first.ended_before(limit).await;
         observed.board.send_modify(|board| board.victim = VictimState::Done);
         Ok(end)
     });
@@ -105,7 +115,18 @@ pub(crate) async fn run(
         (board.struck, board.healed)
     };
     let end = now();
-    Ok(CopiesRun { start, end, stage, struck, healed, taken_over, not_stageable, ends, room })
+    Ok(CopiesRun {
+        start,
+        end,
+        stage,
+        struck,
+        healed,
+        taken_over,
+        end_within,
+        not_stageable,
+        ends,
+        room,
+    })
 }
 
 impl CopiesRun {
@@ -115,10 +136,19 @@ impl CopiesRun {
     }
 }
 
-/// Returns `end_within` after the fault is over.
-async fn overdue(stage: &PlanStage, end_within: Duration) {
+/// Returns when this process has had `left` to end since the fault was over. What it waited for a processor does not count:
+/// that is the machine's doing.
+async fn overdue(stage: &PlanStage, process: Arc<Program>, mut left: Duration) {
     stage.until(Duration::MAX, |board| board.healed.is_some()).await;
-    pause(end_within).await;
+    let mut before = process.run_delays();
+    while !left.is_zero() {
+        let begun = now();
+        pause(left.min(LOOK_EVERY)).await;
+        let delays = process.run_delays();
+        let waited = delays.longest_since(&before);
+        left = left.saturating_sub(begun.elapsed().saturating_sub(waited));
+        before = delays;
+    }
 }
 
 /// Returns when the other clients may start.

@@ -246,9 +246,10 @@ pub(crate) fn failed(client: u32, error: &WorkerError, at_ns: u64) -> AttackFind
     let (severity, invariant) = match error {
         WorkerError::Silent { .. } => (Severity::Bug, "answers"),
         // What cannot be read ends the attack, and is judged by nobody.
-        WorkerError::Ended { .. } | WorkerError::Start(_) | WorkerError::Misspelt { .. } => {
-            (Severity::Api, "survives")
-        }
+        WorkerError::Ended { .. }
+        | WorkerError::Start(_)
+        | WorkerError::NoRoom(_)
+        | WorkerError::Misspelt { .. } => (Severity::Api, "survives"),
     };
     let text = error.to_string();
     AttackFinding {

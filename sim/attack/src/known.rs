@@ -25,6 +25,8 @@ pub(crate) struct Known {
     pub(crate) promises: Promises,
     /// Whether the key is deleted before it expires.
     pub(crate) releases: bool,
+    /// How long it took until all programs had ended; zero for workers.
+    pub(crate) took: Duration,
 }
 
 /// Probes the lock's key until it is gone from every server, or should be.

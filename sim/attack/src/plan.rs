@@ -215,6 +215,11 @@ impl AttackPlan {
         if self.servers > 1 { place + ".most" } else { place }
     }
 
+    /// Whether so many servers forget the lock that nobody has it any more. A client has it while it has it on `quorum`.
+    pub(crate) fn forgets(&self, quorum: usize) -> bool {
+        self.fault.forgets() && usize::from(self.servers) >= quorum
+    }
+
     /// Whether `only` is its name, or the beginning or the end of its name.
     pub(crate) fn is_meant_by(&self, only: &str) -> bool {
         let name = self.to_string();
@@ -302,6 +307,10 @@ mod tests {
     fn of_several_servers_one_is_struck_or_most() {
         let all = plans(&[boundary(LockStep::Acquire, "SET", 1)], 5);
         let most: Vec<&AttackPlan> = all.iter().filter(|it| it.servers == 3).collect();
+        let forgets = |it: &&AttackPlan| it.forgets(3);
+        let forgets: Vec<String> = all.iter().filter(forgets).map(AttackPlan::to_string).collect();
+        assert_eq!(forgets.len(), 4, "{forgets:?}");
+        assert!(forgets.iter().all(|it| it.starts_with("hold.most.")), "{forgets:?}");
         // The four of a process at SET, and the two of a holder, are not multiplied.
         assert_eq!((all.len(), most.len()), (14 + 8 + 10 + 6, 10 + 6));
         assert_eq!(most[0].to_string(), "acquire.set.most.lose-request");

@@ -3,6 +3,8 @@
 //! Invariant: what a program says of its lock does not count. It is judged by what its commands did to the lock's key,
 //! by whether it ends, and by the oracle.
 
+use std::time::Duration;
+
 use picklock::time::span_ns;
 use scenarios::span::rounded;
 
@@ -51,7 +53,8 @@ pub(crate) async fn learn(
     plans.retain(|plan| plan.boundary.is_some() || is_long);
     let releases = tenures.iter().all(|it| !it.expired && it.until.is_some_and(|at| at <= run.end));
     let lock_key = key_search::named(lock_key.unwrap_or_default(), &sent);
-    let known = Known { lock_key, promises: Promises::default(), releases };
+    let known =
+        Known { lock_key, promises: Promises::default(), releases, took: run.end - run.start };
     arena.lock_key.clone_from(&known.lock_key);
     Ok((plans, known, held(history)))
 }
@@ -59,7 +62,7 @@ pub(crate) async fn learn(
 /// Runs all copies without faults, so that caches are filled.
 async fn rehearse(arena: &mut Arena, oracle: &Oracle) -> Result<(), AttackError> {
     arena.reset().await?;
-    let run = copies::run(arena, oracle, None, None).await?;
+    let run = copies::run(arena, oracle, None, None, Duration::ZERO).await?;
     arena.rehearsed = true;
     if let Some(end) = run.ends.iter().find(|end| end.overdue) {
         return Err(AttackError::NoLock(format!(
@@ -88,7 +91,7 @@ async fn clean(
     oracle: &Oracle,
 ) -> Result<(CopiesRun, ProgramTrace), AttackError> {
     arena.reset().await?;
-    let run = copies::run(arena, oracle, None, None).await?;
+    let run = copies::run(arena, oracle, None, None, Duration::ZERO).await?;
     let trace = trace(arena, None, &run, None).await;
     if let Some(life) = trace.lock_key.as_ref().and_then(|key| life(&trace.sent, key)) {
         let how = "have your program lock with PICKLOCK_TTL_MS, or name its own TTL with --ttl";
@@ -125,7 +128,7 @@ pub(crate) async fn once(
     arena.rehearsed = plan.fault.target() != Target::Server;
     arena.servers[0].get_ready(plan.fault).await?;
     let key = (!known.lock_key.name.is_empty()).then_some(known.lock_key.name.as_slice());
-    let run = copies::run(arena, oracle, Some(plan), key).await?;
+    let run = copies::run(arena, oracle, Some(plan), key, known.took).await?;
     let trace = trace(arena, Some(plan), &run, key).await;
     arena.servers[0].set_clock_right().await;
     let answer = oracle.ask(arena, &run.room).await?;

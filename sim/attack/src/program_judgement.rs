@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use history::History;
 use history::verdict::{Level, Outcome, Vacuous, Verdict, WitnessStep};
 use picklock::time::span_ns;
+use scenarios::span::rounded;
 
 use crate::assessment::too_late;
 use crate::board::VICTIM;
@@ -129,7 +130,10 @@ fn endless(run: &CopiesRun, end: &CopyEnd) -> AttackFinding {
         .map(|line| step(run, end.at, client, format!("printed: {line}")))
         .collect();
     story.push(step(run, end.at, client, "is killed"));
-    let summary = format!("client {client} did not end in time, though no fault kept it any more");
+    let summary = format!(
+        "client {client} did not end within {}, though no fault kept it any more",
+        rounded(span_ns(run.end_within))
+    );
     let (severity, invariant, level) = (Severity::Bug, String::from("ends"), Level::Progress);
     AttackFinding { severity, invariant, level, summary, story }
 }

@@ -4,10 +4,12 @@
 //! written; a loss counts from when it was read. The commands that servers saw are added later ([`super::transcript`]).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use history::fault::Fault;
 use history::{Text, Texts, What};
+
+use crate::protocol::cut;
 
 use crate::clock::now;
 
@@ -25,6 +27,8 @@ pub(crate) struct PlanRecord {
     pub(crate) claims: Vec<Claim>,
     /// Which client was asked whether it still has the lock, when, and when it had answered.
     pub(crate) looks: Vec<(u32, Instant, Instant)>,
+    /// How long a thread of a worker has waited for a processor while it had the lock, by acquisition.
+    pub(crate) delays: Vec<(u32, Duration)>,
     /// Until when locks may be relied on.
     pub(crate) validities: Vec<ValidityClaim>,
     acquisitions: u32,
@@ -141,6 +145,25 @@ impl Recorder {
     }
 }
 
+impl PlanRecord {
+    /// What a client that never got the lock has answered at last; none if it got it.
+    pub(crate) fn refusal(&self, client: u32) -> Option<String> {
+        let theirs = self.events.iter().filter(|it| it.client == client);
+        let mut last = None;
+        for event in theirs {
+            match event.what {
+                What::Acquired => return None,
+                What::NotAcquired(_) => last = Some(String::from("no")),
+                What::AcquireUnknown(why) => {
+                    last = Some(format!("unknown {}", cut(self.texts.get(why))));
+                }
+                _ => {}
+            }
+        }
+        last
+    }
+}
+
 impl Attempt<'_> {
     /// Begins an operation now.
     pub(crate) fn invoke(&self, what: What) -> u32 {
@@ -169,6 +192,11 @@ impl Attempt<'_> {
     pub(crate) fn note_validity(&self, at: Instant, until: Instant) {
         let Self { client, acquisition, .. } = *self;
         self.recorder.lock().validities.push((at, client, acquisition, until));
+    }
+
+    /// While the worker had the lock, one of its threads has waited for a processor for so long.
+    pub(crate) fn delayed(&self, by: Duration) {
+        self.recorder.lock().delays.push((self.acquisition, by));
     }
 
     /// The worker was asked whether it still has the lock.

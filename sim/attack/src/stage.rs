@@ -25,6 +25,8 @@ use crate::protocol::Promises;
 use crate::recorder::Recorder;
 use crate::worker::{Worker, WorkerError};
 
+/// A hold that is to end within the TTL ends after this part of it.
+const WITHIN: f64 = 0.6;
 /// How long a client waits between two attempts.
 const RETRY: Duration = Duration::from_millis(8);
 
@@ -411,12 +413,18 @@ async fn keep(stage: &PlanStage) {
     };
     match () {
         () if in_hold => {
+            let begun = now();
             stage.until(ttl * 6, |board| board.healed.is_some()).await;
             let forgets = stage.plan.as_ref().is_some_and(|plan| plan.fault.forgets());
-            if forgets || stage.promises.outlives_ttl() {
-                // Long enough for a rival to get the lock.
-                stage.until(ttl / 2, Board::is_taken_over).await;
-            }
+            let is_forgotten = |plan: &AttackPlan| plan.forgets(stage.attack.quorum());
+            // Long enough for a rival to get the lock, but within its TTL where most servers remember it.
+            let span = match () {
+                () if stage.promises.outlives_ttl() => ttl / 2,
+                () if stage.plan.as_ref().is_some_and(is_forgotten) => ttl / 2,
+                () if forgets => ttl.mul_f64(WITHIN).saturating_sub(begun.elapsed()),
+                () => Duration::ZERO,
+            };
+            stage.until(span, Board::is_taken_over).await;
         }
         () if at_renewal => {
             stage.until(ttl * 3, |board| board.struck.is_some()).await;

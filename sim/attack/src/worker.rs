@@ -31,6 +31,9 @@ pub enum WorkerError {
     /// It could not be started.
     #[error("cannot start the worker: {0}")]
     Start(String),
+    /// The machine has no room for it.
+    #[error("cannot start the worker: {0}")]
+    NoRoom(String),
     /// It has ended.
     #[error("the worker ended ({status}){printed}")]
     Ended {
@@ -68,7 +71,10 @@ impl WorkerError {
 
 impl From<ProgramError> for WorkerError {
     fn from(error: ProgramError) -> Self {
-        Self::Start(error.to_string())
+        match error {
+            ProgramError::NotRun(why) => Self::Start(why),
+            other => Self::NoRoom(other.to_string()),
+        }
     }
 }
 

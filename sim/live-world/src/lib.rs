@@ -13,6 +13,7 @@ mod page;
 mod process;
 pub mod program;
 mod run;
+pub mod run_delay;
 pub mod server;
 pub mod supervisor;
 mod wire;

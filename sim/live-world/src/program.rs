@@ -15,6 +15,7 @@ use tokio::net::unix::pipe::{OpenOptions, Receiver, Sender};
 use tokio::sync::watch;
 
 use super::page::Page;
+use super::run_delay::RunDelays;
 use super::supervisor::{
     PAGE_FILE, PIPES, ProgramRequest, ServerState, Signal, SuperviseError, Supervisor,
     SupervisorRequest,
@@ -29,9 +30,12 @@ pub enum ProgramError {
     /// There is no supervisor to start it.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
-    /// The supervisor could not do it.
+    /// Its command cannot be run.
     #[error("{0}")]
-    Refused(String),
+    NotRun(String),
+    /// The machine has no room for it.
+    #[error("{0}")]
+    NoRoom(String),
     /// Its pipes cannot be opened.
     #[error("cannot open a pipe to the program: {0}")]
     Pipe(#[from] io::Error),
@@ -64,7 +68,7 @@ impl Program {
     /// loads libraries at all.
     ///
     /// # Errors
-    /// [`ProgramError::Refused`] if it cannot be run.
+    /// [`ProgramError::NotRun`] if it cannot be run.
     pub async fn start(
         supervisor: &Supervisor,
         command: &[OsString],
@@ -96,7 +100,8 @@ impl Program {
         let dir = match known {
             // A program that has ended already has left its last output in its pipes.
             ServerState::Started { dir, .. } | ServerState::Exited { dir, .. } => dir,
-            ServerState::Failed(why) => return Err(ProgramError::Refused(why)),
+            ServerState::NotRun(why) => return Err(ProgramError::NotRun(why)),
+            ServerState::Failed(why) => return Err(ProgramError::NoRoom(why)),
             ServerState::Asked | ServerState::Gone => return Err(SuperviseError::Gone.into()),
         };
         let page = clocked.then(|| Page::open(&dir.join(PAGE_FILE))).transpose()?;
@@ -125,6 +130,14 @@ impl Program {
     /// True while its process has not ended, stopped or not.
     pub fn is_running(&self) -> bool {
         matches!(*self.state.borrow(), ServerState::Started { .. })
+    }
+
+    /// How long its threads have waited for a processor.
+    pub fn run_delays(&self) -> RunDelays {
+        match *self.state.borrow() {
+            ServerState::Started { pid, .. } => RunDelays::of(pid),
+            _ => RunDelays::default(),
+        }
     }
 
     /// Has its pipes end with it: once it has ended, what it has written can be read to the end.

@@ -185,7 +185,9 @@ impl PrivateServer {
                     let binary = self.spec.binary.clone();
                     return Err(PrivateServerError::Died { binary, status, log });
                 }
-                ServerState::Failed(message) => return Err(PrivateServerError::Refused(message)),
+                ServerState::Failed(message) | ServerState::NotRun(message) => {
+                    return Err(PrivateServerError::Refused(message));
+                }
                 ServerState::Gone => return Err(SuperviseError::Gone.into()),
             }
             if Instant::now() >= deadline {

@@ -227,8 +227,10 @@ impl ServerTable {
             .stdout(pipes[1].try_clone()?)
             .stderr(pipes[2].try_clone()?)
             .process_group(0)
-            .spawn()
-            .map_err(|error| {
+            .spawn();
+        let child = match child {
+            Ok(child) => child,
+            Err(error) => {
                 let path = Path::new(program);
                 // The system says of a script without its interpreter that the script is not there.
                 let is_script = error.kind() == io::ErrorKind::NotFound && path.is_file();
@@ -238,8 +240,10 @@ impl ServerTable {
                     ),
                     false => error.to_string(),
                 };
-                io::Error::new(error.kind(), format!("cannot run {}: {why}", path.display()))
-            })?;
+                let message = format!("cannot run {}: {why}", path.display());
+                return Ok(Some(SupervisorEvent::NotRun { id, message }));
+            }
+        };
         self.started(id, child, 0, dir, pipes)
     }
 

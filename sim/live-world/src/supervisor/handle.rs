@@ -47,6 +47,8 @@ pub(crate) enum ServerState {
     Started { pid: i32, port: u16, dir: PathBuf },
     /// Its process has ended.
     Exited { status: String, log: String, dir: PathBuf },
+    /// The command of a program cannot be run.
+    NotRun(String),
     /// It could not be started, or signalled.
     Failed(String),
     /// The supervisor has ended.
@@ -162,6 +164,7 @@ async fn read(mut child: Child, stdout: ChildStdout, states: States, ended: watc
             Ok(SupervisorEvent::Exited { id, status, log }) => {
                 (id, ServerState::Exited { status, log, dir: PathBuf::new() })
             }
+            Ok(SupervisorEvent::NotRun { id, message }) => (id, ServerState::NotRun(message)),
             Ok(SupervisorEvent::Error { id: Some(id), message }) => {
                 (id, ServerState::Failed(message))
             }

@@ -172,6 +172,13 @@ pub enum SupervisorEvent {
         /// The end of its log.
         log: String,
     },
+    /// The command of a program cannot be run.
+    NotRun {
+        /// Which program.
+        id: u32,
+        /// Why.
+        message: String,
+    },
     /// A request could not be carried out.
     Error {
         /// Which server; none if the request could not be read.
