@@ -209,12 +209,12 @@ impl QuorumTold {
         let intent = command.intent;
         if makes(intent.touch) {
             node.unknown -= 1;
-        }
-        if makes(intent.touch) && makes(touch) {
-            node.is_alone(command);
-            (node.made, node.made_ns) = (node.made + 1, event.at_ns);
-            // The late grant of a round before is none of this one's.
-            node.made_before += u32::from(command.invoke_ns < round_ns);
+            if makes(touch) {
+                node.is_alone(command);
+                (node.made, node.made_ns) = (node.made + 1, event.at_ns);
+                // The late grant of a round before is none of this one's.
+                node.made_before += u32::from(command.invoke_ns < round_ns);
+            }
         }
         let mut gone_ns = None;
         let lives_ns = match touch {

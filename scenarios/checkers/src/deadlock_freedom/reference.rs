@@ -151,7 +151,7 @@ fn expected(history: &History) -> Outcome {
     let faults = count(|it| matches!(it, What::Fault { .. }));
     let calm = begun == ended && faults == 0 && unanswered().count() == 0;
     let (first_place, ..) = probes[0];
-    let looked = since[first_place..].iter().filter_map(|it| match it.what {
+    let mut looked = since[first_place..].iter().filter_map(|it| match it.what {
         What::Answered { answer: Answer::Int(pttl_ms), .. } => Some((it.op, pttl_ms)),
         _ => None,
     });
@@ -164,7 +164,7 @@ fn expected(history: &History) -> Outcome {
             _ => false,
         })
     };
-    match looked.filter(|(op, _)| of_line(*op)).last() {
+    match looked.rfind(|(op, _)| of_line(*op)) {
         None | Some((_, GONE)) => Held,
         Some((_, FOR_EVER)) => Violated,
         _ if calm => Violated,

@@ -45,14 +45,14 @@ fn is_for_lock(history: &History, place: usize) -> bool {
     let Event { acquisition, what, .. } = history.events[place];
     let What::Command { node, key, .. } = what else { return false };
     let before = history.events[..place].iter().filter(|it| it.acquisition == acquisition);
-    let works = before.filter_map(|it| match it.what {
+    let mut works = before.filter_map(|it| match it.what {
         What::Take | What::Update => Some(true),
         What::Taken { .. } | What::NotTaken(_) | What::TakeUnknown { .. } => Some(false),
         What::Updated(_) | What::NotUpdated(_) | What::UpdateUnknown { .. } => Some(false),
         _ => None,
     });
-    let works = works.last().unwrap_or(false);
-    node != RESOURCE && !(works && history.texts.get(key) != LOCK)
+    let works = works.next_back().unwrap_or(false);
+    node != RESOURCE && (!works || history.texts.get(key) == LOCK)
 }
 
 fn expected(history: &History, within_milli: u64) -> Said {

@@ -157,9 +157,8 @@ impl<'a> Asked<'a> {
             .iter()
             .any(|it| matches!(it.end, Some((at_ns, What::Refused(_))) if at_ns < ended_ns));
         let answered = last.iter().filter(|it| self.is_in_vain(it)).count();
-        !last.is_empty()
-            && !self.says_not_sent()
-            && !(refused && 2 * (servers - answered) > servers)
+        let is_hopeless = refused && 2 * (servers - answered) > servers;
+        !last.is_empty() && !self.says_not_sent() && !is_hopeless
     }
 
     /// Whether it was refused the lock although nobody had it.

@@ -97,7 +97,7 @@ impl World {
                 self.notes(client, it.acquisition, it.op, What::Update);
             }
             (None, _) => it.read = Some(self.value),
-            (Some(read), None) if number % 16 == 0 && !it.given_up => {
+            (Some(read), None) if number.is_multiple_of(16) && !it.given_up => {
                 let update = Update { read, written: read + 1, token: Some(it.token) };
                 self.notes(client, it.acquisition, it.op, What::UpdateUnknown { update, why });
                 (it.given_up, self.harm.ambiguous) = (true, true);

@@ -68,7 +68,7 @@ fn is_lie(history: &History, place: usize) -> Option<bool> {
             What::Update | What::Updated(_) | What::NotUpdated(_) | What::UpdateUnknown { .. }
         )
     };
-    let done = own().filter(works).last().is_some_and(|it| matches!(it.what, What::Updated(_)));
+    let done = own().rfind(works).is_some_and(|it| matches!(it.what, What::Updated(_)));
     let release_ns = own().find(|it| it.what == What::Release).unwrap().at_ns;
     let held = Claim::by(own().filter(|it| it.at_ns < release_ns));
     let in_time = !held.over && release_ns < held.until_ns;
