@@ -22,6 +22,8 @@ use crate::plan::{AttackPlan, LockStep};
 use crate::protocol::Promises;
 use crate::stage::{arm, direct};
 
+/// So many times as long at most a copy has to end, however long it waits for a processor: it may be what keeps all busy.
+const WAITED_MOST: u32 = 4;
 /// How often to look how long a copy has waited for a processor: what it has started may have ended in between.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -146,7 +148,8 @@ async fn overdue(stage: &PlanStage, process: Arc<Program>, mut left: Duration) {
         pause(left.min(LOOK_EVERY)).await;
         let delays = process.run_delays();
         let waited = delays.longest_since(&before);
-        left = left.saturating_sub(begun.elapsed().saturating_sub(waited));
+        let passed = begun.elapsed();
+        left = left.saturating_sub(passed.saturating_sub(waited).max(passed / WAITED_MOST));
         before = delays;
     }
 }
