@@ -204,6 +204,9 @@ fn a_run_asks_for_the_descriptors_that_it_uses_and_no_more() {
         assert!(message.contains(&says), "{message}");
         assert!(message.contains(&format!("ulimit -n {needed}")), "{message}");
     }
+    // With so few redis-server does not even start, and no other would.
+    let message = limited(30, "redis", "100").ended(69).message();
+    assert!(message.ends_with("; raise the limit with `ulimit -n`"), "{message}");
 }
 
 #[test]

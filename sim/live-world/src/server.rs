@@ -97,6 +97,11 @@ pub enum PrivateServerError {
 }
 
 impl PrivateServerError {
+    /// Whether the machine allows fewer open files than the server needs to start, as its log says.
+    pub(crate) fn lacks_files(&self) -> bool {
+        matches!(self, Self::Died { log, .. } if log.contains("open file limit"))
+    }
+
     /// The error for a server that picklock has not started: nothing can be done to it.
     pub(crate) fn not_ours() -> Self {
         Self::NotRunning(String::from("picklock has not started it"))
