@@ -53,7 +53,7 @@ fn where_nothing_is_to_be_seen_nothing_is_confirmed_and_before_long() {
     let room = Room::new();
     let out = room.path().join("out").display().to_string();
     // Holds of minutes that go wrong once in a million years.
-    let args = "tune --preset jvm-g1 --hold lognormal:5m,p99=20m --clients 10 --every 4h --locks 10 --takeover 1m --ttl 1m \
+    let args = "tune --preset jvm-g1 --hold lognormal:5m,p99=20m --clients 10 --every 4h --locks 10 --takeover 2m --ttl 1m \
                 --renew 1/3 --confirm --confirm-for 2s --holds 1000 --out";
     let args: Vec<&str> = args.split_whitespace().chain([&out[..]]).collect();
     let said = room.run(&args).ended(3);
