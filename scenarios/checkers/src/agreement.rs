@@ -111,6 +111,7 @@ pub(super) fn commands(history: &History) -> Vec<Command> {
 /// An acquisition, as far as it is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Claim {
+    pub(super) client: u32,
     pub(super) has: bool,
     /// It is lost, or is being released.
     pub(super) over: bool,
@@ -121,7 +122,7 @@ impl Claim {
     /// Of its own events, the next.
     pub(super) fn see(&mut self, event: &Event) {
         match event.what {
-            What::Acquire => *self = Self::default(),
+            What::Acquire => *self = Self { client: event.client, ..Self::default() },
             What::Acquired => self.has = true,
             What::ValidUntil(until_ns) if !self.has || event.at_ns < self.until_ns => {
                 self.until_ns = self.until_ns.max(until_ns);
@@ -129,6 +130,11 @@ impl Claim {
             What::Lost | What::Release => self.over = true,
             _ => {}
         }
+    }
+
+    /// Whether its client believes at this time that it has the lock.
+    pub(super) fn believes(&self, tracked: bool, now_ns: u64) -> bool {
+        self.has && !self.over && !(tracked && self.until_ns <= now_ns)
     }
 
     /// What is known of an acquisition by these events.

@@ -7,17 +7,9 @@ use history::{Event, History, What};
 use proptest::prelude::*;
 
 use super::Availability;
+use crate::agreement::Claim;
 use crate::random::{config, history, steps, verdict};
 use crate::testing::Tape;
-
-/// An acquisition that wants the lock or has it.
-#[derive(Clone, Copy, Default)]
-struct Claim {
-    client: u32,
-    has: bool,
-    over: bool,
-    until_ns: u64,
-}
 
 /// The longest time in which two clients wanted the lock, nobody had it, and nobody got it.
 fn longest_ns(history: &History) -> u64 {
@@ -30,27 +22,21 @@ fn longest_ns(history: &History) -> u64 {
     let end_ns = history.events.iter().rfind(is_heard).map_or(0, |it| it.at_ns);
     for now_ns in 0..end_ns {
         if let Some(event) = events.next_if(|it| it.at_ns == now_ns) {
-            let claim = claims.entry(event.acquisition).or_default();
+            claims.entry(event.acquisition).or_default().see(event);
             match event.what {
-                What::Acquire => claim.client = event.client,
-                What::Acquired => (claim.has, stall_ns) = (true, 0),
+                What::Acquired => stall_ns = 0,
                 What::NotAcquired(_) | What::AcquireUnknown(_) => {
                     claims.remove(&event.acquisition);
                 }
-                What::ValidUntil(until_ns) if !claim.has || now_ns < claim.until_ns => {
-                    claim.until_ns = claim.until_ns.max(until_ns);
-                }
-                What::Release | What::Lost => claim.over = true,
                 What::Fault { fault: Fault::Crash, .. } => {
                     claims.retain(|_, it| it.client != event.client);
                 }
                 _ => {}
             }
         }
-        let believes = |it: &Claim| it.has && !it.over && !(tracked && it.until_ns <= now_ns);
         let wanting: BTreeSet<u32> =
             claims.values().filter(|it| it.client > 0 && !it.has).map(|it| it.client).collect();
-        let stalls = wanting.len() > 1 && !claims.values().any(believes);
+        let stalls = wanting.len() > 1 && !claims.values().any(|it| it.believes(tracked, now_ns));
         stall_ns = if stalls { stall_ns + 1 } else { 0 };
         longest_ns = longest_ns.max(stall_ns);
     }
