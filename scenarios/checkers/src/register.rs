@@ -30,6 +30,15 @@ impl RegisterWrite {
     }
 }
 
+/// What had surely been written when an update began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    /// The greatest value, and by whom.
+    value: Option<(i64, RegisterWrite)>,
+    /// The greatest token, and whose.
+    token: Option<(u64, RegisterWrite)>,
+}
+
 /// What becomes of the register.
 #[derive(Clone, Default)]
 struct RegisterChecker {
@@ -37,15 +46,17 @@ struct RegisterChecker {
     /// The surely written, by the value they read.
     writes: BTreeMap<i64, RegisterWrite>,
     done: i64,
-    /// Updates under way: the greatest value that had surely been written when each began, and by whom.
-    begun: BTreeMap<u32, Option<(i64, RegisterWrite)>>,
-    greatest: Option<(i64, RegisterWrite)>,
+    /// Updates under way.
+    begun: BTreeMap<u32, Before>,
+    greatest: Before,
     /// Updates that ended without an answer, and what they read.
     unknown: Vec<(i64, RegisterWrite)>,
     left: Option<(u64, i64)>,
     /// An update was still under way when it was read in the end, and has ended since.
     went_on: bool,
     lost: Option<Witness>,
+    /// Writes accepted though they began after one with a greater token had been.
+    stale: Option<Witness>,
 }
 
 pub(super) fn checker(head: &Head) -> Option<Box<dyn Checker>> {
@@ -96,7 +107,8 @@ impl RegisterChecker {
         let Update { read, written, token } = update;
         let Event { acquisition, client, .. } = *event;
         let write = RegisterWrite { acquisition, client, token, written, again: false };
-        if let Some((greatest, other)) = self.begun.remove(&event.op).flatten()
+        let before = self.begun.remove(&event.op).unwrap_or_default();
+        if let Some((greatest, other)) = before.value
             && read < greatest
         {
             let summary = format!(
@@ -111,6 +123,11 @@ impl RegisterChecker {
             return;
         }
         self.done += 1;
+        if let Some((token, greatest)) = token.zip(before.token)
+            && token < greatest.0
+        {
+            note_stale(&mut self.stale, greatest, token, &write);
+        }
         match self.writes.get_mut(&read) {
             Some(other) => {
                 other.again = true;
@@ -125,14 +142,21 @@ impl RegisterChecker {
                 self.writes.insert(read, write);
             }
         }
-        if self.greatest.is_none_or(|(greatest, _)| greatest < written) {
-            self.greatest = Some((written, write));
+        let Before { value, token: shown } = &mut self.greatest;
+        if value.is_none_or(|(greatest, _)| greatest < written) {
+            *value = Some((written, write));
+        }
+        if let Some(token) = token.filter(|it| shown.is_none_or(|(greatest, _)| greatest < *it)) {
+            *shown = Some((token, write));
         }
     }
 
-    /// The writes that were accepted behind one with a greater token. Values say what came behind what, up to the least
-    /// that the register may have gone back to.
-    fn stale_write(&self) -> Option<Witness> {
+    /// The writes that were accepted behind one with a greater token: those that began when it had been answered, and
+    /// where there are none, those of which values say so, up to the least that the register may have gone back to.
+    fn stale_write(&mut self) -> Option<Witness> {
+        if self.stale.is_some() {
+            return self.stale.take();
+        }
         let (mut writes, mut back_to) = (self.writes.clone(), self.may_go_back_to());
         for (read, write) in self.surely_written() {
             writes.entry(read).and_modify(|it| it.again = true).or_insert(write);
@@ -145,14 +169,7 @@ impl RegisterChecker {
             }
             let Some(token) = write.token.filter(|_| !write.again) else { continue };
             match greatest {
-                Some((greater, before)) if greater > token => {
-                    let summary = format!(
-                        "the register accepted client {}'s write with token {token} after client {}'s with \
-                         token {greater}",
-                        write.client, before.client
-                    );
-                    story::note(&mut stale, summary, &[before.who(), write.who()]);
-                }
+                Some(before) if before.0 > token => note_stale(&mut stale, before, token, &write),
                 _ if write.written < back_to => greatest = Some((token, write)),
                 _ => {}
             }
@@ -166,9 +183,8 @@ impl RegisterChecker {
         let unknown = self.unknown.iter().map(|(_, it)| it.written);
         let unknown = unknown.filter(|written| !surely.contains(written));
         // One without an end has read what was there when it began, or more.
-        let read =
-            |greatest: &Option<(i64, RegisterWrite)>| greatest.map_or(self.initial, |it| it.0);
-        let unended = self.begun.values().map(|greatest| read(greatest).saturating_add(1));
+        let read = |before: &Before| before.value.map_or(self.initial, |it| it.0);
+        let unended = self.begun.values().map(|before| read(before).saturating_add(1));
         unknown.chain(unended).min().unwrap_or(i64::MAX)
     }
 
@@ -221,6 +237,19 @@ impl RegisterChecker {
         let text = "reads the register, after the last client";
         story::seen_by_run(at_ns, summary, text.to_owned())
     }
+}
+
+fn note_stale(
+    stale: &mut Option<Witness>,
+    (greater, before): (u64, RegisterWrite),
+    token: u64,
+    write: &RegisterWrite,
+) {
+    let summary = format!(
+        "the register accepted client {}'s write with token {token} after client {}'s with token {greater}",
+        write.client, before.client
+    );
+    story::note(stale, summary, &[before.who(), write.who()]);
 }
 
 #[cfg(test)]

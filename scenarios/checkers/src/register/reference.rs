@@ -1,8 +1,9 @@
 //! What becomes of a register that clients read and write at random, as the register knows it.
 //!
 //! Invariant: whatever is blamed has happened; and all that has happened is blamed, where every update was answered before the
-//! register was read in the end, and so nothing is ambiguous. (Tokens say what came behind what only where no update was lost; and
-//! a refusal is blamed only where no greater token is under way.)
+//! register was read in the end, and so nothing is ambiguous. (Where an update was lost, or something is ambiguous, a token has to
+//! be found stale only where a greater one had been answered with yes before its update began; and a refusal is blamed only where
+//! no greater token is under way.)
 
 use history::verdict::Outcome;
 use history::words::STALE;
@@ -26,6 +27,8 @@ struct Writer {
     acquisition: u32,
     op: u32,
     token: u64,
+    /// The greatest token of all that had been told by then that they had written.
+    told: Option<u64>,
     read: Option<i64>,
     /// Whether the register took it.
     done: Option<bool>,
@@ -38,6 +41,7 @@ struct Writer {
 struct Harm {
     lost: bool,
     stale: bool,
+    surely_stale: bool,
     wrongly_refused: bool,
     written: i64,
     /// Something is not known in the end.
@@ -51,6 +55,7 @@ struct World {
     writers: [Writer; 4],
     value: i64,
     greatest: Option<u64>,
+    told: Option<u64>,
     ops: u32,
     at_ns: u64,
 }
@@ -59,7 +64,8 @@ impl World {
     fn new(gate: Gate) -> Self {
         let (history, harm, writers) =
             (Tape::fenced().history(), Harm::default(), Default::default());
-        Self { gate, history, harm, writers, value: 0, greatest: None, ops: 0, at_ns: 0 }
+        let (greatest, told) = (None, None);
+        Self { gate, history, harm, writers, value: 0, greatest, told, ops: 0, at_ns: 0 }
     }
 
     fn notes(&mut self, client: u32, acquisition: u32, op: u32, what: What) {
@@ -92,7 +98,8 @@ impl World {
             _ if it.op == 0 => {
                 self.ops += 1;
                 let token = u64::from(self.ops / 2 + u32::from(number % 3));
-                it = Writer { acquisition: self.ops, op: self.ops, token, ..it };
+                let (acquisition, told) = (self.ops, self.told);
+                it = Writer { acquisition, op: self.ops, token, told, ..it };
                 self.notes(client, it.acquisition, 0, What::Fence(it.token));
                 self.notes(client, it.acquisition, it.op, What::Update);
             }
@@ -114,6 +121,10 @@ impl World {
                     false => What::NotUpdated(stale),
                 };
                 self.harm.ambiguous |= matches!(what, What::UpdateUnknown { .. });
+                if matches!(what, What::Updated(_)) {
+                    self.harm.surely_stale |= Some(it.token) < it.told;
+                    self.told = self.told.max(Some(it.token));
+                }
                 self.notes(client, it.acquisition, it.op, what);
                 it = Writer::default();
             }
@@ -147,7 +158,7 @@ fn what_is_blamed_has_happened() {
             let (happened, surely) = match name {
                 "no-lost-update" => (harm.lost, clear),
                 "updates-accounted-for" => (value != harm.written, clear),
-                "no-stale-write" => (harm.stale, clear && !harm.lost),
+                "no-stale-write" => (harm.stale, clear && !harm.lost || harm.surely_stale),
                 _ => (harm.wrongly_refused, false),
             };
             let said = said(&history, name);

@@ -114,6 +114,26 @@ fn a_greater_token_is_found_behind_writes_without_one_and_without_an_answer() {
 }
 
 #[test]
+fn a_write_that_began_when_a_greater_token_had_been_accepted_is_stale_whatever_it_read() {
+    let at = |read, token| Update { read, written: read + 1, token: Some(token) };
+    let name = "no-stale-write";
+    // What may write 1 once more leaves the values without an order.
+    let unknown = |from| {
+        let tape = Tape::fenced().wrote_unknown(1, 10..20, at(0, 5)).wrote(2, 30..40, at(0, 8));
+        tape.wrote(3, from..60, at(1, 7)).outcome(name)
+    };
+    assert_eq!(unknown(41), Outcome::Violated);
+    assert_eq!(unknown(39), Outcome::Held, "it may have been written first, and then 1 once more");
+    // So does an update that was lost.
+    let lost = Tape::fenced().wrote(1, 10..40, at(0, 8)).wrote(2, 20..50, at(0, 7));
+    assert_eq!(lost.outcome(name), Outcome::Held);
+    let found = lost.wrote(3, 60..70, at(1, 6)).witness(name);
+    assert_eq!((found.clients, found.occurrences), (vec![1, 3], 1));
+    let unanswered = Tape::fenced().wrote_unknown(1, 10..20, at(0, 8)).wrote(2, 30..40, at(0, 7));
+    assert_eq!(unanswered.outcome(name), Outcome::Held, "the greater one may not have arrived");
+}
+
+#[test]
 fn tokens_of_who_read_the_same_say_nothing_of_their_order() {
     let tape = Tape::fenced().update(1, 100..200, 0, Some(5)).update(2, 150..250, 0, Some(6));
     assert_eq!(tape.outcome("no-stale-write"), Outcome::Held);
@@ -140,7 +160,7 @@ fn tokens_say_nothing_of_values_that_the_register_may_have_gone_back_to() {
     assert_eq!(twice(at(7, 10)), Outcome::Violated);
     let unended = |begun_ns| {
         let tape = Tape::fenced().opens(3, begun_ns, What::Update).wrote(1, 5..6, at(5, 10));
-        let tape = tape.wrote(1, 7..8, at(6, 12)).wrote(2, 61..62, at(7, 11));
+        let tape = tape.wrote(1, 7..65, at(6, 12)).wrote(2, 61..62, at(7, 11));
         tape.outcome("no-stale-write")
     };
     assert_eq!(unended(3), Outcome::Held, "it may write anything");
