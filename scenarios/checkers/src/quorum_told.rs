@@ -37,7 +37,10 @@ struct NodeKeys {
     perhaps: bool,
     /// When the last of these was answered.
     made_ns: u64,
-    /// Deletions without an answer, and how many have deleted one.
+    /// When the last that was made is surely over, if nothing prolongs it.
+    over_ns: u64,
+    /// Deletions without an answer, and how many keys are surely gone by those that have deleted one: each another, and none that
+    /// was over by then.
     deleting: u32,
     deleted: u32,
     /// How many of those that it had made are surely gone: deleted, expired before it made another, or there when one was deleted
@@ -124,7 +127,7 @@ impl Checker for QuorumTold {
         if let Some(command) = seen.command {
             return match what {
                 What::Command { .. } => self.sends(command),
-                _ => self.ends(command, seen.event, seen.head.margin_ns),
+                _ => self.ends(command, seen.event, seen.head),
             };
         }
         match what {
@@ -190,14 +193,14 @@ impl QuorumTold {
         });
     }
 
-    fn ends(&mut self, command: &CommandOp, event: &Event, margin_ns: u64) {
+    fn ends(&mut self, command: &CommandOp, event: &Event, head: &Head) {
         let (touch, refused) = match event.what {
             What::Answered { touch, .. } => (touch, false),
             What::Refused(_) => (Touch::None, true),
             // It stays unknown what it has done.
             _ => return,
         };
-        let quorum = self.quorum;
+        let (quorum, taken) = (self.quorum, self.taken);
         let Some(it) = self.open.get_mut(command.acquisition) else { return };
         let (release_ns, round_ns) = (it.release_ns, it.round_ns);
         let node = it.node(command.node);
@@ -224,15 +227,22 @@ impl QuorumTold {
         };
         node.perhaps |= matches!(touch, Touch::Extend(_));
         if let Some(ttl_ns) = lives_ns {
-            let lives_ns = ttl_ns.saturating_sub(margin_ns);
+            let lives_ns = ttl_ns.saturating_sub(head.margin_ns);
             node.ends_ns = command.invoke_ns.saturating_add(lives_ns);
             gone_ns = Some(node.ends_ns);
+            let lasts_ns = if head.stamped { u64::MAX } else { ttl_ns };
+            let over_ns = event.at_ns.saturating_add(lasts_ns).saturating_add(head.margin_ns);
+            node.over_ns = node.over_ns.max(over_ns);
         }
         if frees(intent.touch) {
             let deleted = intent.compares && touch == Touch::Delete;
             node.deleting -= 1;
-            node.deleted += u32::from(deleted);
             if deleted {
+                let all_over = node.over_ns < command.invoke_ns && !node.perhaps && !taken;
+                // One under way may have deleted before what is over by now.
+                let is_another = all_over && node.deleting == 0;
+                let others = if is_another { node.made } else { 0 };
+                node.deleted = node.deleted.max(others) + 1;
                 gone_ns = Some(event.at_ns);
                 node.gone = node.gone.max(node.deleted);
                 node.is_alone(command);

@@ -215,6 +215,35 @@ fn a_round_whose_missing_answers_might_be_a_quorum_is_no_certain_no() {
 }
 
 #[test]
+fn what_is_deleted_when_the_key_of_a_round_before_is_over_is_of_this_one() {
+    // Server 1 grants a round, and again, when that has expired, without an answer: its key is deleted.
+    let over = 20 + TTL_NS;
+    let rounds = |at: u64, before: Tape| {
+        let tape = before.to(0, LOCK).phase(1, at, Phase::AcquireBeforeSend);
+        let tape = tape.did(1, at + 1..at + 2, CREATE).to(1, LOCK);
+        let tape = tape.command(1, at + 1..at + 5, CREATE, None).refused(1, 1, 5..at + 6);
+        tape.did(1, at + 10..at + 15, DELETE)
+    };
+    let first = || three().to(1, LOCK).did(1, 10..20, CREATE);
+    assert_eq!(told(rounds(over - 9, first())), Violated);
+    assert_eq!(told(rounds(over - 10, first())), Held, "it may be the first");
+    assert_eq!(told(rounds(over - 9, first().margin(1))), Held);
+    assert_eq!(told(rounds(over - 9, first().with(|it| it.stamped = true))), Held);
+    assert_eq!(told(rounds(over - 9, first().did(1, 30..40, EXTEND))), Held, "extended");
+    assert_eq!(told(rounds(over - 9, first().struck(Fault::Drift, 0, 30))), Held, "a slow clock");
+    let unended = first().sends(1, 30, DELETE);
+    assert_eq!(told(rounds(over - 9, unended)), Held, "that one may have deleted the first");
+    // The first was deleted, which is told only afterwards: no key of the second is known.
+    let late = first().did(1, 30..over + 20, DELETE);
+    assert_eq!(told(rounds(over - 9, late)), Violated, "each has deleted another");
+    let gone = first().did(1, 30..over + 20, DELETE).to(1, LOCK);
+    let gone = gone.phase(1, over, Phase::AcquireBeforeSend).to(0, LOCK);
+    let gone = gone.did(1, over + 1..over + 2, CREATE).to(1, LOCK);
+    let gone = gone.command(1, over + 1..over + 5, CREATE, None).refused(1, 1, 5..over + 6);
+    assert_eq!(told(gone), Held, "it may have granted nothing");
+}
+
+#[test]
 fn what_had_gone_before_another_was_asked_for_is_of_a_round_before() {
     // Nobody says when a round begins. Server 0 grants it; server 1 is asked at some time, and grants it late.
     let one = |tape: Tape| tape.did(1, 10..20, CREATE);
