@@ -173,9 +173,12 @@ fn counterexamples(
 
 /// The command that finds the same.
 fn line(args: &ExploreArgs, base: &Base) -> Line {
-    Line::plain()
+    let line = Line::plain()
         .word("explore")
         .option("--lock", base.lock())
-        .options("--scenario", args.scenario.iter().map(|it| it.display()))
+        .options("--scenario", args.scenario.iter().map(|it| it.display()));
+    let bounds = args.bounds_given().into_iter();
+    bounds
+        .fold(line, |line, (option, value)| line.option(option, value))
         .switch("--beyond", args.beyond)
 }

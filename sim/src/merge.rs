@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use harness::partition::Partition;
 use history::verdict::Level;
 use scenarios::scenario::Scenario;
@@ -20,7 +20,7 @@ use super::failure::Failure;
 use super::run::{expectation, sweep};
 use super::shard::{PartFound, Question, Shard, refuse_changed};
 use super::terminal::Terminal;
-use super::{attack, explore, load, matrix, output, print};
+use super::{attack, explore, load, matrix, output, print, variables};
 
 /// How many parts are named at most.
 const NAMED: usize = 8;
@@ -236,7 +236,7 @@ fn apart_twice((one, shard): &(PathBuf, Shard), other: &Path) -> Failure {
     )
 }
 
-/// The command that the shards are of.
+/// The command that the shards are of. The line says everything: the variables of the machine that merges do not count.
 fn command(asked: &Question) -> Result<CliCommand, Failure> {
     let words = ["picklock"].into_iter().chain(asked.command.iter().map(String::as_str));
     let unread = |error: String| {
@@ -245,7 +245,10 @@ fn command(asked: &Question) -> Result<CliCommand, Failure> {
             "they are edited, or of another picklock",
         )
     };
-    let cli = Cli::try_parse_from(words).map_err(|error| unread(error.to_string()))?;
+    let cli = variables::without_any(Cli::command())
+        .try_get_matches_from(words)
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .map_err(|error| unread(error.to_string()))?;
     cli.command.ok_or_else(|| unread("it has no command".to_owned()))
 }
 

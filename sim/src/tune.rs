@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use clap::CommandFactory as _;
 use picklock::time::span_ns;
 use reports::chart::png;
 use reports::html::Picture;
@@ -22,7 +23,7 @@ use ttl_model::tuning::{Confirmation, Point, Protection, SCHEMA, Targets, Tuning
 
 use self::confirm::{Aborted, Confirm};
 use self::inputs::{Inputs, gather};
-use super::args::{Renew, Taken, TuneArgs, TuneFormat};
+use super::args::{Cli, Renew, Taken, TuneArgs, TuneFormat};
 use super::exit::Exit;
 use super::failure::Failure;
 use super::line::Line;
@@ -382,7 +383,11 @@ fn judge(args: &TuneArgs, inputs: Inputs, mut points: Vec<Point>, simulated: u64
         advice,
         cut_short,
         confirmation: None,
-        replay: replay(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned())),
+        replay: {
+            let words: Vec<_> = std::env::args_os().skip(1).collect();
+            let set = super::variables::spelt_out(Cli::command(), "tune", &words);
+            replay(words.into_iter().chain(set).map(|word| word.to_string_lossy().into_owned()))
+        },
     }
 }
 

@@ -55,6 +55,9 @@ fn what_is_not_found_where_it_is_claimed_ends_badly() {
     assert_eq!((key.standing, key.runs.violated), (Conformance::Different, 0));
     let said = room.run(&few).ended(1);
     assert!(said.stdout.contains("not as expected: late-messages with del-release: key is held"));
+    assert!(!said.after("replay:").contains("--lua"));
+    let said = room.run(&[&few[..], &["--lua"]].concat()).ended(1);
+    assert!(said.after("replay:").ends_with(" --lua"), "{}", said.stdout);
 }
 
 #[test]

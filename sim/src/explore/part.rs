@@ -61,9 +61,6 @@ fn note(stages: &[SearchStage]) {
 /// The question that all parts have in common.
 fn question(args: &ExploreArgs, base: &Base) -> Result<Question, Failure> {
     let line = line(args, base)
-        .option("--clients", args.clients)
-        .option("--rounds", args.rounds)
-        .option("--faults", args.faults)
         .server(&args.server, true)
         .switch("--no-confirm", args.no_confirm)
         .switch("--keep", args.regressions.keep);

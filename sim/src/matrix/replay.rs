@@ -48,6 +48,7 @@ impl Asked {
             .server(&args.server, args.server.redis.is_none())
             .options("--seeds", seeds)
             .switch("--searched", args.searched)
+            .switch("--lua", args.lua)
             .text()
     }
 }

@@ -247,5 +247,6 @@ pub(super) fn replay_line(
         .options("--set", args.set.iter().map(|(key, value)| format!("{key}={value}")))
         .word(seeds)
         .switch("--searched", args.searched)
+        .switch("--lua", args.lua)
         .switch("--expected", args.expected)
 }

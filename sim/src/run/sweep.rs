@@ -226,7 +226,6 @@ fn part(
 ) -> Result<Exit, Failure> {
     let asked = SweepAsked { args, scenario, seeds };
     let line = report::replay_line(args, scenario, WORLD, &format!("--seeds {seeds}"), true)
-        .switch("--lua", args.lua)
         .switch("--digest", args.digest);
     let command = [vec!["run".to_owned()], line.words()].concat();
     let question = Question::new(command, [&**scenario])?;

@@ -120,7 +120,9 @@ fn a_scenario_gives_the_world_and_the_lock() {
     let text = fs::read_to_string(room.path().join(said.after("scenario:"))).unwrap();
     assert!(text.contains("pause = \"50ms\""), "the pause between attempts is its own: {text}");
     assert!(
-        text.contains("source = \"picklock explore --lock polling --scenario gc-pause\""),
+        text.contains(
+            "source = \"picklock explore --lock polling --scenario gc-pause --clients 2 --rounds 1\""
+        ),
         "{text}"
     );
 }

@@ -71,6 +71,21 @@ fn merged_shards_of_a_matrix_are_the_same_as_one_run() {
     }
 }
 
+/// The machine that merges may have variables that the others did not have.
+#[test]
+fn variables_do_not_change_what_is_merged() {
+    let room = Room::new();
+    let sweep = "run --scenario late-messages --lock del-release --world virtual --seeds 0..40";
+    shard(&room, sweep, "slice:1/1", "s").ended(0);
+    room.run(&asked("merge s", &formats("plain"))).ended(1);
+    let room =
+        [("LOCK", "single"), ("SEED", "7"), ("TTL", "2s"), ("WORLD", "redis"), ("SET", "x=y")]
+            .into_iter()
+            .fold(room, |room, (name, value)| room.with(&format!("PICKLOCK_{name}"), value));
+    room.run(&asked("merge s", &formats("varied"))).ended(1);
+    same_files(&room, "plain", "varied");
+}
+
 /// An exploration without what differs from run to run: how long it took, and where its files are.
 fn explored(room: &Room, file: &str) -> String {
     let text = fs::read_to_string(room.path().join(file)).unwrap();

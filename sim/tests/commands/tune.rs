@@ -34,6 +34,18 @@ fn a_setting_is_advised_and_everything_is_written() {
 }
 
 #[test]
+fn the_replay_line_has_what_variables_set() {
+    let room = ["TUNE_HOLD=7ms", "TUNE_RTT=1ms", "TUNE_TTL=", "TUNE_MEASURE=no"]
+        .map(|it| it.split_once('=').unwrap());
+    let room = room
+        .into_iter()
+        .fold(Room::new(), |room, (name, value)| room.with(&format!("PICKLOCK_{name}"), value));
+    let asked = "tune --preset go --rtt 2ms --holds 2000 --ttl 1s --format json";
+    let found: Tuning = serde_json::from_str(&room.run(&words(asked)).ended(0).stdout).unwrap();
+    assert_eq!(found.replay, format!("picklock {asked} --hold 7ms"));
+}
+
+#[test]
 fn what_cannot_be_met_ends_as_designed() {
     let room = Room::new();
     let out = room.path().join("out").display().to_string();

@@ -65,7 +65,11 @@ fn a_run_in_lua_is_written_and_replayed_as_any_other() {
         assert_eq!(picklock(dir.path(), &args, "UTC").status.code(), Some(0));
         let run = dir.path().join("picklock-out/bonus-pool/latest");
         let file = |name| std::fs::read_to_string(run.join(name)).unwrap();
-        let files = (file("history.jsonl"), file("result.json"));
+        let mut result: Value = serde_json::from_str(&file("result.json")).unwrap();
+        // Only the replay line tells them apart.
+        let replay = result["replay"].take();
+        assert_eq!(replay.as_str().unwrap().ends_with(" --lua"), !lua.is_empty(), "{replay}");
+        let files = (file("history.jsonl"), result);
         for lua in [&[][..], &["--lua"]] {
             let replay = [&["replay", run.to_str().unwrap()], lua].concat();
             assert_eq!(picklock(dir.path(), &replay, "UTC").status.code(), Some(0));
