@@ -362,6 +362,8 @@ mod tests {
     use std::net::{Shutdown, TcpListener};
     use std::thread::JoinHandle;
 
+    use redis::{IntoConnectionInfo as _, RedisConnectionInfo};
+
     use super::*;
 
     /// A server that accepts the greeting of redis-rs, reads so many commands more and closes the connection; and
@@ -423,7 +425,7 @@ mod tests {
     }
 
     /// A server that greets each connection with an error and closes it.
-    fn refusing(with: &'static str) -> Client {
+    fn refusing(with: &'static str) -> ConnectionInfo {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         std::thread::spawn(move || {
@@ -433,16 +435,26 @@ mod tests {
             // Closing before all is read would reset the connection, and the client might not see why.
             while peer.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
         });
-        Client::open(format!("redis://127.0.0.1:{port}/")).unwrap()
+        format!("redis://127.0.0.1:{port}/").into_connection_info().unwrap()
     }
 
     #[test]
     fn a_server_with_too_many_clients_is_asked_for_nothing_and_may_be_why() {
         block_on(async {
-            let full = refusing("-ERR max number of clients reached\r\n");
-            let opened = ServerConn::open(&full, TokioOptions::default()).await;
             let hints = |why: &str| why.contains("too many clients");
-            assert!(matches!(&opened, Err(CallError::NotSent(why)) if hints(why)));
+            let password = RedisConnectionInfo::default().set_password("secret");
+            for login in [RedisConnectionInfo::default(), password.clone()] {
+                let full = refusing("-ERR max number of clients reached\r\n");
+                let full = Client::open(full.set_redis_settings(login)).unwrap();
+                let opened = ServerConn::open(&full, TokioOptions::default()).await;
+                assert!(matches!(&opened, Err(CallError::NotSent(why)) if hints(why)));
+            }
+            // To a client that sends nothing but the password, this is the answer to it.
+            let full = refusing("-ERR max number of clients reached\r\n");
+            let alone = password.set_skip_set_lib_name();
+            let full = Client::open(full.set_redis_settings(alone)).unwrap();
+            let opened = ServerConn::open(&full, TokioOptions::default()).await;
+            assert!(matches!(&opened, Err(CallError::Refused(why)) if hints(&why.message)));
             // One that is not there.
             let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
             let gone = Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
