@@ -173,12 +173,12 @@ fn counterexamples(
 
 /// The command that finds the same.
 fn line(args: &ExploreArgs, base: &Base) -> Line {
-    let line = Line::plain()
+    Line::plain()
         .word("explore")
         .option("--lock", base.lock())
-        .options("--scenario", args.scenario.iter().map(|it| it.display()));
-    let bounds = args.bounds_given().into_iter();
-    bounds
-        .fold(line, |line, (option, value)| line.option(option, value))
+        .options("--scenario", args.scenario.iter().map(|it| it.display()))
+        .option("--clients", args.clients)
+        .option("--rounds", args.rounds)
+        .option("--faults", args.faults)
         .switch("--beyond", args.beyond)
 }

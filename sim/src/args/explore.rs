@@ -32,13 +32,13 @@ pub(crate) struct ExploreArgs {
     )]
     pub(crate) budget: Span,
     /// Maximum number of clients
-    #[arg(long, value_name = "N", default_value_t = ExploreArgs::CLIENTS, value_parser = whole::<u32>(2..=5), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>(2..=5), env = "PICKLOCK_CLIENTS", allow_negative_numbers = true)]
     pub(crate) clients: u32,
     /// Maximum acquisitions of each client
-    #[arg(long, value_name = "N", default_value_t = ExploreArgs::ROUNDS, value_parser = whole::<u32>(1..=5), env = "PICKLOCK_ROUNDS", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = whole::<u32>(1..=5), env = "PICKLOCK_ROUNDS", allow_negative_numbers = true)]
     pub(crate) rounds: u32,
     /// Maximum faults in one schedule
-    #[arg(long, value_name = "N", default_value_t = ExploreArgs::FAULTS, value_parser = whole::<u8>(0..=3), env = "PICKLOCK_FAULTS_MOST", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u8>(0..=3), env = "PICKLOCK_FAULTS_MOST", allow_negative_numbers = true)]
     pub(crate) faults: u8,
     /// Also stage faults that no lock with a TTL survives: servers that lose keys, servers whose clocks jump (flawed recipes
     /// only)
@@ -65,23 +65,6 @@ pub(crate) struct ExploreArgs {
     /// Output format: human or json; FORMAT=FILE writes to a file; repeatable
     #[arg(long, value_name = "FORMAT[=FILE]", default_value = "human", env = "PICKLOCK_FORMAT", value_parser = outputs(), value_delimiter = ';')]
     pub(crate) format: Vec<Output>,
-}
-
-impl ExploreArgs {
-    const CLIENTS: u32 = 3;
-    const ROUNDS: u32 = 2;
-    const FAULTS: u8 = 1;
-
-    /// The bounds of the search that are not the default ones, as options.
-    pub(crate) fn bounds_given(&self) -> Vec<(&'static str, String)> {
-        let bounds = [
-            ("--clients", self.clients, Self::CLIENTS),
-            ("--rounds", self.rounds, Self::ROUNDS),
-            ("--faults", self.faults.into(), Self::FAULTS.into()),
-        ];
-        let given = bounds.into_iter().filter(|(_, given, default)| given != default);
-        given.map(|(option, given, _)| (option, given.to_string())).collect()
-    }
 }
 
 /// Whether and where findings are kept.

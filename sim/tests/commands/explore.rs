@@ -121,7 +121,7 @@ fn a_scenario_gives_the_world_and_the_lock() {
     assert!(text.contains("pause = \"50ms\""), "the pause between attempts is its own: {text}");
     assert!(
         text.contains(
-            "source = \"picklock explore --lock polling --scenario gc-pause --clients 2 --rounds 1\""
+            "source = \"picklock explore --lock polling --scenario gc-pause --clients 2 --rounds 1 --faults 1\""
         ),
         "{text}"
     );
