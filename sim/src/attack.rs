@@ -175,7 +175,8 @@ async fn act(
     };
     let done = move || done.load(Ordering::Relaxed);
     let total = campaign.plans.len() as u64;
-    let progress = Progress::show(terminal, done, total, "plans");
+    let progress =
+        Progress::show(terminal, done, (total, (campaign.jobs as u64).min(total)), "plans");
     let report = learnt.attack(supervisor, &campaign).await;
     let report = report.map_err(|error| failure(args, error))?;
     drop(progress);
@@ -250,7 +251,8 @@ fn write_all(
 
 /// The command that runs one plan again.
 fn again(args: &AttackArgs, plan: &str) -> String {
-    let line = asked(args, &[plan.to_owned()]).word("--");
+    let slow = (args.start_within != AttackArgs::START_WITHIN).then_some(args.start_within);
+    let line = asked(args, &[plan.to_owned()]).options("--start-within", slow).word("--");
     args.command.iter().fold(line, |line, it| line.argument(&it.to_string_lossy())).text()
 }
 

@@ -33,18 +33,18 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Shows how many of `total` are done, how fast, and how long the rest will take. Must be called on a tokio
-    /// runtime.
+    /// Shows how many of `total` are done, `at_once` at a time, how fast, and how long the rest will take. Must be
+    /// called on a tokio runtime.
     pub(super) fn show(
         terminal: &Terminal,
         done: impl Fn() -> u64 + Send + 'static,
-        total: u64,
+        (total, at_once): (u64, u64),
         what: &'static str,
     ) -> Self {
         let began = Instant::now();
         Self::say(terminal, total, move || {
             let done = done();
-            (done, line((0, done, total), what, began.elapsed()))
+            (done, line((0, done, total), at_once, what, began.elapsed()))
         })
     }
 
@@ -86,7 +86,12 @@ impl Progress {
     /// Shows how many clients of a run are done. Belongs to the tokio runtime it is called on.
     pub(super) fn of_run(terminal: &Terminal, request: &RunRequest) -> Self {
         let (done, clients) = (Arc::clone(&request.done), u64::from(request.scenario.clients));
-        Self::show(terminal, move || u64::from(done.load(Ordering::Relaxed)), clients, "clients")
+        Self::show(
+            terminal,
+            move || u64::from(done.load(Ordering::Relaxed)),
+            (clients, 1),
+            "clients",
+        )
     }
 }
 
@@ -105,7 +110,7 @@ pub(super) async fn run_batch<T: Send + 'static>(
     let look = move || {
         let [before, here] = [&shown.before, &shown.done].map(|it| it.load(Ordering::Relaxed));
         let done = before + here;
-        (done, line((before, done, total), what, began.elapsed()))
+        (done, line((before, done, total), 1, what, began.elapsed()))
     };
     let _progress = Progress::say(terminal, total, look);
     let work = tokio::task::spawn_blocking(move || work(&theirs));
@@ -123,8 +128,14 @@ impl Drop for Progress {
     }
 }
 
-/// A line of progress: how many are done of how many, the pace since this process began, and the time left.
-fn line((before, done, total): (u64, u64, u64), what: &str, elapsed: Duration) -> String {
+/// A line of progress: how many are done of how many, the pace since this process began, and the time left. Those under way are half
+/// done on average: without them, many that run at once seem to take much longer at first than they do.
+fn line(
+    (before, done, total): (u64, u64, u64),
+    at_once: u64,
+    what: &str,
+    elapsed: Duration,
+) -> String {
     let seconds = elapsed.as_secs();
     let mut text = format!("{done} of {total} {what} done after {}", span(seconds));
     let here = done.saturating_sub(before);
@@ -135,7 +146,9 @@ fn line((before, done, total): (u64, u64, u64), what: &str, elapsed: Duration) -
             it if it >= 1.0 => format!(", {it:.1} a second"),
             it => format!(", {:.1} a minute", it * 60.0),
         };
-        let left = Duration::from_secs_f64(rest as f64 / per_second).as_secs();
+        let half_done = at_once.saturating_sub(1) as f64 / 2.0;
+        let with_them = (here as f64 + half_done) / elapsed.as_secs_f64();
+        let left = Duration::from_secs_f64(rest as f64 / with_them).as_secs();
         // Of the last one nobody knows how long it takes.
         if left > 0 {
             text += &format!(", {} left", span(left));
@@ -183,7 +196,15 @@ mod tests {
             ),
             ((0, 100, 100), 10_000, "100 of 100 pairs done after 10 s, 10 a second"),
         ] {
-            assert_eq!(line(counts, "pairs", Duration::from_millis(millis)), says);
+            assert_eq!(line(counts, 1, "pairs", Duration::from_millis(millis)), says);
         }
+    }
+
+    #[test]
+    fn what_is_under_way_counts_for_the_time_left() {
+        let says = |done, at_once| line((0, done, 36), at_once, "plans", Duration::from_secs(3));
+        assert!(says(4, 1).ends_with("1.3 a second, 24 s left"));
+        assert!(says(4, 5).ends_with("1.3 a second, 16 s left"));
+        assert!(says(1, 9).ends_with("20.0 a minute, 21 s left"));
     }
 }

@@ -305,7 +305,7 @@ async fn run_study(
     let study_progress = Arc::new(StudyProgress::default());
     let shown = Arc::clone(&study_progress);
     let done = move || shown.done.load(Ordering::Relaxed);
-    let progress = Progress::show(terminal, done, study.parts(), "parts");
+    let progress = Progress::show(terminal, done, (study.parts(), 1), "parts");
     #[expect(clippy::disallowed_methods, reason = "the duration is shown to the user")]
     let began = Instant::now();
     let watch = Arc::clone(&study_progress);

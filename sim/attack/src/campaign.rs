@@ -34,6 +34,9 @@ const TRIES_MOST: u32 = 4;
 
 /// How often a lock that cannot be attacked is looked at.
 const LEARN_TRIES: u32 = 2;
+/// What the plans are worth if each run without faults was disturbed.
+const DISTURBED: &str = "every run without a fault was disturbed, and the plans follow the last one: some may be missing, or strike \
+                         elsewhere than they say; run again on a quieter machine, or with a longer --ttl";
 /// How to lock with the TTL that was asked for.
 const OWN_TTL: &str = "lock with PICKLOCK_TTL_MS, or name the lock's own TTL with --ttl";
 
@@ -136,6 +139,9 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
         }
         tries += 1;
     };
+    if faultless.disturbed {
+        faultless.remarks.push(DISTURBED.to_owned());
+    }
     if let Some(life) = life.filter(|life| *life < attack.ttl / 2 && !promises.outlives_ttl()) {
         faultless.remarks.push(arena::other_life(life, attack.ttl, OWN_TTL));
     }

@@ -56,7 +56,7 @@ pub fn page(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
             @if !remarks.is_empty() {
                 section {
                     h2 { "What else was seen" }
-                    ul { @for (remark, plans) in remarks { li { (remark) " in " (plans.join(", ")) } } }
+                    ul { @for (remark, plans) in remarks { li { (plans.join(", ")) ": " (remark) } } }
                 }
             }
         }

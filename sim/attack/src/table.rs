@@ -152,8 +152,8 @@ pub fn human(report: &AttackReport, replay: impl Fn(&str) -> String) -> String {
     }
     for (remark, plans) in report.remarks() {
         let _ = match plans.len() {
-            1..=NAMED_MOST => writeln!(text, "{remark} in {}", plans.join(", ")),
-            many => writeln!(text, "{remark} in {many} plans"),
+            1..=NAMED_MOST => writeln!(text, "{}: {remark}", plans.join(", ")),
+            many => writeln!(text, "in {many} plans: {remark}"),
         };
     }
     text + &report.sentence() + "\n"

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use attack::AttackFault;
 use clap::builder::{BoolishValueParser, PossibleValuesParser, TypedValueParser};
@@ -84,7 +85,7 @@ pub(crate) struct AttackArgs {
     #[arg(
         long,
         value_name = "SPAN",
-        default_value = "30s",
+        default_value_t = AttackArgs::START_WITHIN,
         env = "PICKLOCK_START_WITHIN",
         allow_hyphen_values = true
     )]
@@ -112,4 +113,9 @@ pub(crate) struct AttackArgs {
     /// Your worker's command and its arguments, or your program's with --oracle
     #[arg(last = true, required = true, value_name = "COMMAND", env = "PICKLOCK_WORKER")]
     pub(crate) command: Vec<OsString>,
+}
+
+impl AttackArgs {
+    /// How long a worker may take to start, if nobody says.
+    pub(crate) const START_WITHIN: Span = Span(Duration::from_secs(30));
 }

@@ -92,7 +92,8 @@ pub(super) async fn on_server(
     let world = LiveWorld::new(choice, Handle::current(), interrupted.clone()).lua_only(args.lua);
     let mut running = RunningPairs::new(args);
     let (done, total) = (Arc::clone(&running.done), asked.pairs.len() as u64);
-    let progress = Progress::show(terminal, move || done.load(Ordering::Relaxed), total, "pairs");
+    let progress =
+        Progress::show(terminal, move || done.load(Ordering::Relaxed), (total, 1), "pairs");
     let mut pairs: Vec<Option<Pair>> = Vec::new();
     for (place, scenario) in asked.pairs.iter().enumerate() {
         pairs.push(match world.check(scenario) {

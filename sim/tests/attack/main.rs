@@ -1,5 +1,6 @@
 //! `picklock attack` as its user meets it. In one program, as most of an attack is waiting.
 
+mod busy;
 #[path = "../cli_support/mod.rs"]
 mod cli_support;
 mod followed;

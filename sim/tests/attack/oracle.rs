@@ -42,7 +42,7 @@ fn a_job_with_a_naive_lock_is_convicted_at_its_key_and_by_the_oracle() {
             "BUG run.set.late-reply: the reply arrives after the TTL",
             "effect: the oracle is not content (exit status: 1): the counter is ",
             "--oracle",
-            "client 1 ended with exit status: 1 in run.set.oom",
+            "run.set.oom: client 1 ended with exit status: 1",
             "3 plans: 2 with a bug, 1 held",
         ] {
             assert!(results.contains(says), "{world}: no {says:?} in {}", said.stdout);
