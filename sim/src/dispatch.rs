@@ -10,10 +10,12 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches};
 use scenarios::catalog;
+use scenarios::matrix::locks;
 
 use super::args::{Cli, CliCommand, RunArgs, SchemaOf};
 use super::exit::Exit;
 use super::failure::Failure;
+use super::line::quoted;
 use super::terminal::Terminal;
 use super::{
     attack, check, confirm, doctor, explore, list, man, matrix, merge, print, proxy, run, serve,
@@ -53,8 +55,8 @@ fn refuse(error: &clap::Error) -> Exit {
             _ => Exit::Held,
         };
     }
-    if let Some(scenario) = meant_scenario(error) {
-        print::note(&format!("tip: run a scenario with --scenario {scenario}"));
+    if let Some(tip) = misplaced_word(error).and_then(tip) {
+        print::note(&tip);
     }
     note_variables();
     Exit::Usage
@@ -66,21 +68,29 @@ fn note_variables() {
     }
 }
 
-/// A scenario given as a bare word instead of with --scenario.
-fn meant_scenario(error: &clap::Error) -> Option<&str> {
+/// A word that belongs to no option.
+fn misplaced_word(error: &clap::Error) -> Option<&str> {
     let kind = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
         _ => return None,
     };
     match error.get(kind) {
-        Some(ContextValue::String(word))
-            if catalog::text(word).is_ok() || word.ends_with(".toml") =>
-        {
-            Some(word)
-        }
+        Some(ContextValue::String(word)) if !word.starts_with('-') => Some(word),
         _ => None,
     }
+}
+
+/// What such a word is likely to mean: a scenario, a recipe, or the command of a worker.
+fn tip(word: &str) -> Option<String> {
+    if catalog::text(word).is_ok() || word.ends_with(".toml") {
+        return Some(format!("tip: run a scenario with --scenario {word}"));
+    }
+    if locks().any(|name| name == word) {
+        return Some(format!("tip: choose a recipe with --lock {word}"));
+    }
+    let is_attack = std::env::args_os().any(|it| it == "attack");
+    is_attack.then(|| format!("tip: your worker's command comes after `--`: -- {} …", quoted(word)))
 }
 
 fn parse() -> Result<Cli, clap::Error> {

@@ -206,8 +206,11 @@ impl Scenario {
         part.insert(last.to_owned(), value);
         table.try_into().map_err(|error: toml::de::Error| {
             let error = of_toml(&error);
-            let help = error.advice().map(str::to_owned);
-            failed(error.to_string()).help(help)
+            let help = error.advice().unwrap_or(
+                "a key has its tables in front, as in workload.bonus_pool.prizes=3; `picklock show NAME --toml` prints a scenario \
+                 with its keys",
+            );
+            failed(error.to_string()).help(Some(help.to_owned()))
         })
     }
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 106] = [
+const WRONG: [(&[&str], &str); 110] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -124,6 +124,10 @@ const WRONG: [(&[&str], &str); 106] = [
     (&["--scenario", "gc-pause", "--seeds", "0..5", "--threads", ""], "from 1 to 65535"),
     (&["--scenario", "gc-pause", "--clients", "99999999999999999999"], "100000 is the most"),
     (&["tune", "--seed", "x"], "a seed is a whole number from 0 to"),
+    (&["attack", "python3", "worker.py"], "comes after `--`: -- python3 …"),
+    (&["explore", "single"], "choose a recipe with --lock single"),
+    (&["run", "gc-pause"], "run a scenario with --scenario gc-pause"),
+    (&["--scenario", "bonus-pool", "--set", "prizes=3"], "as in workload.bonus_pool.prizes=3"),
     (&["attack", "--nodes", "8", "--", "w"], "use a whole number from 1 to 7"),
     (&["attack", "--ttl", "0s", "--", "w"], "1ms is the least"),
     (&["attack", "--ttl", "1ns", "--", "w"], "Redis counts whole milliseconds"),
