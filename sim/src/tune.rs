@@ -5,6 +5,7 @@
 mod confirm;
 mod inputs;
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ use super::line::Line;
 use super::progress::Progress;
 use super::run::{self, report};
 use super::terminal::Terminal;
-use super::{print, signal, world};
+use super::{print, signal, variables, world};
 use ttl_model::format::time;
 use ttl_model::{Study, StudyError, StudyProgress, advice};
 
@@ -369,6 +370,8 @@ fn judge(args: &TuneArgs, inputs: Inputs, mut points: Vec<Point>, simulated: u64
     // A crash orphans a lock if its process holds one.
     let held = inputs.conditions.hold.mean_ns() * traffic.asks_per_ns();
     let held = held.min(f64::from(args.locks.min(args.clients)));
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let set = variables::spelt_out(Cli::command(), "tune", &words);
     Tuning {
         schema: SCHEMA.to_owned(),
         inputs: inputs.reported,
@@ -383,16 +386,13 @@ fn judge(args: &TuneArgs, inputs: Inputs, mut points: Vec<Point>, simulated: u64
         advice,
         cut_short,
         confirmation: None,
-        replay: {
-            let words: Vec<_> = std::env::args_os().skip(1).collect();
-            let set = super::variables::spelt_out(Cli::command(), "tune", &words);
-            replay(words.into_iter().chain(set).map(|word| word.to_string_lossy().into_owned()))
-        },
+        replay: replay(words.into_iter().chain(set)),
     }
 }
 
 /// The replay line, without a password.
-fn replay(mut words: impl Iterator<Item = String>) -> String {
+fn replay(words: impl Iterator<Item = OsString>) -> String {
+    let mut words = words.map(|word| word.to_string_lossy().into_owned());
     let mut line = Line::plain();
     while let Some(word) = words.next() {
         let is_with_url = word.starts_with("--redis=");
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_replay_line_has_everything_but_the_url() {
-        let said = |line: &str| replay(line.split(' ').map(str::to_owned));
+        let said = |line: &str| replay(line.split(' ').map(OsString::from));
         let plain = "tune --hold 5ms --confirm --redis-x y";
         assert_eq!(said(plain), format!("picklock {plain}"));
         for given in ["--redis redis://:secret@h:1", "--redis=redis://:secret@h:1"] {
