@@ -101,7 +101,7 @@ pub(crate) enum CliCommand {
     Report(ReportArgs),
     /// Rerun a schedule of the virtual world and compare the history byte for byte
     Replay {
-        /// Directory of the run
+        /// Directory of the run, such as picklock-out/bonus-pool/latest
         run: PathBuf,
         /// Run every script in Lua, as Redis does
         #[arg(long, env = "PICKLOCK_LUA", value_parser = clap::builder::BoolishValueParser::new())]

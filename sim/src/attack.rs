@@ -158,6 +158,7 @@ async fn act(
     if args.list {
         let lines = plans.iter().map(|plan| format!("{plan}: {}\n", plan.fault.does()));
         print::results(&lines.collect::<String>())?;
+        learnt.remarks().iter().for_each(|remark| print::note(remark));
         return Ok(Exit::Held);
     }
     let place = match args.shard.shards {

@@ -58,6 +58,9 @@ fn refuse(error: &clap::Error) -> Exit {
     if let Some(tip) = misplaced_word(error).and_then(tip) {
         print::note(&tip);
     }
+    for tip in missing_words(error) {
+        print::note(&tip);
+    }
     note_variables();
     Exit::Usage
 }
@@ -91,6 +94,20 @@ fn tip(word: &str) -> Option<String> {
     }
     let is_attack = std::env::args_os().any(|it| it == "attack");
     is_attack.then(|| format!("tip: your worker's command comes after `--`: -- {} …", quoted(word)))
+}
+
+/// What belongs in the places of a command that were left empty.
+fn missing_words(error: &clap::Error) -> Vec<String> {
+    let command = Cli::command();
+    let words = std::env::args_os();
+    let asked = words.skip(1).find_map(|word| command.find_subcommand(word));
+    let (Some(asked), Some(ContextValue::Strings(missing))) =
+        (asked, error.get(ContextKind::InvalidArg))
+    else {
+        return Vec::new();
+    };
+    let places = asked.get_positionals().filter(|place| missing.contains(&place.to_string()));
+    places.filter_map(|place| Some(format!("tip: {place}: {}", place.get_help()?))).collect()
 }
 
 fn parse() -> Result<Cli, clap::Error> {

@@ -85,6 +85,11 @@ impl Learnt {
         only.iter().filter(|it| !is_known(it)).map(String::as_str).collect()
     }
 
+    /// What there is to know about the plans.
+    pub fn remarks(&self) -> &[String] {
+        &self.faultless.remarks
+    }
+
     /// Runs the plans.
     ///
     /// # Errors

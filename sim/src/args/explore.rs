@@ -81,7 +81,7 @@ pub(crate) struct RegressionArgs {
 /// Options of `confirm`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConfirmArgs {
-    /// Scenario: a TOML file, or a name from `picklock list`
+    /// TOML file of a scenario, or a name from `picklock list`
     #[arg(value_name = "FILE.toml", env = "PICKLOCK_SCENARIO")]
     pub(crate) scenario: OsString,
     /// Lock recipe; default: the scenario's own

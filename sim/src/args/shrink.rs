@@ -13,7 +13,7 @@ use super::run::ServerArgs;
 /// Options of `shrink`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShrinkArgs {
-    /// Directory of a run in the virtual world that violates something
+    /// Directory of a run in the virtual world that violates something, such as picklock-out/gc-pause/latest
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
     /// Invariant to shrink, if the run violates several; default: the first at key, belief, effect, progress

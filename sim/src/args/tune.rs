@@ -4,10 +4,12 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use scenarios::distribution::Distribution;
 use scenarios::span::Span;
 use ttl_model::Rate;
+use ttl_model::presets::{self, Preset};
 use ttl_model::tuning::{IfTaken, Protection};
 
 use super::number::{seed, whole};
@@ -27,6 +29,12 @@ pub(crate) enum TuneFormat {
     Human,
     /// The contents of tune.json
     Json,
+}
+
+/// A preset, by its name.
+fn preset() -> impl TypedValueParser<Value = &'static Preset> {
+    PossibleValuesParser::new(presets::ALL.iter().map(|it| it.name))
+        .try_map(|name| presets::named(&name).ok_or("no preset has this name"))
 }
 
 /// Options of `tune`.
@@ -59,9 +67,15 @@ pub(crate) struct TuneArgs {
     /// How often each process pauses, such as 6/minute; needs --pause
     #[arg(long, value_name = "RATE", env = "PICKLOCK_TUNE_PAUSES", allow_hyphen_values = true)]
     pub(crate) pauses: Option<Rate>,
-    /// Pauses from a published source: go, jvm-g1, jvm-full, cgroup
-    #[arg(long, value_name = "NAME", env = "PICKLOCK_TUNE_PRESET", conflicts_with_all = ["pause", "pauses"])]
-    pub(crate) preset: Option<String>,
+    /// Pauses from a published source
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "PICKLOCK_TUNE_PRESET",
+        conflicts_with_all = ["pause", "pauses"],
+        value_parser = preset()
+    )]
+    pub(crate) preset: Option<&'static Preset>,
     /// Take work and round trips from an earlier run: its directory
     #[arg(long, value_name = "RUN", env = "PICKLOCK_TUNE_FROM")]
     pub(crate) from: Option<PathBuf>,

@@ -19,7 +19,7 @@ use crate::print;
 use crate::terminal::Terminal;
 use live_world::leases::measure::{MachineMeasurements, measure};
 use ttl_model::law::Law;
-use ttl_model::{Conditions, Rate, Traffic, presets};
+use ttl_model::{Conditions, Rate, Traffic};
 
 /// Assumed round trip, within a data centre.
 const ROUND_TRIP: &str = "lognormal:500us,p99=3ms";
@@ -131,14 +131,7 @@ fn pauses(args: &TuneArgs) -> Result<(Rate, Distribution, &'static str), Failure
             "--pauses needs --pause: how long do pauses last?",
             "add it, such as --pause lognormal:50ms,p99=200ms",
         )),
-        (None, None, Some(name)) => {
-            let Some(preset) = presets::named(name) else {
-                let names: Vec<&str> = presets::ALL.iter().map(|it| it.name).collect();
-                return Err(Failure::usage_text(
-                    format!("no preset is called {name:?}"),
-                    format!("the presets are: {}", names.join(", ")),
-                ));
-            };
+        (None, None, Some(preset)) => {
             let rate: Rate = preset.rate.parse().map_err(Failure::usage_error)?;
             Ok((rate, text(preset.length)?, preset.source))
         }

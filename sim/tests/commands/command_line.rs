@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::cli_support::{Room, short, words};
 
 /// Arguments, and what the message must hold.
-const WRONG: [(&[&str], &str); 110] = [
+const WRONG: [(&[&str], &str); 113] = [
     (&[], "--scenario"),
     (&["--scenario", ""], "picklock list"),
     (&["--scenario", "bonus-pol"], "did you mean `bonus-pool`?"),
@@ -126,6 +126,9 @@ const WRONG: [(&[&str], &str); 110] = [
     (&["tune", "--seed", "x"], "a seed is a whole number from 0 to"),
     (&["attack", "python3", "worker.py"], "comes after `--`: -- python3 …"),
     (&["explore", "single"], "choose a recipe with --lock single"),
+    (&["replay"], "tip: <RUN>: Directory of the run, such as picklock-out/bonus-pool/latest"),
+    (&["report"], "such as picklock-out/bonus-pool/latest"),
+    (&["attack", "--list"], "tip: <COMMAND>...: Your worker's command"),
     (&["run", "gc-pause"], "run a scenario with --scenario gc-pause"),
     (&["--scenario", "bonus-pool", "--set", "prizes=3"], "as in workload.bonus_pool.prizes=3"),
     (&["attack", "--nodes", "8", "--", "w"], "use a whole number from 1 to 7"),

@@ -108,7 +108,7 @@ fn what_cannot_be_counted_with_is_refused_with_an_advice() {
     let cases: [(&[&str], &str); 26] = [
         (&["--preset", "go"], "--hold"),
         (&hold, "--preset"),
-        (&["--preset", "java", "--hold", "5ms"], "jvm-g1"),
+        (&["--preset", "java"], "jvm-g1"),
         (&["--preset", "go", "--hold", "lognormal:80ms,p99=5ms"], "below the median"),
         (&["--preset", "go", "--hold", "-5ms"], "negative"),
         (&["--preset", "go", "--hold", "NaN"], "no distribution"),

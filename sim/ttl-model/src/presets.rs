@@ -18,7 +18,7 @@ pub struct Preset {
 /// All of them.
 ///
 /// Each figure is a source's, or follows from it as the comment says, or is assumed; the text says which.
-pub const ALL: [Preset; 4] = [
+pub static ALL: [Preset; 4] = [
     // The talk gives 500 us a collection as the objective of 2018, and 100 to 200 us as what pauses then were. How
     // often collections come follows from how fast a service allocates: with GOGC=100, each time its heap has
     // doubled. One a second is a busy service's.
