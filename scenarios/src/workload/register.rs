@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use history::words::{LOST, STALE};
 use history::{Texts, Update, What};
 use picklock::command::Command;
-use picklock::env::{CallError, Env, Mark, Node, Phase};
+use picklock::env::{CallError, Conn as _, Env, Mark, Node, Phase};
 use picklock::fence::WRITE_FENCED;
 use picklock::reply::Reply;
 
@@ -42,6 +42,9 @@ pub(super) struct Register {
     node: Node,
     part: RegisterPart,
 }
+
+/// The fencing token of a hold, as its lock says it when it is asked.
+type Token<'a> = &'a (dyn Fn() -> Option<u64> + Send + Sync);
 
 /// An update that has begun. Dropped before its end, as work is whose lock is lost, it has written nothing, or nobody knows.
 struct PendingUpdate<'a, W: Observed> {
@@ -97,7 +100,8 @@ impl Register {
     ) -> Result<Option<i64>, CallError> {
         if let Some(token) = token {
             let reader = format!("{}:reader", self.key);
-            if !self.show(env, token, &reader, &env.client().to_string()).await? {
+            let conn = env.connect(self.node).await?;
+            if !self.show(env, &conn, token, &reader, &env.client().to_string()).await? {
                 return Ok(None);
             }
         }
@@ -108,15 +112,16 @@ impl Register {
     async fn write<W: Observed>(
         &self,
         env: &Recorded<W>,
+        conn: &<Recorded<W> as Env>::Conn,
         token: Option<u64>,
         value: i64,
     ) -> Result<bool, CallError> {
         let value = value.to_string();
         match token {
-            Some(token) => self.show(env, token, &self.key, &value).await,
+            Some(token) => self.show(env, conn, token, &self.key, &value).await,
             None => {
                 let set = Command::new("SET").arg(&self.key).arg(&value);
-                call(env, self.node, set).await.map(|_| true)
+                answered(env, pin!(conn.call(set))).await.map(|_| true)
             }
         }
     }
@@ -125,6 +130,7 @@ impl Register {
     async fn show<W: Observed>(
         &self,
         env: &Recorded<W>,
+        conn: &<Recorded<W> as Env>::Conn,
         token: u64,
         key: &str,
         value: &str,
@@ -132,8 +138,7 @@ impl Register {
         let (mark, token) = (format!("{}:token", self.key), token.to_string());
         let (keys, args) =
             ([key.as_bytes(), mark.as_bytes()], [token.as_bytes(), value.as_bytes()]);
-        let conn = env.connect(self.node).await?;
-        match answered(env, pin!(WRITE_FENCED.run_on(&conn, &keys, &args))).await? {
+        match answered(env, pin!(WRITE_FENCED.run_on(conn, &keys, &args))).await? {
             Reply::Int(1) => Ok(true),
             Reply::Int(_) => Ok(false),
             other => Err(CallError::Indeterminate(format!("the gate answers {other:?}").into())),
@@ -160,14 +165,13 @@ impl Register {
                 held.let_go();
             }
             env.mark(Mark::Phase(Phase::Hold));
-            let token = held.fence().filter(|_| self.part.fenced);
             if self.part.protects
                 && let Some(is_valid) = held.holding()
             {
-                self.protected(env, held, token, &*is_valid).await;
+                self.protected(env, held, &*is_valid).await;
                 return Box::pin(ready(()));
             }
-            self.update(env, &mut *held, token).await;
+            self.update(env, &mut *held).await;
             if dropped.is_some_and(|drop| drop.guard) {
                 return drop_guard(env, held);
             }
@@ -184,12 +188,11 @@ impl Register {
         &self,
         env: &Recorded<W>,
         held: Box<dyn Held>,
-        token: Option<u64>,
         is_valid: &(dyn Fn() -> bool + Send + Sync),
     ) {
-        let release = AtomicU32::new(0);
+        let (release, token) = (AtomicU32::new(0), self.token(&*held));
         let work = async {
-            self.work(env, token, None, is_valid).await;
+            self.work(env, &|| token, None, is_valid).await;
             release.store(env.invoke(What::Release), Ordering::Relaxed);
         };
         let outcome = held.protect(Box::pin(work)).await;
@@ -201,31 +204,32 @@ impl Register {
         released(env, op, outcome);
     }
 
-    async fn update<W: Observed>(
-        &self,
-        env: &Recorded<W>,
-        held: &mut dyn Held,
-        token: Option<u64>,
-    ) {
+    async fn update<W: Observed>(&self, env: &Recorded<W>, held: &mut dyn Held) {
         if self.part.stops && held.holding().is_some() {
+            let token = self.token(held);
             // The lock stops the work, its write included, so the work does not look itself.
-            held.run(Box::pin(self.work(env, token, None, &|| true))).await;
+            held.run(Box::pin(self.work(env, &|| token, None, &|| true))).await;
             return;
         }
         let held = &*held;
-        self.work(env, token, Some(held), &|| self.may_write(held)).await;
+        self.work(env, &|| self.token(held), Some(held), &|| self.may_write(held)).await;
+    }
+
+    /// What the lock says is its token, where the register asks for one.
+    fn token(&self, held: &dyn Held) -> Option<u64> {
+        held.fence().filter(|_| self.part.fenced)
     }
 
     /// The work, step by step, until it may not go on.
     async fn work<W: Observed>(
         &self,
         env: &Recorded<W>,
-        token: Option<u64>,
+        token: Token<'_>,
         held: Option<&dyn Held>,
         may_write: &(dyn Fn() -> bool + Send + Sync),
     ) {
         for nth in 1..=self.part.steps {
-            let Some((update, read)) = self.begin(env, token).await else { return };
+            let Some((update, read)) = self.begin(env, token()).await else { return };
             env.sleep(self.part.hold.0 / self.part.steps).await;
             let written = self.finish(env, update, read, token, may_write()).await;
             if !written || nth == self.part.steps {
@@ -271,7 +275,7 @@ impl Register {
         env: &Recorded<W>,
         mut pending: PendingUpdate<'_, W>,
         read: i64,
-        token: Option<u64>,
+        token: Token<'_>,
         is_valid: bool,
     ) -> bool {
         if !is_valid {
@@ -279,9 +283,17 @@ impl Register {
             return false;
         }
         env.mark(Mark::Phase(Phase::HoldBeforeWrite));
-        let update = Update { read, written: read.saturating_add(1), token };
+        let mut update = Update { read, written: read.saturating_add(1), token: token() };
         pending.writing = Some(update);
-        let written = self.write(env, token, update.written).await;
+        let written = match env.connect(self.node).await {
+            Ok(conn) => {
+                // Whoever has stood still shows what its lock says now.
+                update.token = token();
+                pending.writing = Some(update);
+                self.write(env, &conn, update.token, update.written).await
+            }
+            Err(error) => Err(error),
+        };
         let goes_on = matches!(written, Ok(true));
         match written {
             Ok(true) => pending.done(update),
@@ -295,7 +307,10 @@ impl Register {
 
 impl<W: Observed> Workload<W> for Register {
     fn set_up<'a>(&'a self, run: &'a Recorded<W>) -> BoxFuture<'a, Result<(), CallError>> {
-        Box::pin(async move { self.write(run, None, INITIAL).await.map(drop) })
+        Box::pin(async move {
+            let conn = run.connect(self.node).await?;
+            self.write(run, &conn, None, INITIAL).await.map(drop)
+        })
     }
 
     fn task(&self, mut process: Process<W>) -> BoxFuture<'_, ()> {
