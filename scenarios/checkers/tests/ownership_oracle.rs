@@ -7,8 +7,8 @@
 //! expiry taken or not, at the earliest moments, and says *violated* where every order that explains the
 //! answers has somebody harmed. It shares no code with the checker.
 //!
-//! In some of them the server loses its keys, or its clock jumps. The checker excuses more then than the oracle, so only
-//! false alarms count.
+//! In some of them the server loses its keys, or its clock jumps, or commands are sent without an acquisition. The checker excuses
+//! more then than the oracle, so only false alarms count. In others some keys never expire, or the server's clock differs.
 //!
 //! `PICKLOCK_ORACLE_HISTORIES=A..B` sets which histories are tried, by their seeds; `--nocapture` shows the counts.
 
@@ -23,8 +23,11 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 const HISTORIES: u64 = 300_000;
 const TTL_NS: u64 = 1_000;
 const LOCK: &str = "lock";
-/// The end of a command without an answer.
+/// The end of a command without an answer, and the life of a key without a TTL.
 const NEVER: u64 = u64::MAX;
+/// Who sets up and clears away, and a client that sends commands without an acquisition.
+const RUN: u32 = 0;
+const OUTSIDER: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -79,6 +82,39 @@ impl Strike {
     }
 }
 
+/// What kind of history it is. Each part is drawn by itself: the commands of a seed are the same where nothing is added.
+#[derive(Clone, Copy, Debug, Default)]
+struct Setting {
+    /// Holds are over by their own stamps.
+    stamped: bool,
+    strike: Option<Strike>,
+    /// Who sends commands beside three acquisitions.
+    guest: Option<u32>,
+    /// Some keys never expire.
+    for_ever: bool,
+    /// How far the server's clock may differ.
+    margin_ns: u64,
+}
+
+impl Setting {
+    fn draw(seed: u64) -> Self {
+        let mut random = Pcg64Mcg::seed_from_u64(seed ^ (1 << 63));
+        let mut setting =
+            Self { stamped: seed % 3 == 2, strike: Strike::draw(seed), ..Self::default() };
+        if below(&mut random, 2) == 0 {
+            setting.guest = any_of(&mut random, &[None, Some(RUN), Some(OUTSIDER)]);
+            setting.for_ever = below(&mut random, 3) == 0;
+            setting.margin_ns = any_of(&mut random, &[0, 1, TTL_NS / 10, TTL_NS / 2, 2 * TTL_NS]);
+        }
+        setting
+    }
+
+    /// Whether the checker has to find whatever the oracle does.
+    fn is_exact(&self) -> bool {
+        self.strike.is_none() && self.guest.is_none()
+    }
+}
+
 fn below(random: &mut Pcg64Mcg, bound: u64) -> u64 {
     (u64::from(random.next_u32()) * bound) >> 32
 }
@@ -88,7 +124,10 @@ fn any_of<T: Copy>(random: &mut Pcg64Mcg, all: &[T]) -> T {
 }
 
 /// Commands carried out one after the other on a key that nobody else touches.
-fn carry_out(random: &mut Pcg64Mcg, stamped: bool, strike: Option<Strike>) -> Vec<Seen> {
+fn carry_out(seed: u64, setting: Setting) -> Vec<Seen> {
+    let Setting { stamped, strike, guest, for_ever, .. } = setting;
+    let random = &mut Pcg64Mcg::seed_from_u64(seed);
+    let added = &mut Pcg64Mcg::seed_from_u64(seed ^ (1 << 62));
     use Kind::{CompareDelete, CompareExtend, Create, Delete, Extend, GetSet, HandOver, Overwrite};
     let kinds = [
         Create,
@@ -129,7 +168,14 @@ fn carry_out(random: &mut Pcg64Mcg, stamped: bool, strike: Option<Strike>) -> Ve
             key = None;
         }
         let by = any_of(random, &[1, 2, 3]);
+        let by = guest.filter(|_| below(added, 3) == 0).unwrap_or(by);
         let kind = match if nth == 0 { Create } else { any_of(random, &kinds) } {
+            CompareDelete | HandOver if guest == Some(by) => Delete,
+            CompareExtend | Extend if by == RUN => Overwrite,
+            CompareExtend if by == OUTSIDER => Extend,
+            kind => kind,
+        };
+        let kind = match kind {
             CompareExtend | Extend | HandOver if stamped => Overwrite,
             kind => kind,
         };
@@ -140,6 +186,8 @@ fn carry_out(random: &mut Pcg64Mcg, stamped: bool, strike: Option<Strike>) -> Ve
             _ => &ttls_ns[..4],
         };
         let ttl_ns = any_of(random, ttls_ns);
+        let sets_life = matches!(kind, Create | Overwrite | GetSet);
+        let ttl_ns = if for_ever && sets_life && below(added, 3) == 0 { NEVER } else { ttl_ns };
         let mine = key.is_some_and(|(value, ..)| value == by);
         let found = key.filter(|_| kind == GetSet).map_or(0, |(.., writer)| writer);
         let did = match kind {
@@ -158,11 +206,11 @@ fn carry_out(random: &mut Pcg64Mcg, stamped: bool, strike: Option<Strike>) -> Ve
                     let heir = u32::try_from(below(random, 4)).unwrap();
                     (heir != 0).then_some((heir, now_ns + ttl_ns, number))
                 }
-                _ => Some((by, now_ns + ttl_ns, number)),
+                _ => Some((by, now_ns.saturating_add(ttl_ns), number)),
             };
         }
         let (there_ns, back_ns) = (below(random, latency_ns), below(random, latency_ns));
-        let lost = lost_of.is_some_and(|of| below(random, of) == 0);
+        let lost = lost_of.is_some_and(|of| below(random, of) == 0) && by != RUN;
         let done_ns = if lost { NEVER } else { now_ns + back_ns };
         let sent_ns = now_ns - there_ns;
         all.push(Seen { kind, by, sent_ns, done_ns, did, number, found, ttl_ns });
@@ -181,7 +229,8 @@ fn numbered_as_sent(mut all: Vec<Seen>) -> Vec<Seen> {
     all
 }
 
-fn history(seen: &[Seen], stamped: bool, strike: Option<Strike>) -> History {
+fn history(seen: &[Seen], setting: Setting) -> History {
+    let Setting { stamped, strike, margin_ns, .. } = setting;
     let mut history = History::new(Head {
         format: FORMAT.to_owned(),
         locks: true,
@@ -189,23 +238,25 @@ fn history(seen: &[Seen], stamped: bool, strike: Option<Strike>) -> History {
         lock_key: LOCK.to_owned(),
         ttl_ns: TTL_NS,
         stamped,
+        margin_ns,
         ..Head::default()
     });
     let (key, name) = (history.texts.intern(LOCK), history.texts.intern("CMD"));
     let why = history.texts.intern("reset");
     for (op, it) in (1..).zip(seen) {
+        let ttl_ns = (it.ttl_ns != NEVER).then_some(it.ttl_ns);
         let (touch, compares) = match it.kind {
-            Kind::Create => (Touch::Create(Some(it.ttl_ns)), false),
+            Kind::Create => (Touch::Create(ttl_ns), false),
             Kind::CompareDelete => (Touch::Delete, true),
             Kind::Delete => (Touch::Delete, false),
             Kind::CompareExtend => (Touch::Extend(it.ttl_ns), true),
             Kind::Extend => (Touch::Extend(it.ttl_ns), false),
-            Kind::Overwrite | Kind::GetSet => (Touch::Overwrite(Some(it.ttl_ns)), false),
+            Kind::Overwrite | Kind::GetSet => (Touch::Overwrite(ttl_ns), false),
             Kind::HandOver => (Touch::Unknown, false),
         };
         let intent = Intent { touch, compares };
         let touch = match it.kind {
-            Kind::GetSet if it.found == 0 => Touch::Create(Some(it.ttl_ns)),
+            Kind::GetSet if it.found == 0 => Touch::Create(ttl_ns),
             _ if it.did => touch,
             _ => Touch::None,
         };
@@ -213,8 +264,13 @@ fn history(seen: &[Seen], stamped: bool, strike: Option<Strike>) -> History {
             NEVER => (it.sent_ns + 1, What::Unanswered(why)),
             done_ns => (done_ns, What::Answered { touch, answer: Answer::Ok, found: it.found }),
         };
+        let (client, acquisition) = match it.by {
+            RUN => (0, 0),
+            OUTSIDER => (3, 0),
+            by => (by, by),
+        };
         for (at_ns, what) in [(it.sent_ns, What::Command { node: 0, name, key, intent }), end] {
-            let event = Event { at_ns, client: it.by, acquisition: it.by, op, what };
+            let event = Event { at_ns, client, acquisition, op, what };
             history.events.push(event);
         }
     }
@@ -242,17 +298,16 @@ enum Key {
 /// What the orders that explain the answers have in common.
 #[derive(Debug, Default)]
 struct Oracle {
-    stamped: bool,
-    strike: Option<Strike>,
+    setting: Setting,
     explained: bool,
     harmless: bool,
 }
 
 impl Oracle {
-    fn judge(seen: &[Seen], stamped: bool, strike: Option<Strike>) -> Self {
+    fn judge(seen: &[Seen], setting: Setting) -> Self {
         let changes = |it: &&Seen| it.done_ns == NEVER || it.did;
         let changes: Vec<Seen> = seen.iter().filter(changes).copied().collect();
-        let mut oracle = Self { stamped, strike, ..Self::default() };
+        let mut oracle = Self { setting, ..Self::default() };
         oracle.go_on(&changes, &mut vec![false; changes.len()], Key::Unknown, 0, false);
         oracle
     }
@@ -287,7 +342,8 @@ impl Oracle {
             match key {
                 // Or the key has expired first.
                 Key::Of(owner, until_ns, writer, _) if at_ns.max(until_ns) <= latest_ns => {
-                    let over = if self.stamped { Key::Left(owner, writer) } else { Key::None };
+                    let over =
+                        if self.setting.stamped { Key::Left(owner, writer) } else { Key::None };
                     self.next(all, gone, over, at_ns.max(until_ns), harmed, it);
                 }
                 // Or there was none.
@@ -295,10 +351,10 @@ impl Oracle {
                 _ => {}
             }
             // Or the server has lost it, and perhaps come back with another; or its clock has ended it.
-            if let Some(Strike { fault, from_ns, until_ns }) = self.strike {
+            if let Some(Strike { fault, from_ns, until_ns }) = self.setting.strike {
                 let (left, until_ns): (&[Key], u64) = match (fault, key) {
                     (Fault::ClockStep, Key::Of(.., set_ns))
-                        if !self.stamped && set_ns <= from_ns =>
+                        if !self.setting.stamped && set_ns <= from_ns =>
                     {
                         (&[Key::None], latest_ns)
                     }
@@ -326,11 +382,15 @@ impl Oracle {
         harmed: bool,
         it: Seen,
     ) {
-        let from_ns = if self.stamped { it.sent_ns } else { at_ns };
-        let mine = Key::Of(it.by, from_ns + it.ttl_ns, it.number, at_ns);
+        let from_ns = if self.setting.stamped { it.sent_ns } else { at_ns };
+        let lives =
+            |from_ns: u64| from_ns.saturating_add(it.ttl_ns).saturating_sub(self.setting.margin_ns);
+        let until_ns = if it.ttl_ns == NEVER { NEVER } else { lives(from_ns) };
+        let mine = Key::Of(it.by, until_ns, it.number, at_ns);
         let anothers = matches!(key, Key::Of(owner, ..) if owner != it.by);
         // Of what nobody knows, nobody is accused.
-        let harms = anothers && it.kind != Kind::HandOver;
+        let is_held = matches!(key, Key::Of(owner, ..) if ![RUN, OUTSIDER].contains(&owner));
+        let harms = anothers && is_held && it.by != RUN && it.kind != Kind::HandOver;
         let compares = matches!(it.kind, Kind::CompareDelete | Kind::CompareExtend);
         // An unanswered comparison does nothing to another's key.
         let left = matches!(key, Key::Left(owner, _) if owner != it.by);
@@ -350,7 +410,7 @@ impl Oracle {
             (Kind::Create, _) | (_, Key::None) => return,
             (Kind::CompareDelete | Kind::Delete, _) => Key::None,
             (Kind::CompareExtend | Kind::Extend, Key::Of(owner, _, writer, _)) => {
-                Key::Of(owner, at_ns + it.ttl_ns, writer, at_ns)
+                Key::Of(owner, lives(at_ns), writer, at_ns)
             }
             (Kind::CompareExtend | Kind::Extend, Key::Unknown | Key::Left(..)) => key,
         };
@@ -369,11 +429,10 @@ fn the_checker_agrees_with_an_oracle_that_tries_every_order() {
     let [mut violating, mut contradictory, mut inconclusive, mut unknown] = [0_u64; 4];
     let (mut misses, mut alarms) = (Vec::new(), Vec::new());
     for seed in seeds {
-        let stamped = seed % 3 == 2;
-        let strike = Strike::draw(seed);
-        let seen = carry_out(&mut Pcg64Mcg::seed_from_u64(seed), stamped, strike);
-        let oracle = Oracle::judge(&seen, stamped, strike);
-        let findings = checkers::judge(&history(&seen, stamped, strike), true);
+        let setting = Setting::draw(seed);
+        let seen = carry_out(seed, setting);
+        let oracle = Oracle::judge(&seen, setting);
+        let findings = checkers::judge(&history(&seen, setting), true);
         let verdict = &findings.iter().find(|it| it.name == "ownership").unwrap().verdict;
         // Nobody acquires anything in these histories, so what is held is called vacuous.
         let undecided = matches!(verdict, Verdict::Inconclusive(_));
@@ -383,7 +442,7 @@ fn the_checker_agrees_with_an_oracle_that_tries_every_order() {
         contradictory += u64::from(!oracle.explained);
         inconclusive += u64::from(undecided);
         match (expected, verdict.outcome() == Outcome::Violated) {
-            (true, false) if !undecided && strike.is_none() => misses.push((seed, seen)),
+            (true, false) if !undecided && setting.is_exact() => misses.push((seed, seen)),
             (false, true) => alarms.push((seed, seen)),
             _ => {}
         }
@@ -397,7 +456,7 @@ fn the_checker_agrees_with_an_oracle_that_tries_every_order() {
     let first = |all: &[(u64, Vec<Seen>)]| {
         let (seed, seen) = all.first()?;
         let lines: Vec<String> = seen.iter().map(|it| format!("{it:?}")).collect();
-        Some(format!("seed {seed} {:?}\n{}", Strike::draw(*seed), lines.join("\n")))
+        Some(format!("seed {seed} {:?}\n{}", Setting::draw(*seed), lines.join("\n")))
     };
     assert_eq!(first(&alarms), None, "a false alarm");
     assert_eq!(first(&misses), None, "a miss");

@@ -286,12 +286,17 @@ impl Search<'_> {
             if own.is_empty() {
                 own.extend(self.unknown_one(reading));
             }
+            // What was made without an acquisition is nobody's.
+            if op.acquisition != 0 {
+                own.extend(self.any_of(self.open_of(0, reading).filter(is_creation)));
+            }
             let held = |&used: &u32| {
-                let made = match self.op(used).touch {
+                let maker = self.op(used);
+                let made = match maker.touch {
                     Touch::Unknown => ReadingKey::Nobodys,
                     _ => ReadingKey::of(
-                        (op.acquisition, op.client),
-                        self.by(self.op(used)),
+                        (maker.acquisition, maker.client),
+                        self.by(maker),
                         op.sent_ns,
                         HoldLife::default(),
                     ),

@@ -144,3 +144,25 @@ fn a_client_without_an_acquisition_can_do_harm_and_the_run_cannot() {
         assert!(!harms(0));
     }
 }
+
+/// A false alarm: 2 was blamed for harm to 3, who may have made the key, although a client without an acquisition may as well.
+#[test]
+fn what_a_client_may_have_made_without_an_acquisition_is_nobodys() {
+    let plainly = Intent { touch: Touch::Extend(TTL_NS), compares: false };
+    for harm in [PLAIN_DELETE, plainly] {
+        let free = created().did(1, 120..130, DELETE).sends(3, 135, CREATE).sends(4, 140, CREATE);
+        let harms = |others: &[u32]| {
+            let tape = free.clone().did(2, 200..210, harm);
+            let mut history = tape.history();
+            let without = history.events.iter_mut().filter(|it| others.contains(&it.client));
+            without.for_each(|it| it.acquisition = 0);
+            let findings = crate::judge(&history, true);
+            findings
+                .iter()
+                .any(|it| it.name == "ownership" && matches!(it.verdict, Verdict::Violated(_)))
+        };
+        assert!(harms(&[]));
+        assert!(!harms(&[4]));
+        assert!(!harms(&[3]));
+    }
+}
