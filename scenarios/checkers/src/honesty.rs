@@ -250,9 +250,9 @@ impl Honesty {
         self.judged = true;
         let last_op = self.last_op;
         let Some(it) = self.open.get_mut(acquisition) else { return };
-        let LockRequests { unknown, made, several, .. } = it.requests;
+        let LockRequests { unknown, made, found_own, several, .. } = it.requests;
         // What was granted, and not relied on, is given back; of several servers a few may grant it.
-        if unknown == 0 || made > 0 || several {
+        if unknown == 0 || made > 0 || found_own || several {
             self.close(acquisition);
         } else {
             it.refused = Some(last_op);

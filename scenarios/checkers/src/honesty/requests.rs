@@ -3,8 +3,8 @@
 use history::{CommandOp, Event, Head, Touch};
 
 use super::super::interface::{EventView, makes};
-use super::is_script;
 use super::release::NodeSet;
+use super::{extends, is_script};
 
 /// Its requests for the lock, and what else it has sent that may tell it of the lock.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +16,8 @@ pub(super) struct LockRequests {
     /// Requests to make the key that have no answer, and those that were answered with yes.
     pub(super) unknown: u32,
     pub(super) made: u32,
+    /// One was answered with yes because its own key was there already.
+    pub(super) found_own: bool,
     /// Scripts that nobody knows, of which no answer has told what they have done: they may have made the key.
     scripts: u32,
     /// The servers that said yes.
@@ -66,9 +68,11 @@ impl LockRequests {
     pub(super) fn ends(&mut self, event: &Event, command: &CommandOp, touch: Touch, refused: bool) {
         let (makes_key, is_script) = (makes(command.intent.touch), is_script(command.intent));
         let made = makes(touch);
+        let found_own = makes_key && extends(touch);
         self.unanswered -= 1;
         self.unknown -= u32::from(makes_key);
         self.scripts -= u32::from(is_script && touch != Touch::Unknown);
+        self.found_own |= found_own;
         if made {
             self.granted_ns.get_or_insert(event.at_ns);
         }
@@ -80,7 +84,7 @@ impl LockRequests {
             self.granted.insert(command.node);
         }
         if !refused {
-            self.got_last = Some(made);
+            self.got_last = Some(made || found_own);
         }
     }
 
@@ -92,7 +96,7 @@ impl LockRequests {
     /// Whether it has asked for the lock, and every request was surely answered with no. What becomes of requests elsewhere
     /// is not seen here.
     pub(super) fn surely_got_nothing(&self) -> bool {
-        let perhaps = self.scripts > 0 || self.asked_elsewhere;
+        let perhaps = self.scripts > 0 || self.asked_elsewhere || self.found_own;
         self.asked_ns.is_some() && self.unanswered == 0 && self.made == 0 && !perhaps
     }
 

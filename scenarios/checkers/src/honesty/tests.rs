@@ -131,6 +131,7 @@ fn another_has_it_where_a_server_says_so() {
         let answered = |touch| asked().command(1, 91..99, CREATE, Some(touch));
         assert_eq!(outcome(answered(Touch::None)), Held);
         assert_eq!(outcome(answered(CREATE.touch)), Violated);
+        assert_eq!(outcome(answered(EXTEND.touch)), Violated, "its own key was there");
         assert_eq!(outcome(answered(CREATE.touch).did(1, 110..120, DELETE)), Violated);
         let later = answered(CREATE.touch).command(1, 150..160, CREATE, Some(Touch::None));
         assert_eq!(outcome(later.clone()), Held);
@@ -205,6 +206,8 @@ fn surely_not_is_false_where_the_key_is_given_back_later() {
     assert_eq!(outcome(nothing.did(1, 230..240, DELETE)), Violated, "it arrived in between");
     let too_late = refused().did(1, 100..110, CREATE).did(1, 210..220, DELETE);
     assert_eq!(outcome(too_late), Held, "what was granted and not relied on is given back");
+    let found_own = refused().command(1, 100..110, CREATE, Some(EXTEND.touch));
+    assert_eq!(outcome(found_own.did(1, 210..220, DELETE)), Held, "its own was there, too late");
     let answered = Tape::new().refused(1, 1, 90..200);
     let answered = answered.command(1, 91..99, CREATE, Some(Touch::None));
     assert_eq!(outcome(answered.did(1, 210..220, DELETE)), Held, "whatever that was");

@@ -186,6 +186,7 @@ fn who_knows_all_answers_is_not_told_that_nobody_knows() {
     assert_eq!(asked(Some(Touch::None)), Violated);
     assert_eq!(asked(None), NotApplicable);
     assert_eq!(asked(Some(CREATE.touch)), NotApplicable, "it is being given back");
+    assert_eq!(asked(Some(EXTEND.touch)), NotApplicable, "its own key was there");
     assert_eq!(exactly(Tape::new().unknown(1, 1, 40..100)), NotApplicable);
     // A script that nobody knows may have made the key, unless its answer says no.
     let refused = || Tape::new().command(1, 50..60, CREATE, Some(Touch::None));
