@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Checkers;
+use crate::random::config;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 mod exact;
@@ -338,7 +339,7 @@ fn tape(all: &[Sent], touches: &[Touch]) -> Tape {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(config())]
 
     #[test]
     fn nobody_is_blamed_who_has_said_what_is_true(all in prop::collection::vec(sent(), 1..7)) {

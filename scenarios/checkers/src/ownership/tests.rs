@@ -5,6 +5,7 @@ use history::fault::Fault;
 use proptest::prelude::*;
 
 use super::*;
+use crate::random::config;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 mod ends;
@@ -316,7 +317,7 @@ fn blamed(tape: &Tape) -> Vec<u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(config())]
 
     /// Whatever is late or lost: who is blamed did it.
     #[test]
