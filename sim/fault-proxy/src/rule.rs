@@ -119,6 +119,11 @@ impl Rule {
         Self { node: Some(node), ..self }
     }
 
+    /// Whether a request can have this name: one word.
+    pub(crate) fn can_be_command(name: &str) -> bool {
+        !name.is_empty() && !name.contains(char::is_whitespace)
+    }
+
     /// Only this command, in any case.
     #[must_use]
     pub fn command(self, name: &str) -> Self {

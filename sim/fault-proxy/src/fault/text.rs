@@ -60,7 +60,17 @@ impl FromStr for ParsedFault {
     type Err = FaultError;
 
     fn from_str(text: &str) -> Result<Self, FaultError> {
-        FaultParser { text, words: words(text)?, taken: Vec::new() }.read()
+        FaultParser { text, words: words(text)?, taken: Vec::new(), reads_files: true }.read()
+    }
+}
+
+impl ParsedFault {
+    /// The same of a text from somebody who must not have this machine's files read.
+    ///
+    /// # Errors
+    /// As of any text, and if it names a file.
+    pub(crate) fn without_files(text: &str) -> Result<Self, FaultError> {
+        FaultParser { text, words: words(text)?, taken: Vec::new(), reads_files: false }.read()
     }
 }
 
@@ -78,6 +88,7 @@ struct FaultParser<'a> {
     words: Vec<Word>,
     /// The options that have been looked for.
     taken: Vec<String>,
+    reads_files: bool,
 }
 
 impl FaultParser<'_> {
@@ -186,7 +197,11 @@ impl FaultParser<'_> {
         };
         let mut rule = Rule::new(action);
         if let Some(word) = self.option("command")? {
-            rule = rule.command(self.value(&word, "command=SET")?);
+            let name = self.value(&word, "command=SET")?;
+            if !Rule::can_be_command(name) {
+                return Err(self.error(&word.value_at, "a command is one word, such as SET"));
+            }
+            rule = rule.command(name);
         }
         if let Some(word) = self.option("key")? {
             rule = rule.key(self.value(&word, "key=foo")?);
@@ -245,6 +260,9 @@ impl FaultParser<'_> {
         };
         let wrong = |why: &dyn ToString| self.error(&kind.value_at, &why.to_string());
         let mut distribution: Distribution = named.parse().map_err(|why| wrong(&why))?;
+        if !self.reads_files && distribution.unread().is_some() {
+            return Err(wrong(&"a distribution file is allowed on the command line only"));
+        }
         distribution.read(Path::new(".")).map_err(|why| wrong(&why))?;
         Ok(Latency::from(&distribution))
     }

@@ -98,6 +98,23 @@ fn what_cannot_be_is_refused_with_the_reason() {
             json!({"type": "fault", "attributes": {"text": "latency=file:Cargo.toml"}}),
             "on the command line only",
         ),
+        // Quotes may stand anywhere in a word.
+        (
+            json!({"type": "fault", "attributes": {"text": "latency=fi\"l\"e:Cargo.toml"}}),
+            "on the command line only",
+        ),
+        (
+            json!({"type": "fault", "attributes": {"text": "\"latency\"=file:Cargo.toml"}}),
+            "on the command line only",
+        ),
+        (
+            json!({"type": "redis", "attributes": {"action": "reset", "command": "SET k"}}),
+            "one word, such as SET",
+        ),
+        (
+            json!({"type": "redis", "attributes": {"action": "reset", "command": ""}}),
+            "one word, such as SET",
+        ),
     ] {
         let why = fault(toxic.clone()).expect_err(&toxic.to_string());
         assert!(why.contains(says), "{toxic}: {why}");

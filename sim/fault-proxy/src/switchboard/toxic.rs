@@ -235,6 +235,9 @@ impl Toxic {
             }
         });
         if let Some(command) = self.word("command")? {
+            if !Rule::can_be_command(command) {
+                return Err(wrong("command", "must be one word, such as SET"));
+            }
             rule = rule.command(command);
         }
         if let Some(key) = self.word("key")? {
@@ -262,17 +265,14 @@ impl Toxic {
     /// Refuses a text that only the command line may have: one that names a file of this machine, or a
     /// proxy, although the toxic is already put on one.
     fn without_privileges(self) -> Result<Self, ToxicError> {
-        let refused = |says| Err(ToxicError::Attribute { name: "text", says });
         if self.kind != "fault" {
             return Ok(self);
         }
-        // Before the text is parsed, which would open the file.
-        let text = self.word("text")?.unwrap_or_default().trim_start();
-        if text.starts_with("latency") && text.contains("file:") {
-            return refused("a distribution file is allowed on the command line only");
-        }
-        match self.written()?.proxy {
-            Some(_) => refused("must not name a proxy: the path names it"),
+        match ParsedFault::without_files(self.word("text")?.unwrap_or_default())?.proxy {
+            Some(_) => {
+                let says = "must not name a proxy: the path names it";
+                Err(ToxicError::Attribute { name: "text", says })
+            }
             None => Ok(self),
         }
     }

@@ -109,6 +109,8 @@ fn what_is_wrong_is_shown_where_it_stands() {
         ("delay=-1s command=GET", "-1s", "negative"),
         ("delay=1s side=both", "both", "request or reply"),
         ("drop-reply key=\"a b", "\"", "not closed"),
+        ("drop-reply \"SET k\"", "\"SET k\"", "one word"),
+        ("drop-reply command=\"SET k\"", "\"SET k\"", "one word"),
         ("cut toxicity=2", "2", "from 0 to 1"),
         ("cut toxicity=NaN", "NaN", "from 0 to 1"),
         ("hold arg99999999999999999999=x", "arg99999999999999999999=x", "no such argument"),
