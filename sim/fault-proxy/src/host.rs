@@ -354,10 +354,25 @@ async fn connect(mut around: ConnectionContext, client: TcpStream, room: &Connec
     around.server = switches.upstream.ip();
     // Registered anew, so that what has come already wakes the connection.
     let Ok(client) = client.into_std().and_then(TcpStream::from_std) else { return };
-    let ready = client.set_nodelay(true);
-    let stream = match ready {
-        Ok(()) => Stream::connect(&switches.upstream).await,
-        Err(error) => Err(error),
+    let is_reset = poll_fn(|cx| {
+        link.wakers.register(around.task, cx.waker());
+        let is_reset = link.switches().epoch != around.epoch;
+        if is_reset { Poll::Ready(()) } else { Poll::Pending }
+    });
+    let connected = async {
+        client.set_nodelay(true)?;
+        Stream::connect(&switches.upstream).await
+    };
+    // A server may take its time: a full listen queue, or a handshake that it does not answer.
+    let connected = tokio::select! {
+        biased;
+        () = is_reset => None,
+        stream = connected => Some(stream),
+    };
+    link.wakers.remove(around.task);
+    let Some(stream) = connected else {
+        let _ = client.set_zero_linger();
+        return;
     };
     if let (Ok(Stream::Tcp(upstream)), Detail::Replies) = (&stream, link.log.detail())
         && let Ok(addr) = upstream.local_addr()
@@ -380,6 +395,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::upstream::Trust;
 
     #[tokio::test]
     async fn who_gives_up_while_the_link_is_cut_has_sent_nothing() {
@@ -406,5 +422,22 @@ mod tests {
         let mut request = [0; 7];
         served.read_exact(&mut request).await.unwrap();
         assert_eq!(&request, b"GET k\r\n");
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_server_does_not_answer_yet_is_reset_as_others_are() {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = server.local_addr().unwrap().port();
+        // It accepts, and says nothing to the beginning of a handshake.
+        let upstream = Upstream::tls("127.0.0.1", port, &Trust::Anyone).unwrap();
+        let proxy = Proxy::start(Detail::Faults).unwrap();
+        let link = proxy.listen(ClientId(0), Node(0), upstream, Plan::default()).unwrap();
+        let mut client = TcpStream::connect(link.addr()).await.unwrap();
+        let _handshake = server.accept().await.unwrap();
+        link.reset_connections();
+        let mut byte = [0];
+        let end = tokio::time::timeout(Duration::from_secs(30), client.read(&mut byte));
+        let end = end.await.expect("it is reset").unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::ConnectionReset);
     }
 }
