@@ -135,6 +135,22 @@ impl Scanner {
         Ok(Some(frame))
     }
 
+    /// The kind of the frame that is not complete yet, once its first bytes have told it.
+    pub fn kind(&self) -> Option<FrameKind> {
+        self.kind
+    }
+
+    /// Gives up the beginning of a frame that is not complete yet: the caller takes this many bytes from the front of
+    /// `buf`, and the length of the frame will be that of the rest. `buf` is what the last call of [`scan`](Self::scan)
+    /// looked at.
+    pub fn let_go(&mut self, buf: &[u8]) -> usize {
+        // The line end before the next element is looked at once more.
+        let seen = self.line_start.unwrap_or(self.pos).saturating_sub(2).min(buf.len());
+        self.pos -= seen;
+        self.line_start = self.line_start.map(|start| start - seen);
+        seen
+    }
+
     /// How many bytes of `buf` are known to be missing before the frame can be complete.
     pub fn missing(&self, buf: &[u8]) -> usize {
         self.pos.saturating_sub(buf.len())

@@ -146,16 +146,20 @@ fn command() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Feeds `stream` in pieces of the given sizes, as reads would bring it.
-fn in_pieces(mut scanner: Scanner, stream: &[u8], sizes: &[usize]) -> Vec<usize> {
+/// Feeds `stream` in pieces of the given sizes, as reads would bring it. The beginnings of frames are kept, or let go.
+fn in_pieces(mut scanner: Scanner, stream: &[u8], sizes: &[usize], keeps: bool) -> Vec<usize> {
     let mut lens = Vec::new();
-    let (mut start, mut end) = (0, 0);
+    let (mut start, mut end, mut gone) = (0, 0, 0);
     let mut sizes = sizes.iter().copied().cycle();
     while end < stream.len() {
         end = (end + sizes.next().unwrap_or(1)).min(stream.len());
         while let Some(frame) = scanner.scan(&stream[start..end]).unwrap() {
-            lens.push(frame.len);
+            lens.push(frame.len + std::mem::take(&mut gone));
             start += frame.len;
+        }
+        if !keeps {
+            let len = scanner.let_go(&stream[start..end]);
+            (start, gone) = (start + len, gone + len);
         }
     }
     lens
@@ -166,20 +170,22 @@ proptest! {
     fn any_split_of_replies_gives_the_same_frames(
         values in prop::collection::vec(value(), 1..8),
         sizes in prop::collection::vec(1_usize..20, 1..20),
+        keeps: bool,
     ) {
         let expected: Vec<usize> = values.iter().map(Vec::len).collect();
         let scanner = Scanner::replies(Limits::default());
-        prop_assert_eq!(in_pieces(scanner, &values.concat(), &sizes), expected);
+        prop_assert_eq!(in_pieces(scanner, &values.concat(), &sizes, keeps), expected);
     }
 
     #[test]
     fn any_split_of_requests_gives_the_same_frames(
         commands in prop::collection::vec(command(), 1..8),
         sizes in prop::collection::vec(1_usize..20, 1..20),
+        keeps: bool,
     ) {
         let expected: Vec<usize> = commands.iter().map(Vec::len).collect();
         let scanner = Scanner::requests(Limits::default());
-        prop_assert_eq!(in_pieces(scanner, &commands.concat(), &sizes), expected);
+        prop_assert_eq!(in_pieces(scanner, &commands.concat(), &sizes, keeps), expected);
     }
 
     #[test]
@@ -192,9 +198,19 @@ proptest! {
         let mut scanner =
             if requests { Scanner::requests(limits) } else { Scanner::replies(limits) };
         let (mut start, mut end) = (0, 0);
+        // Another that lets go of what it has seen says the same.
+        let (mut forgetful, mut kept) = (scanner.clone(), 0);
         while end < bytes.len() {
             end += 1;
-            match scanner.scan(&bytes[start..end]) {
+            let found = scanner.scan(&bytes[start..end]);
+            let same = forgetful.scan(&bytes[kept..end]);
+            prop_assert_eq!(same.map(|it| it.map(|it| (kept + it.len, it.kind))),
+                found.map(|it| it.map(|it| (start + it.len, it.kind))));
+            kept += match same {
+                Ok(Some(frame)) => frame.len,
+                _ => forgetful.let_go(&bytes[kept..end]),
+            };
+            match found {
                 Ok(Some(frame)) => {
                     let whole = &bytes[start..start + frame.len];
                     let _ = (head(whole), RequestFrame::new(whole).args().count());
