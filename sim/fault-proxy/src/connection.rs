@@ -6,6 +6,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
+mod long_frames;
+
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -262,6 +264,10 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
                     return;
                 }
             };
+            if self.requests.has_begun() {
+                self.requests.forward(frame.len, now);
+                continue;
+            }
             if frame.kind == FrameKind::Empty {
                 run += frame.len;
                 continue;
@@ -270,6 +276,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         }
         let rest = if self.opaque { self.requests.input.len() } else { run };
         self.requests.forward(rest, now);
+        self.pass_long_request(now);
     }
 
     /// Decides on the request after `run` bytes that may go; returns how many may go now.
@@ -285,10 +292,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         let request = RequestFrame::new(&lane.input[run..run + len]);
         let frame = self.session.next_frame();
         let name = request.name();
-        link.count(|counters| {
-            counters.requests += 1;
-            *counters.commands.entry(name).or_default() += 1;
-        });
+        link.count_request(name);
         let decision = rules.decide(link.place(*number), link.plan.seed, name, request);
         let write = |event| {
             link.log.write(link.place(*number), frame, Some(name), first_key(request), event)
@@ -415,6 +419,7 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         }
         let rest = if self.opaque { self.replies.input.len() } else { run };
         self.replies.forward(rest, now);
+        self.pass_long_reply(now);
     }
 
     /// The server has closed its leg, or it broke.

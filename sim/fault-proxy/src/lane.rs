@@ -17,9 +17,13 @@ use super::gate::Gate;
 use super::latency::{Draws, Latency};
 use super::timer::WakeTimer;
 
-/// Room made for a read; a known big frame gets more, up to [`READ_MOST`] at a time.
+/// Room made for a read; a known big frame gets more, up to [`READ_MOST`] at first and then up to [`GROWTH`] times what has
+/// come: each growth copies that, and holds both copies.
 const READ_LEAST: usize = 16 << 10;
 const READ_MOST: usize = 1 << 20;
+const GROWTH: usize = 7;
+/// A frame of which this much has come is sent on before it is complete, unless something depends on its rest.
+const FRAME_LONG: usize = 1 << 20;
 /// When this much is queued, nothing more is read: the sender waits, as with a full TCP window.
 const QUEUE_MOST: usize = 4 << 20;
 /// How many pieces one write may gather.
@@ -66,6 +70,8 @@ pub(super) struct Lane {
     pub(super) deaf: bool,
     /// The sender has closed.
     pub(super) ended: bool,
+    /// The latency of the frame whose beginning is on its way already.
+    begun: Option<Duration>,
     draws: Draws,
     queue: VecDeque<QueuedItem>,
     queued: usize,
@@ -94,6 +100,7 @@ impl Lane {
             wire: WireState::default(),
             deaf: false,
             ended: false,
+            begun: None,
             draws,
             queue: VecDeque::new(),
             queued: 0,
@@ -116,9 +123,12 @@ impl Lane {
         if self.ended || self.is_full() {
             return Poll::Pending;
         }
-        let missing = self.scanner.missing(&self.input).min(READ_MOST);
-        if self.input.capacity() - self.input.len() < missing.max(READ_LEAST / 4) {
-            self.input.reserve(missing.max(READ_LEAST));
+        let (missing, come) = (self.scanner.missing(&self.input), self.input.len());
+        // What is queued keeps the room that it came in, so a frame on its way gets more only when that is used up.
+        let spare = if self.has_begun() { 0 } else { missing.min(READ_MOST) };
+        if self.input.capacity() - come < spare.max(READ_LEAST / 4) {
+            let most = READ_MOST.max(come.saturating_mul(GROWTH));
+            self.input.reserve(missing.min(most).max(READ_LEAST));
         }
         let Poll::Ready(read) = pin!(from.read_buf(&mut self.input)).poll(cx) else {
             // Most of thousands of connections are idle, and an idle one needs no buffer.
@@ -144,7 +154,17 @@ impl Lane {
     /// True if every frame needs a due time of its own.
     pub(super) fn frame_by_frame(&self) -> bool {
         let is_drawn = |latency: &Latency| matches!(latency, Latency::Drawn(_));
-        is_drawn(&self.latency) || self.wire.latencies.iter().any(is_drawn)
+        self.has_begun() || is_drawn(&self.latency) || self.wire.latencies.iter().any(is_drawn)
+    }
+
+    /// True if the beginning of the next frame is on its way already.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// True if so much of an incomplete frame has come that it should not be kept until its end.
+    pub(super) fn is_long(&self) -> bool {
+        !self.deaf && (self.has_begun() || self.input.len() >= FRAME_LONG)
     }
 
     /// Applies the effects on the wire from now on.
@@ -179,8 +199,29 @@ impl Lane {
             return;
         }
         let own = self.input.split_to(len);
-        let mut bytes = instead.unwrap_or(own);
-        let latency = self.draw().saturating_add(extra);
+        let latency = self.begun.take().unwrap_or_else(|| self.draw()).saturating_add(extra);
+        self.send(instead.unwrap_or(own), now, latency, gate);
+    }
+
+    /// Sends on what has come of an incomplete frame. All of its parts have one latency.
+    pub(super) fn forward_part(&mut self, now: Instant, extra: Duration, gate: Option<Gate>) {
+        let len = self.scanner.let_go(&self.input);
+        if len == 0 {
+            return;
+        }
+        let latency = self.begun.unwrap_or_else(|| self.draw());
+        self.begun = Some(latency);
+        let part = self.input.split_to(len);
+        self.send(part, now, latency.saturating_add(extra), gate);
+    }
+
+    /// Discards what has come of an incomplete frame.
+    pub(super) fn lose_part(&mut self) {
+        let len = self.scanner.let_go(&self.input);
+        self.input.advance(len);
+    }
+
+    fn send(&mut self, mut bytes: BytesMut, now: Instant, latency: Duration, gate: Option<Gate>) {
         let end = self.close_behind.map(|(_, end)| end.saturating_sub(self.passed));
         let is_last = end.is_some_and(|left| left <= bytes.len() as u64);
         if let (true, Some(left)) = (is_last, end) {
@@ -360,8 +401,10 @@ mod tests {
 
     use tokio::io::duplex;
 
-    use super::*;
     use resp::frame::Limits;
+    use scenarios::distribution::Sampler;
+
+    use super::*;
 
     #[test]
     fn a_lane_that_waits_for_more_keeps_no_empty_buffer() {
@@ -388,5 +431,68 @@ mod tests {
         lane.forward(6, Instant::now());
         assert!(lane.poll_read(&mut cx, &mut proxy).is_pending());
         assert_eq!(lane.input.capacity(), 0, "all is on its way");
+    }
+
+    #[test]
+    fn a_big_frame_is_seldom_copied_while_it_comes() {
+        let draws = Draws::new(1, [0; 4]);
+        let mut lane = Lane::new(Scanner::replies(Limits::default()), draws);
+        let mut cx = Context::from_waker(Waker::noop());
+        let frame = [&b"$33554432\r\n"[..], &vec![b'x'; 32 << 20], b"\r\n"].concat();
+        let (mut from, mut copied) = (&frame[..], 0);
+        while !from.is_empty() {
+            let (held, room) = (lane.input.len(), lane.input.capacity());
+            assert!(lane.poll_read(&mut cx, &mut from).is_ready());
+            copied += if lane.input.capacity() > room { held } else { 0 };
+            let scanned = lane.scanner.scan(&lane.input).unwrap();
+            assert_eq!(scanned.is_some(), from.is_empty());
+        }
+        assert!(copied < frame.len() / 3, "{copied}");
+    }
+
+    #[test]
+    fn the_parts_of_a_frame_share_the_room_they_come_in() {
+        let mut lane = Lane::new(Scanner::replies(Limits::default()), Draws::new(1, [0; 4]));
+        let mut cx = Context::from_waker(Waker::noop());
+        let frame = [&b"$33554432\r\n"[..], &vec![b'x'; 32 << 20], b"\r\n"].concat();
+        let (mut from, mut rooms) = (&frame[..], 0);
+        while !lane.is_full() {
+            let room = lane.input.capacity();
+            let mut some = AsyncReadExt::take(&mut from, 64 << 10);
+            assert!(lane.poll_read(&mut cx, &mut some).is_ready());
+            rooms += usize::from(lane.input.capacity() > room);
+            assert!(lane.scanner.scan(&lane.input).unwrap().is_none());
+            lane.forward_part(Instant::now(), Duration::ZERO, None);
+        }
+        assert!(rooms <= QUEUE_MOST / READ_MOST + 2, "{rooms}");
+    }
+
+    #[test]
+    fn the_parts_of_a_frame_have_one_latency_and_make_one_draw() {
+        let now = Instant::now();
+        let frames = [&b"+OK\r\n"[..], b"$9\r\nabcdefghi\r\n", b"+OK\r\n"];
+        let latencies = |in_parts: bool| {
+            let mut lane = Lane::new(Scanner::replies(Limits::default()), Draws::new(1, [0; 4]));
+            lane.latency = Latency::Drawn(Sampler::uniform(1, u64::MAX >> 8));
+            let mut latencies = Vec::new();
+            for frame in frames {
+                lane.last_due = None;
+                for byte in frame {
+                    lane.input.extend_from_slice(&[*byte]);
+                    if let Some(frame) = lane.scanner.scan(&lane.input).unwrap() {
+                        lane.forward(frame.len, now);
+                    } else if in_parts {
+                        lane.forward_part(now, Duration::ZERO, None);
+                    }
+                }
+                assert!(lane.input.is_empty() && !lane.has_begun());
+                let mut dues: Vec<Option<Instant>> =
+                    lane.queue.drain(..).map(|item| item.at).collect();
+                dues.dedup();
+                latencies.push(dues);
+            }
+            latencies
+        };
+        assert_eq!(latencies(true), latencies(false));
     }
 }

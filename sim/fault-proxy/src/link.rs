@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use picklock::env::Node;
-use resp::frame::Limits;
+use resp::frame::{CommandName, Limits};
 use tokio::sync::oneshot;
 
 use super::addresses::Addresses;
@@ -154,6 +154,13 @@ impl LinkState {
 
     pub(super) fn count(&self, add: impl FnOnce(&mut LinkCounters)) {
         add(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(super) fn count_request(&self, name: CommandName) {
+        self.count(|counters| {
+            counters.requests += 1;
+            *counters.commands.entry(name).or_default() += 1;
+        });
     }
 
     pub(super) fn note_struck(&self, id: EffectId) {

@@ -168,11 +168,15 @@ impl Rule {
         name: CommandName,
         request: RequestFrame<'_>,
     ) -> bool {
+        self.concerns(client, node, name)
+            && self.key.as_ref().is_none_or(|wanted| first_key(request) == Some(wanted))
+            && self.args.iter().all(|(place, wanted)| request.arg(*place) == Some(wanted))
+    }
+
+    fn concerns(&self, client: ClientId, node: Node, name: CommandName) -> bool {
         self.client.is_none_or(|wanted| wanted == client)
             && self.node.is_none_or(|wanted| wanted == node)
             && self.command.is_none_or(|wanted| wanted == name)
-            && self.key.as_ref().is_none_or(|wanted| first_key(request) == Some(wanted))
-            && self.args.iter().all(|(place, wanted)| request.arg(*place) == Some(wanted))
     }
 }
 
@@ -257,6 +261,15 @@ impl Rules {
         inner.installed.retain(|installed| installed.id != id);
         self.count.store(inner.installed.len(), Ordering::Release);
         inner.installed.len() < before
+    }
+
+    /// Whether a rule may match a request of this name, whatever its arguments.
+    pub(super) fn concern(&self, place: LinkConnection, name: CommandName) -> bool {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner
+            .installed
+            .iter()
+            .any(|installed| installed.rule.concerns(place.client, place.node, name))
     }
 
     /// What is done to this request and to its reply: for each the first matching rule, in the order of

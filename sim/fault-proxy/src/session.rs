@@ -45,7 +45,7 @@ enum ReplyMode {
 }
 
 /// What happens to a frame from the server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Passage {
     /// On to the client.
     Deliver,
@@ -75,6 +75,14 @@ const QUEUED_MOST: usize = 1 << 18;
 
 /// Requests after which the connection is no longer requests and replies.
 const STREAMS: [&[u8]; 3] = [b"MONITOR", b"SYNC", b"PSYNC"];
+
+/// Whether the arguments of this command have a say in what its reply is, or how many there are.
+pub(super) fn depends_on_arguments(name: CommandName) -> bool {
+    let name = name.as_bytes();
+    matches!(name, b"CLIENT" | b"CLUSTER" | b"SENTINEL")
+        || STREAMS.contains(&name)
+        || is_subscription(name)
+}
 
 impl ProxySession {
     /// The number of the next request, from 1.
@@ -253,7 +261,21 @@ impl ProxySession {
             _ => {}
         }
         let asked = std::mem::take(&mut expected.asked);
-        (apply(expected), asked)
+        (apply(expected.frame, expected.fate), asked)
+    }
+
+    /// What happens to a frame from the server that is not complete yet, if its bytes have no say in it.
+    pub(super) fn receiving(&self, kind: FrameKind, is_rewritten: bool) -> Option<Passage> {
+        let is_subscriber = self.subscribed.iter().any(|count| *count > 0);
+        if kind != FrameKind::Value || is_subscriber || self.silent() {
+            return None;
+        }
+        let Some(Expected { frame, what, asked, fate }) = self.outstanding.front() else {
+            return Some(Passage::Deliver);
+        };
+        let is_plain = matches!(what, ExpectedReply::Reply | ExpectedReply::Reset);
+        let is_left = *asked == AddressQuery::Other || !is_rewritten;
+        (is_plain && is_left).then(|| apply(*frame, fate.clone()))
     }
 
     fn confirmed(&mut self, kind: FrameKind, verb: CommandName, count: i64) -> Passage {
@@ -271,7 +293,8 @@ impl ProxySession {
             }
             _ => return Passage::Deliver,
         }
-        self.outstanding.pop_front().map_or(Passage::Deliver, apply)
+        let last = self.outstanding.pop_front();
+        last.map_or(Passage::Deliver, |expected| apply(expected.frame, expected.fate))
     }
 
     /// Counts what the elements of a reply to EXEC confirm, however many there are. A subscription of several channels has
@@ -299,10 +322,10 @@ impl ProxySession {
     }
 }
 
-fn apply(expected: Expected) -> Passage {
-    match expected.fate {
+fn apply(frame: u64, fate: Option<Action>) -> Passage {
+    match fate {
         None => Passage::Deliver,
-        Some(Action::Drop(_)) => Passage::Lose(expected.frame),
+        Some(Action::Drop(_)) => Passage::Lose(frame),
         Some(action) => Passage::Apply(action),
     }
 }
