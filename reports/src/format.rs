@@ -45,6 +45,14 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// The same of a text whose line breaks and tabs stay, for a terminal.
+pub fn plain_lines(text: &str) -> String {
+    let lines = text
+        .split('\n')
+        .map(|line| line.split('\t').map(plain).collect::<Vec<Cow<'_, str>>>().join("\t"));
+    lines.collect::<Vec<String>>().join("\n")
+}
+
 /// The same for Markdown, in which nothing of it is HTML.
 pub fn in_markdown(text: &str) -> String {
     plain(text).replace('&', "&amp;").replace('<', "&lt;")
@@ -74,5 +82,6 @@ mod tests {
     fn what_would_act_is_escaped() {
         assert_eq!(plain("a lock: 锁 \u{1F512}"), "a lock: 锁 \u{1F512}");
         assert_eq!(plain("a\u{1b}[31m\nb\u{9b}\u{202e}"), "a\\u{1b}[31m\\nb\\u{9b}\\u{202e}");
+        assert_eq!(plain_lines("a\u{1b}\nb\tc"), "a\\u{1b}\nb\tc");
     }
 }

@@ -23,7 +23,7 @@ pub mod tuning;
 pub mod write;
 
 pub use directory::{RunDirectory, WriteError};
-pub use format::{in_markdown, plain};
+pub use format::{in_markdown, plain, plain_lines};
 
 #[cfg(test)]
 mod support;

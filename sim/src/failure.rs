@@ -11,9 +11,9 @@ use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, SourceCode,
 };
 use nix::errno::Errno;
+use reports::plain_lines;
 use scenarios::format::in_words;
 
-use super::escape::plain;
 use super::exit::Exit;
 use super::terminal::Terminal;
 
@@ -102,7 +102,7 @@ struct PrintedDiagnostic<'a>(&'a (dyn Diagnostic + Send + Sync));
 
 impl fmt::Display for PrintedDiagnostic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&plain(&in_words(&self.0.to_string())))
+        f.write_str(&plain_lines(&in_words(&self.0.to_string())))
     }
 }
 
@@ -110,7 +110,7 @@ impl Error for PrintedDiagnostic<'_> {}
 
 impl Diagnostic for PrintedDiagnostic<'_> {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.0.help().map(|help| Box::new(plain(&help.to_string())) as _)
+        self.0.help().map(|help| Box::new(plain_lines(&help.to_string())) as _)
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {

@@ -7,7 +7,6 @@ mod check;
 mod confirm;
 mod dispatch;
 mod doctor;
-mod escape;
 mod example;
 mod exit;
 mod explore;

@@ -7,7 +7,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
-use super::escape::plain;
+use reports::plain_lines;
+
 use super::failure::Failure;
 
 pub(super) fn results(text: &str) -> Result<(), Failure> {
@@ -25,7 +26,7 @@ pub(super) fn results(text: &str) -> Result<(), Failure> {
 
 /// Prints a message on stderr. It may quote names and texts of others, so it is escaped.
 pub(super) fn note(text: &str) {
-    raw(&format!("{}\n", plain(text)));
+    raw(&format!("{}\n", plain_lines(text)));
 }
 
 /// Says that a named pipe is waited for: opening it blocks until somebody writes. A shell's own pipe has a writer.

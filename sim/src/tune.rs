@@ -35,10 +35,6 @@ use super::{print, signal, variables, world};
 use ttl_model::format::time;
 use ttl_model::{Study, StudyError, StudyProgress, advice};
 
-/// The default TTLs, in seconds.
-const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
-/// With --if-taken skip also these fractions of --every.
-const PARTS_OF_EVERY: [(u32, u32); 3] = [(1, 2), (3, 4), (9, 10)];
 /// The default of --takeover.
 const TAKEOVER: Duration = Duration::from_secs(10);
 /// The least --confirm-for.
@@ -177,23 +173,12 @@ fn print_result(
     written
 }
 
-/// The default TTLs; for clients that skip also some that end before the next run.
-fn ttls(args: &TuneArgs) -> Vec<Duration> {
-    let mut ttls: Vec<Duration> = TTLS_S.iter().map(|it| Duration::from_secs(*it)).collect();
-    if args.if_taken == Taken::Skip {
-        ttls.extend(PARTS_OF_EVERY.map(|(over, under)| args.every.0 * over / under));
-        ttls.sort_unstable();
-        ttls.dedup();
-    }
-    ttls
-}
-
 /// The settings to evaluate; the lock accepts each.
 fn grid(args: &TuneArgs, inputs: &Inputs) -> Result<Vec<(Duration, Option<Duration>)>, Failure> {
     let said = !args.ttl.is_empty();
     let ttls: Vec<Duration> = match said {
         true => args.ttl.iter().map(|it| it.0).collect(),
-        false => ttls(args),
+        false => inputs.traffic.usual_ttls(),
     };
     let trip_ns = inputs.conditions.round_trip.median_ns();
     let (mut grid, mut too_slow) = (Vec::new(), None);

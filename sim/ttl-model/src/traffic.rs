@@ -8,10 +8,17 @@
 //! mean, and among clients that skip one always asks right after a lease has ended. Not modelled: bursts, clients
 //! that give up, clock offsets between clients of one tick.
 
+use std::time::Duration;
+
 use crate::tuning::IfTaken;
 
 use super::law::float;
 use super::lease::Conditions;
+
+/// The usual TTLs, in seconds.
+const TTLS_S: [u64; 12] = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 1_800];
+/// For clients that skip also these fractions of their interval.
+const PARTS_OF_EVERY: [(u32, u32); 3] = [(1, 2), (3, 4), (9, 10)];
 
 /// The demand for the locks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +38,18 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// The TTLs to study where nobody names any; for clients that skip also some that end before the next run.
+    pub fn usual_ttls(&self) -> Vec<Duration> {
+        let mut ttls: Vec<Duration> = TTLS_S.iter().map(|it| Duration::from_secs(*it)).collect();
+        if self.if_taken == IfTaken::Skip {
+            let every = Duration::from_nanos(self.every_ns);
+            ttls.extend(PARTS_OF_EVERY.map(|(over, under)| every * over / under));
+            ttls.sort_unstable();
+            ttls.dedup();
+        }
+        ttls
+    }
+
     /// Requests per nanosecond for all locks; without skipping, equal to acquisitions.
     pub fn asks_per_ns(&self) -> f64 {
         f64::from(self.clients) / float(self.every_ns.max(1))
