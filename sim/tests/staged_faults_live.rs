@@ -34,7 +34,7 @@ const PAIRS: [(&str, &str, &[Fault]); 26] = [
     ("server-stalls", "single", &[Fault::Stall]),
     ("slow-network", "del-release", &[Fault::Delay]),
     ("slow-network", "single", &[Fault::Delay]),
-    ("stale-write", "fenced", &[Fault::Pause]),
+    ("stale-write", "fenced", &[Fault::Pause, Fault::Pause]),
     ("stale-write", "polling", &[Fault::Pause]),
 ];
 
