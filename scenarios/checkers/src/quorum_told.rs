@@ -3,16 +3,15 @@
 //! Invariant: a client is blamed only for what is false in every reading. *Already expired*, *taken by another* and
 //! *unknown* are false of a release that has deleted the key on a quorum, the last by times that are exact; *released*,
 //! where so many servers have answered that they had no key of this client, and nothing that it had sent before had
-//! ended it, that the others are no quorum; and that the
-//! lock was surely not taken, where a quorum had granted the last round of it; that it was taken, where no quorum can have
-//! granted it. A release is told too late that a quorum has carried out before, by times that are exact. Only those keys
+//! ended it, that the others are no quorum; that the lock was surely not taken, where a quorum had granted the last round of
+//! it, unless that came too late; that another had it, where a quorum had; that it was taken, where no quorum can have granted
+//! it. A release is told too late that a quorum has carried out before, by times that are exact. Only those keys
 //! count of which it is certain which round of the acquisition has made them.
 
 use durations::span::rounded;
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Verdict, Witness};
-use history::words::DROPPED;
-use history::words::RELEASED;
+use history::words::{DROPPED, HELD, RELEASED};
 use history::{CommandOp, Event, Head, Recent, Touch, What};
 use picklock::env::Phase;
 use smallvec::SmallVec;
@@ -81,8 +80,9 @@ struct QuorumOp {
     nodes: SmallVec<[(u16, NodeKeys); 1]>,
     /// A round before this one may have made keys of which nothing is known.
     obscure: bool,
-    /// When its last round began.
+    /// When its last round began, and whether it says so when one begins.
     round_ns: u64,
+    has_rounds: bool,
     /// From when on one of its keys may have gone.
     gone_ns: Option<u64>,
     /// When its release began, and when a quorum had carried it out.
@@ -138,7 +138,7 @@ impl Checker for QuorumTold {
                 self.with(acquisition, |it| it.next_round(at_ns));
             }
             What::Acquired => self.acquired(acquisition),
-            What::NotAcquired(_) => self.not_acquired(acquisition),
+            What::NotAcquired(why) => self.not_acquired(acquisition, seen.texts.get(why)),
             What::AcquireUnknown(_) => _ = self.open.remove(acquisition),
             What::Release => self.with(acquisition, |it| it.begin_release(at_ns)),
             What::Released(told) => self.ended(acquisition, at_ns, seen.texts.get(told), seen.head),
@@ -285,15 +285,24 @@ impl QuorumTold {
     }
 
     /// It was told that it surely has not got the lock.
-    fn not_acquired(&mut self, acquisition: u32) {
+    fn not_acquired(&mut self, acquisition: u32, why: &str) {
         self.judged = true;
-        let quorum = self.quorum;
+        let (nodes, quorum) = (self.nodes, self.quorum);
         let Some(it) = self.open.get_mut(acquisition) else { return };
-        // What was granted and came too late, it has not got.
-        if it.obscure || it.granted_or_lapsed() >= quorum {
-            self.open.remove(acquisition);
-        } else {
+        if !it.obscure && it.granted_or_lapsed() < quorum {
             it.told = Some(Told::NotAcquired);
+            return;
+        }
+        // What was granted and came too late, it has not got; but no other has it either.
+        let (client, granted) = (it.client, it.granted());
+        let is_lie = it.has_rounds && !it.obscure && granted >= quorum && why.ends_with(HELD);
+        self.open.remove(acquisition);
+        if is_lie {
+            let summary = format!(
+                "client {client} was told that another held the lock, though {granted} of {nodes} servers had granted its \
+                 last request"
+            );
+            story::note(&mut self.lie, summary, &[(acquisition, client)]);
         }
     }
 
@@ -389,7 +398,7 @@ impl QuorumOp {
     }
 
     fn next_round(&mut self, at_ns: u64) {
-        self.round_ns = at_ns;
+        (self.round_ns, self.has_rounds) = (at_ns, true);
         self.obscure |= self.nodes.iter().any(|(_, it)| it.unknown > 0);
         for (_, it) in &mut self.nodes {
             (it.made_before, it.lapsed) = (it.made, false);

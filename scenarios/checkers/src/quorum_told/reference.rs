@@ -5,7 +5,7 @@
 //! expired, and so nothing is ambiguous.
 
 use history::verdict::Outcome;
-use history::words::{EXPIRED, RELEASED, TAKEN};
+use history::words::{EXPIRED, HELD, RELEASED, TAKEN};
 use history::{Answer, Event, History, Intent, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
@@ -267,7 +267,8 @@ impl World {
     }
 
     fn says(&mut self, number: u16) {
-        let why = self.history.texts.intern("held by another");
+        let why = if number.is_multiple_of(2) { "held by another" } else { "granted too late" };
+        let why = self.history.texts.intern(why);
         let (acquire, release) = (self.acquire, self.release);
         if release > 0 {
             let words = [RELEASED, EXPIRED, TAKEN, "reset"][usize::from(number % 4)];
@@ -310,9 +311,12 @@ impl World {
         let granted = self.count(|it| it.granted == round);
         let freed = self.count(|it| it.freed);
         match self.said {
-            Some(What::NotAcquired(_)) => {
+            Some(What::NotAcquired(why)) => {
                 let may = granted >= QUORUM && self.heard < QUORUM;
-                self.lie = Lie { may, must: may };
+                // Nobody says when the first round begins.
+                let held = self.history.texts.get(why).ends_with(HELD) && round > 1;
+                let denied = held && self.heard >= QUORUM;
+                self.lie = Lie { may: may || denied, must: may || denied };
             }
             Some(What::Released(words)) if self.history.texts.get(words) != RELEASED => {
                 self.lie = Lie { may: freed >= QUORUM, must: freed >= QUORUM };

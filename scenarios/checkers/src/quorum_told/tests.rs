@@ -8,6 +8,7 @@ use picklock::env::Phase;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const MS: u64 = 1_000_000;
+const TOO_LATE: &str = "granted too late to be relied on";
 
 const EXTEND: Intent = Intent { touch: Touch::Extend(TTL_NS), compares: true };
 
@@ -208,7 +209,8 @@ fn a_round_whose_missing_answers_might_be_a_quorum_is_no_certain_no() {
     assert_eq!(told(round().refused(1, 1, 90..200)), Held, "nobody knows whether it had it");
     let late = round().did(1, 100..210, CREATE).refused(1, 1, 90..200);
     assert_eq!(told(late), Violated, "an answer comes later");
-    let known = round().to(2, LOCK).did(1, 120..130, CREATE).refused(1, 1, 90..200);
+    let known = round().to(2, LOCK).did(1, 120..130, CREATE);
+    let known = known.refused_because(1, 1, 90..200, TOO_LATE);
     assert_eq!(found(known), Held, "all of it was known, and came too late");
     let before = round().phase(1, 160, Phase::AcquireBeforeSend).refused(1, 1, 90..200);
     assert_eq!(found(before), Held, "it is of the round before");
@@ -271,7 +273,7 @@ fn who_stands_still_in_the_midst_of_a_round_is_granted_it_too_late() {
         let tape = three().phase(1, 5, Phase::AcquireBeforeSend).did(1, 10..20, CREATE);
         let tape = tape.to(1, LOCK).command(1, later..later + 10, CREATE, second);
         let tape = tape.to(2, LOCK).did(1, later..later + 100, CREATE);
-        tape.refused(1, 1, 1..later + 50)
+        tape.refused_because(1, 1, 1..later + 50, TOO_LATE)
     };
     let granted = CREATE.touch;
     assert_eq!(told(round(10 + TTL_NS, Some(granted))), Held, "two had granted it");
@@ -279,6 +281,28 @@ fn who_stands_still_in_the_midst_of_a_round_is_granted_it_too_late() {
     assert_eq!(told(round(9 + TTL_NS, Some(Touch::None))), Violated, "one had, and another did");
     let anew = round(10 + TTL_NS, Some(granted)).phase(1, 9 + TTL_NS, Phase::AcquireBeforeSend);
     assert_eq!(told(anew), Violated, "the first was of a round before");
+}
+
+#[test]
+fn nobody_else_has_what_a_quorum_has_granted() {
+    let refused = |tape: Tape| told(tape.refused(1, 1, 90..200));
+    let asks = || three().phase(1, 95, Phase::AcquireBeforeSend).did(1, 100..110, CREATE);
+    let granted = |tape: Tape| tape.to(1, LOCK).did(1, 100..120, CREATE);
+    assert_eq!(refused(granted(asks())), Violated);
+    assert_eq!(told(granted(asks()).refused_because(1, 1, 90..200, TOO_LATE)), Held);
+    assert_eq!(refused(granted(asks()).did(1, 130..140, DELETE)), Violated, "given back");
+    assert_eq!(refused(asks()), Held, "no quorum");
+    let again = || granted(asks()).phase(1, 150, Phase::AcquireBeforeSend);
+    assert_eq!(refused(again()), Held, "another round");
+    assert_eq!(refused(granted(again().to(0, LOCK).sends(1, 160, CREATE))), Held, "of which");
+    let obscure = asks().to(2, LOCK).command(1, 101..104, CREATE, None);
+    let obscure = obscure.to(0, LOCK).phase(1, 105, Phase::AcquireBeforeSend);
+    assert_eq!(refused(granted(obscure.did(1, 106..110, CREATE))), Held, "nobody knows of which");
+    let silent = granted(three().did(1, 100..110, CREATE));
+    assert_eq!(refused(silent), Held, "it may have asked again");
+    let told = granted(asks()).refused(1, 1, 90..200).witness("quorum-told").summary;
+    let says = "client 1 was told that another held the lock, though 2 of 3 servers had granted its last request";
+    assert_eq!(told, says);
 }
 
 #[test]
