@@ -200,7 +200,10 @@ fn staged(fault: &Staged) -> String {
             Some(after) => write!(text, ", {after} after the start"),
             None => Ok(()),
         },
-        Some(When::Chance(chance)) => write!(text, ", at {} % of all commands", chance.0 * 100.0),
+        Some(When::Chance(chance, name)) => {
+            let which = name.map_or("commands".to_owned(), |name| format!("its {name}"));
+            write!(text, ", at {} % of all {which}", chance.0 * 100.0)
+        }
     };
     if let Some(by) = fault.by {
         let _ = write!(text, ", by {by}");

@@ -187,7 +187,9 @@ impl Check<'_> {
 
     fn trigger(&self, at: &Trigger) -> Result<(), KeyError> {
         let Some(when) = at.when() else {
-            let why = "`at` says exactly one of phase, command, time and chance".to_owned();
+            let why =
+                "`at` says exactly one of phase, command, time and chance, or command and chance"
+                    .to_owned();
             return self.wrong("at", why, "such as at = { phase = \"hold\" }");
         };
         if at.nth == Some(0) {
@@ -195,11 +197,11 @@ impl Check<'_> {
             return self.wrong("at.nth", why, "remove it for the first time");
         }
         match when {
-            When::Time(_) | When::Chance(_) if at.nth.is_some() => {
+            When::Time(_) | When::Chance(..) if at.nth.is_some() => {
                 let why = "nth counts how often a phase or a command comes".to_owned();
                 self.wrong("at.nth", why, "remove it")
             }
-            When::Time(_) | When::Chance(_) if at.after.is_some() => {
+            When::Time(_) | When::Chance(..) if at.after.is_some() => {
                 let why = "after counts from a phase or a command".to_owned();
                 self.wrong("at.after", why, "remove it")
             }
@@ -211,15 +213,17 @@ impl Check<'_> {
                     "by then it is nobody's phase any more, so whom does it strike?".to_owned();
                 self.wrong("at.after", why, "add on = \"client 1\", \"holder\" or \"primary\"")
             }
-            When::Chance(chance) if !chance.is_share() => {
+            When::Chance(chance, _) if !chance.is_share() => {
                 let why = format!("a chance of {}: it is a share, from 0 to 1", chance.0);
                 self.wrong("at.chance", why, "0.01 is once in a hundred commands")
             }
-            When::Command(name, _) if !name.bytes().all(|it| it.is_ascii_alphanumeric()) => {
+            When::Command(name, _) | When::Chance(_, Some(name))
+                if !name.bytes().all(|it| it.is_ascii_alphanumeric()) =>
+            {
                 let why = format!("{name:?} is no command's name");
                 self.wrong("at.command", why, "its first word alone, as in command = \"DEL\"")
             }
-            When::Command("", _) => {
+            When::Command("", _) | When::Chance(_, Some("")) => {
                 let why = "the command has no name".to_owned();
                 self.wrong("at.command", why, "such as command = \"DEL\"")
             }

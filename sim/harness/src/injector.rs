@@ -208,13 +208,14 @@ pub fn about_to_send<I: Injector>(world: &mut I, client: u32, name: &[u8]) {
     if client == 0 || !world.cues().on() {
         return;
     }
+    let is_named = |of: &str| of.as_bytes().eq_ignore_ascii_case(name);
     let cues = world.cues().all();
     for (place, cue) in (0_u32..).zip(cues.iter()) {
         let enters = match cue.at.when() {
-            Some(When::Command(of, nth)) if of.as_bytes().eq_ignore_ascii_case(name) => {
+            Some(When::Command(of, nth)) if is_named(of) => {
                 world.cues().comes(place, cue.whom(), client, nth)
             }
-            Some(When::Chance(chance)) => {
+            Some(When::Chance(chance, of)) if of.is_none_or(is_named) => {
                 world.cues().concerns(cue.whom(), client) && world.happens(chance)
             }
             _ => false,

@@ -54,7 +54,7 @@ pub struct Staged {
     pub comes_back: Option<Span>,
 }
 
-/// When a fault strikes: exactly one of the first four is given.
+/// When a fault strikes: exactly one of the first four is given, or a command and a chance.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table such as { phase = \"hold\" }")]
 pub struct Trigger {
@@ -67,7 +67,7 @@ pub struct Trigger {
     /// So long after the clients have begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Span>,
-    /// At this share of all commands that are about to be sent.
+    /// At this share of all commands that are about to be sent, or of those of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chance: Option<Chance>,
     /// Not the first time, but the nth; of a phase or a command.
@@ -87,8 +87,8 @@ pub enum When<'a> {
     Command(&'a str, u32),
     /// So many nanoseconds after the clients have begun.
     Time(u64),
-    /// At this share of the commands that are about to be sent.
-    Chance(Chance),
+    /// At this share of the commands that are about to be sent: of those of this name, if there is one.
+    Chance(Chance, Option<&'a str>),
 }
 
 /// What ends a fault.
@@ -190,7 +190,7 @@ impl Trigger {
             (Some(phase), None, None, None) => Some(When::Phase(phase, nth)),
             (None, Some(command), None, None) => Some(When::Command(command, nth)),
             (None, None, Some(time), None) => Some(When::Time(time.ns())),
-            (None, None, None, Some(chance)) => Some(When::Chance(chance)),
+            (None, command, None, Some(chance)) => Some(When::Chance(chance, command)),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! Faults and servers in scenario files, right and wrong.
 
-use history::fault::{By, Fault, Until, Ways, When, Whom};
+use history::fault::{By, Chance, Fault, Until, Ways, When, Whom};
 
 use crate::catalog;
 use crate::scenario::tests::setting;
@@ -170,6 +170,16 @@ fn faults_that_cannot_be_had_are_shown_in_their_place() {
     wrong(pause, "phase = \"hold\"", "chance = 1.5", "from 0 to 1", "0.01", "1.5");
     wrong(pause, "phase = \"hold\"", "command = \"DEL k\"", "no command", "DEL", "\"DEL k\"");
     wrong(pause, "phase = \"hold\"", "command = \"\"", "no name", "DEL", "\"\"");
+    let named = |name: &str| format!("chance = 0.5, command = \"{name}\"");
+    let of = |name: &str, says| {
+        wrong(pause, "phase = \"hold\"", &named(name), says, "DEL", &format!("\"{name}\""));
+    };
+    of("DEL k", "no command");
+    of("", "no name");
+    let dels = parse(&pause.replace("phase = \"hold\"", &named("DEL"))).unwrap();
+    assert_eq!(dels.faults[0].at.when(), Some(When::Chance(Chance(0.5), Some("DEL"))));
+    let nth = format!("{}, nth = 2 }}", named("DEL"));
+    wrong(pause, "phase = \"hold\" }", &nth, "counts", "remove", "2 }");
     wrong(pause, "for = \"1s\"", "", "does not say `for`", "until", "[[fault]]");
     let itself = "until = { phase = \"hold\", by = \"itself\" }";
     wrong(pause, "for = \"1s\"", itself, "comes nowhere", "remove `by`", "{ phase = \"hold\", by");

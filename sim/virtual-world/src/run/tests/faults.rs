@@ -182,10 +182,18 @@ fn a_chance_is_met_as_often_as_it_says() {
     let fault = |chance: &str| {
         format!("[[fault]]\nkind = \"delay\"\nat = {{ chance = {chance} }}\nfor = \"1ms\"\n")
     };
+    let commands = |history: &History, is_struck: fn(&str) -> bool| {
+        let sent = history.events.iter().filter(|it| it.client > 0).filter(|it| match it.what {
+            What::Command { name, .. } => is_struck(history.texts.get(name)),
+            _ => false,
+        });
+        sent.count()
+    };
     let always = run(&scenario("single", &fault("1.0"))).1;
-    let commands =
-        always.events.iter().filter(|it| it.client > 0 && matches!(it.what, What::Command { .. }));
-    assert_eq!(strikes(&always).len(), commands.count());
+    assert_eq!(strikes(&always).len(), commands(&always, |_| true));
+    let sets = run(&scenario("single", &fault("1.0, command = \"set\""))).1;
+    assert_eq!(strikes(&sets).len(), commands(&sets, |name| name == "SET"));
+    assert!(commands(&sets, |name| name == "SET") > 1, "again and again");
     assert_eq!(strikes(&run(&scenario("single", &fault("0.5"))).1).len(), 0, "0 is benign");
     let mut runner = Runner::new(&scenario("single", &fault("0.5"))).unwrap();
     runner.run(3, Choices::seeded(3));
