@@ -139,8 +139,10 @@ pub(super) fn history(tape: &Tape, steps: &[Step]) -> History {
                 (it.acquisition, it.acquire, What::Acquired)
             }
             50..52 if !it.has => {
-                let end =
-                    [What::NotAcquired(why), What::AcquireUnknown(why)][usize::from(number % 2)];
+                let no =
+                    ["held by another", "not sent: no connection"][usize::from(number / 2 % 2)];
+                let no = What::NotAcquired(history.texts.intern(no));
+                let end = [no, What::AcquireUnknown(why)][usize::from(number % 2)];
                 it.over = true;
                 (it.acquisition, it.acquire, end)
             }

@@ -4,14 +4,12 @@
 //! it was sent until it was answered. A client that made the key, or may have, counts as having the lock until its
 //! release is answered. Once that is not known, or the lock was handed over, nobody is blamed any more.
 
+use history::words::NOT_SENT;
 use history::{CommandOp, Event, Head, Recent, Touch, What};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::interface::{EventView, HistoryEnd, servers};
-
-/// How the reason begins of an acquisition that could not ask; see `CallError::NotSent`.
-const NOT_SENT: &str = "not sent";
 
 /// What became of the last request for the lock that an acquisition has sent to a server.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -36,4 +36,4 @@ fn the_page_shows_what_is_found_and_all_of_it_is_expected() {
 }
 
 /// How many cells of the catalogue nothing is claimed of.
-const UNCLAIMED: u64 = 1_933;
+const UNCLAIMED: u64 = 1_989;

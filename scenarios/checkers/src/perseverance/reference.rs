@@ -1,6 +1,7 @@
 //! Who gives up too soon in random histories, as one finds it who looks at all of them again for each acquisition.
 
 use history::fault::Fault;
+use history::words::NOT_SENT;
 use history::{Event, History, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
@@ -95,6 +96,9 @@ fn gives_up_too_soon(history: &History, acquisition: u32) -> bool {
             .max_by_key(|it| it.end.map(|(at_ns, _)| at_ns))
             .is_some_and(|it| it.may_ask_again(history).0),
     };
+    let says_not_sent = |why| history.texts.get(why).starts_with(NOT_SENT);
+    let not_sent = matches!(end.what, What::NotAcquired(why) if says_not_sent(why));
+    let may_ask_again = may_ask_again || not_sent;
     let others = usize::from(nodes) - refused;
     may_ask_again && others > usize::from(nodes) / 2 && end.at_ns - began_ns < tries_for_ns
 }
