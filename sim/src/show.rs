@@ -201,8 +201,7 @@ fn staged(fault: &Staged) -> String {
             None => Ok(()),
         },
         Some(When::Chance(chance, name)) => {
-            let which = name.map_or("commands".to_owned(), |name| format!("its {name}"));
-            write!(text, ", at {} % of all {which}", chance.0 * 100.0)
+            write!(text, ", at {} % of all {}", chance.0 * 100.0, name.unwrap_or("commands"))
         }
     };
     if let Some(by) = fault.by {
