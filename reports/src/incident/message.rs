@@ -12,13 +12,12 @@ use super::layout::{IncidentMessage, LaneOwner};
 use crate::format::counted;
 use history::exchange::{Delivery, Exchange, ExchangeEnd};
 use history::tenure::KeyTenure;
+use history::words::NOT_SENT;
 
 /// More are left out, which a note says.
 const MESSAGES_MOST: usize = 24;
 /// An error that only asks for the script to be sent once more.
 const NO_SCRIPT: &str = "NOSCRIPT";
-/// How the error of a command begins that never left its client.
-const NOT_SENT: &str = "not sent";
 
 /// The messages of an incident to these lanes of the key, in the order of their sending.
 pub(super) fn messages(

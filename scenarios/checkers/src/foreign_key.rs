@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use history::fault::Fault;
 use history::verdict::{Finding, Level, Witness};
+use history::words::HELD;
 use history::{CommandOp, Event, Head, Touch, What};
 
 use super::interface::{Checker, EventView, HistoryEnd, verdict};
@@ -15,9 +16,6 @@ use super::story;
 
 pub(super) const NAME: &str = "foreign-key";
 pub(super) const TOLD: &str = "told-of-foreign-key";
-
-/// How it ends what is said where a lock is held; see `docs/history.md`.
-const HELD: &str = "held by another";
 
 /// Something that is no lock's under the lock's key.
 #[derive(Clone, Copy, Debug)]

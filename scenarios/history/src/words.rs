@@ -9,6 +9,8 @@ pub const LOST: &str = "lock lost";
 pub const STALE: &str = "refused: stale token";
 /// How it begins what is said of an acquisition or a release whose caller has dropped it.
 pub const DROPPED: &str = "dropped ";
+/// How the error begins of a command, or the reason of an acquisition, that never left its client.
+pub const NOT_SENT: &str = "not sent";
 
 /// A release has ended the hold.
 pub const RELEASED: &str = "released";
@@ -28,3 +30,18 @@ pub const STOPPED: &str = "dropped when it was lost";
 /// How it begins what is said of work that was done, but may not have been protected: nobody knows what became of the
 /// release.
 pub const UNPROTECTED: &str = "perhaps not protected: ";
+
+#[cfg(test)]
+mod tests {
+    use picklock::NotAcquired;
+    use picklock::env::CallError;
+
+    use super::*;
+
+    #[test]
+    fn they_are_the_words_of_the_lock_library() {
+        let not_sent = CallError::NotSent("no connection".into());
+        assert!(not_sent.to_string().starts_with(NOT_SENT));
+        assert_eq!(NotAcquired::Held.to_string(), HELD);
+    }
+}

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use history::words::{EXPIRED, HELD, RELEASED, TAKEN};
 use picklock::command::Command;
 use picklock::env::{CallError, Conn, Env, Mark, Phase};
 use picklock::reply::Reply;
@@ -137,8 +138,8 @@ impl<E: Env> ArticleClient<E> {
     pub(super) async fn delete(&self) -> ReleaseOutcome {
         self.phase(Phase::ReleaseBeforeDelete);
         match self.ask(self.on_key("DEL")).await {
-            Ok(Reply::Int(1)) => ReleaseOutcome::Answered("released"),
-            Ok(Reply::Int(0)) => ReleaseOutcome::Answered("already expired"),
+            Ok(Reply::Int(1)) => ReleaseOutcome::Answered(RELEASED),
+            Ok(Reply::Int(0)) => ReleaseOutcome::Answered(EXPIRED),
             other => unknown(other),
         }
     }
@@ -147,9 +148,9 @@ impl<E: Env> ArticleClient<E> {
 /// What the answer of the script says.
 pub(super) fn by_script(answer: Result<Reply, CallError>) -> ReleaseOutcome {
     match answer {
-        Ok(Reply::Int(1)) => ReleaseOutcome::Answered("released"),
-        Ok(Reply::Int(0)) => ReleaseOutcome::Answered("already expired"),
-        Ok(Reply::Int(-1)) => ReleaseOutcome::Answered("taken by another"),
+        Ok(Reply::Int(1)) => ReleaseOutcome::Answered(RELEASED),
+        Ok(Reply::Int(0)) => ReleaseOutcome::Answered(EXPIRED),
+        Ok(Reply::Int(-1)) => ReleaseOutcome::Answered(TAKEN),
         other => unknown(other),
     }
 }
@@ -243,7 +244,7 @@ impl<E: Env, W: ArticleLock> Stateless<E> for Tried<W> {
                     Err(error) => return Err(error.into()),
                 }
             }
-            Err(not_held("held by another"))
+            Err(not_held(HELD))
         })
     }
 }

@@ -6,6 +6,7 @@
 //! acquires; A's DEL ends B's hold; C acquires while B is at work.
 //! Source: the second article, and the second wrong unlock of the fourth.
 
+use history::words::{EXPIRED, TAKEN};
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env};
 
@@ -34,8 +35,8 @@ impl ArticleLock for GetDelRelease {
     async fn give_back<E: Env>(client: &ArticleClient<E>, token: &OwnerToken) -> ReleaseOutcome {
         match client.value().await {
             Ok(Some(value)) if value.as_bytes() == Some(token.as_bytes()) => client.delete().await,
-            Ok(Some(_)) => ReleaseOutcome::Answered("taken by another"),
-            Ok(None) => ReleaseOutcome::Answered("already expired"),
+            Ok(Some(_)) => ReleaseOutcome::Answered(TAKEN),
+            Ok(None) => ReleaseOutcome::Answered(EXPIRED),
             Err(error) => unknown(Err(error)),
         }
     }

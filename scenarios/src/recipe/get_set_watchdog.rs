@@ -14,6 +14,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use history::words::{EXPIRED, TAKEN};
 use picklock::OwnerToken;
 use picklock::env::{CallError, Env, Phase};
 use picklock::reply::Reply;
@@ -84,9 +85,9 @@ async fn release<E: Env>(
 ) -> Result<ReleaseOutcome, CallError> {
     let client = client.anew().await?;
     Ok(match client.value().await? {
-        None => ReleaseOutcome::Answered("already expired"),
+        None => ReleaseOutcome::Answered(EXPIRED),
         Some(value) if value.as_bytes() == Some(token) => client.compare_and_delete(token).await,
-        Some(_) => ReleaseOutcome::Answered("taken by another"),
+        Some(_) => ReleaseOutcome::Answered(TAKEN),
     })
 }
 

@@ -8,6 +8,7 @@
 //! acquire until the TTL has passed.
 //! Source: named, and not shown, by the first article.
 
+use history::words::{EXPIRED, RELEASED, TAKEN};
 use picklock::OwnerToken;
 use picklock::command::Command;
 use picklock::env::{CallError, Env, Phase};
@@ -48,18 +49,15 @@ async fn transaction<E: Env>(
     let value = client.value().await?;
     if value.as_ref().and_then(Reply::as_bytes) != Some(token.as_bytes()) {
         client.ask(Command::new("UNWATCH")).await?;
-        let gone = "already expired";
-        return Ok(ReleaseOutcome::Answered(value.map_or(gone, |_| "taken by another")));
+        return Ok(ReleaseOutcome::Answered(value.map_or(EXPIRED, |_| TAKEN)));
     }
     client.ask(Command::new("MULTI")).await?;
     client.ask(client.on_key("DEL")).await?;
     client.phase(Phase::ReleaseBeforeDelete);
     Ok(match client.ask(Command::new("EXEC")).await? {
-        Reply::Array(answers) if answers == [Reply::Int(1)] => ReleaseOutcome::Answered("released"),
-        Reply::Array(answers) if answers == [Reply::Int(0)] => {
-            ReleaseOutcome::Answered("already expired")
-        }
-        Reply::Nil => ReleaseOutcome::Answered("taken by another"),
+        Reply::Array(answers) if answers == [Reply::Int(1)] => ReleaseOutcome::Answered(RELEASED),
+        Reply::Array(answers) if answers == [Reply::Int(0)] => ReleaseOutcome::Answered(EXPIRED),
+        Reply::Nil => ReleaseOutcome::Answered(TAKEN),
         other => unknown(Ok(other)),
     })
 }

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use history::words::RELEASED;
 use history::{Update, What};
 
 use crate::board::PlanStage;
@@ -205,7 +206,7 @@ pub(crate) async fn release(
     match released {
         Ok((_, WorkerAnswer::Ok(_))) => {
             attempt.claim(ClaimOf::Released, asked, at);
-            attempt.write(at, op, |texts| What::Released(texts.intern("released")));
+            attempt.write(at, op, |texts| What::Released(texts.intern(RELEASED)));
         }
         Ok((_, WorkerAnswer::No)) => {
             attempt.claim(ClaimOf::NotReleased, asked, at);
