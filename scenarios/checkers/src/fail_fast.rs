@@ -23,7 +23,7 @@ struct FinalRefusals {
     client: u32,
     began_ns: u64,
     /// Those that have ended.
-    last: LastRequests,
+    last: LastRequests<bool>,
     /// What the last server has said that refused it for good.
     error: Option<ErrorAnswer>,
     /// Since when the others are no quorum.

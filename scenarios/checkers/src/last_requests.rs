@@ -7,21 +7,30 @@ use smallvec::SmallVec;
 
 /// The last request to each server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LastRequests {
-    /// Its server and operation, and whether that was refused for good.
-    all: SmallVec<[(u16, u32, bool); 1]>,
+pub(super) struct LastRequests<T> {
+    /// Its server and operation, and what became of it.
+    all: SmallVec<[(u16, u32, T); 1]>,
 }
 
-impl LastRequests {
-    /// A request to this server, which has been refused for good or not; one that has not ended may be added again.
-    pub(super) fn add(&mut self, node: u16, op: u32, refused: bool) {
+impl<T: Copy> LastRequests<T> {
+    /// A request to this server is sent, or has ended.
+    pub(super) fn add(&mut self, node: u16, op: u32, became: T) {
         match self.all.iter_mut().find(|it| it.0 == node) {
-            Some(last) => *last = (*last).max((node, op, refused)),
-            None => self.all.push((node, op, refused)),
+            Some(last) if last.1 <= op => *last = (node, op, became),
+            Some(_) => {}
+            None => self.all.push((node, op, became)),
         }
     }
 
-    /// Whether this server has refused it for good.
+    /// What became of each.
+    pub(super) fn became(&self) -> impl ExactSizeIterator<Item = T> {
+        self.all.iter().map(|it| it.2)
+    }
+}
+
+/// Those that have been refused for good.
+impl LastRequests<bool> {
+    /// Whether this server has refused it.
     pub(super) fn is_refused_by(&self, node: u16) -> bool {
         self.all.iter().any(|it| it.0 == node && it.2)
     }
@@ -33,6 +42,6 @@ impl LastRequests {
 
     /// How many servers have.
     pub(super) fn refused(&self) -> usize {
-        self.all.iter().filter(|it| it.2).count()
+        self.became().filter(|it| *it).count()
     }
 }

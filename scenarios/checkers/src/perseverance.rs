@@ -61,7 +61,7 @@ struct Tries {
     /// Its last request, while that has not ended.
     open: Option<u32>,
     /// Those to each server.
-    last: LastRequests,
+    last: LastRequests<bool>,
 }
 
 /// Who wants the lock, and how long a client tries.

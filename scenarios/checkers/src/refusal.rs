@@ -7,13 +7,14 @@
 use history::words::NOT_SENT;
 use history::{CommandOp, Event, Head, Recent, Touch, What};
 use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
 
 use super::interface::{EventView, HistoryEnd, servers};
+use super::last_requests::LastRequests;
 
 /// What became of the last request for the lock that an acquisition has sent to a server.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum LastRequest {
+    #[default]
     Open,
     /// It was sent at this time, was answered, and had no effect.
     InVain(u64),
@@ -25,8 +26,7 @@ enum LastRequest {
 #[derive(Clone)]
 struct PendingAttempt {
     began_ns: u64,
-    /// Its last request to each server, and what became of it.
-    asked: SmallVec<[(u16, u32, LastRequest); 1]>,
+    asked: LastRequests<LastRequest>,
     /// When it sent the first.
     sent_ns: Option<u64>,
     made: bool,
@@ -63,27 +63,19 @@ pub(super) struct Refusals {
 }
 
 impl PendingAttempt {
-    /// It sends a request, or has an answer; the late answer to an earlier one says nothing.
-    fn ask(&mut self, node: u16, op: u32, asked: LastRequest) {
-        match self.asked.iter_mut().find(|it| it.0 == node) {
-            Some(last) if last.1 <= op => *last = (node, op, asked),
-            Some(_) => {}
-            None => self.asked.push((node, op, asked)),
-        }
-    }
-
     /// Whether its last requests were all sent after this, and answered and without effect.
     fn asked_in_vain(&self, after_ns: Option<u64>) -> bool {
         let in_vain = |asked| matches!(asked, LastRequest::InVain(at_ns) if Some(at_ns) > after_ns);
-        !self.asked.is_empty() && self.asked.iter().all(|(.., asked)| in_vain(*asked))
+        let mut asked = self.asked.became();
+        asked.len() > 0 && asked.all(in_vain)
     }
 
     /// Whether it was errors that kept it from a quorum.
     fn could_not_ask(&self, head: &Head) -> bool {
-        let all = servers(head).map_or(self.asked.len(), usize::from);
-        let answered =
-            self.asked.iter().filter(|(.., it)| matches!(it, LastRequest::InVain(_))).count();
-        let refused = self.asked.iter().any(|(.., it)| *it == LastRequest::Refused);
+        let asked = || self.asked.became();
+        let all = servers(head).map_or(asked().len(), usize::from);
+        let answered = asked().filter(|it| matches!(it, LastRequest::InVain(_))).count();
+        let refused = asked().any(|it| it == LastRequest::Refused);
         refused && 2 * all.saturating_sub(answered) > all
     }
 }
@@ -94,7 +86,7 @@ impl Refusals {
         let Event { at_ns, client, acquisition, .. } = *event;
         match event.what {
             What::Acquire => {
-                let asked = SmallVec::new();
+                let asked = LastRequests::default();
                 let asking = PendingAttempt { began_ns: at_ns, asked, sent_ns: None, made: false };
                 self.asking.insert(acquisition, asking);
             }
@@ -103,7 +95,7 @@ impl Refusals {
                     it.sent_ns.get_or_insert(at_ns);
                     // Who only reads does not ask for the lock: what it finds free may just have become so.
                     if seen.command.is_some() {
-                        it.ask(node, event.op, LastRequest::Open);
+                        it.asked.add(node, event.op, LastRequest::Open);
                     }
                 }
             }
@@ -121,7 +113,7 @@ impl Refusals {
                 if let Some(command) = seen.command
                     && let Some(it) = self.asking.get_mut(command.acquisition)
                 {
-                    it.ask(command.node, event.op, LastRequest::Refused);
+                    it.asked.add(command.node, event.op, LastRequest::Refused);
                 }
             }
             What::Acquired => {
@@ -177,7 +169,7 @@ impl Refusals {
             Touch::Unknown => self.lose_track(sent_ns),
             Touch::None => {
                 if let Some(it) = self.asking.get_mut(whose) {
-                    it.ask(node, op, LastRequest::InVain(sent_ns));
+                    it.asked.add(node, op, LastRequest::InVain(sent_ns));
                 }
             }
             Touch::Delete | Touch::Extend(_) => {}
