@@ -15,7 +15,7 @@ use history::verdict::{Finding, Level, Witness};
 use history::{Answer, CommandOp, Event, Head, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, keeps_from_sending, verdict};
 use super::story;
 
 /// What a lock that is handed over answers a client that leaves the line, and had a place there while another had the
@@ -208,7 +208,7 @@ impl Fairness {
         let client = event.client;
         let all = client == 0;
         self.is_calm = false;
-        if costs_a_message(fault) {
+        if !keeps_from_sending(fault) {
             return;
         }
         if fault == Fault::Crash {
@@ -225,11 +225,6 @@ impl Fairness {
             self.struck.push(client);
         }
     }
-}
-
-/// Whether this costs a client one message or its answer: it may send another.
-fn costs_a_message(fault: Fault) -> bool {
-    matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)
 }
 
 #[cfg(test)]

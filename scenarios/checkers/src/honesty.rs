@@ -16,7 +16,7 @@ use history::words::{DROPPED, EXPIRED, HELD, PROTECTED, RELEASED, TAKEN};
 use history::{CommandOp, Event, Head, Intent, Recent, Touch, What};
 use picklock::env::Phase;
 
-use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, may_take_key, verdict};
 use super::story;
 use made_key::MadeKey;
 use others::{Maker, Others};
@@ -77,8 +77,7 @@ impl Checker for Honesty {
         }
         match what {
             What::Fault { fault, .. } => {
-                self.taken |=
-                    fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
+                self.taken |= may_take_key(fault);
                 if matches!(fault, Fault::ForeignKey | Fault::ForeignList) {
                     self.foreign_ns = Some(at_ns);
                 }

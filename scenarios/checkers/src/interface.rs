@@ -105,6 +105,11 @@ pub(super) fn frees(touch: Touch) -> bool {
     matches!(touch, Touch::Delete | Touch::Unknown | Touch::Extend(0))
 }
 
+/// Whether a key may be gone by it sooner than its TTL says.
+pub(super) fn may_take_key(fault: Fault) -> bool {
+    fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep)
+}
+
 /// Whether a client that this strikes may be unable to send anything.
 pub(super) fn keeps_from_sending(fault: Fault) -> bool {
     !matches!(fault, Fault::LoseRequest | Fault::LoseReply | Fault::Delay | Fault::Refuse)

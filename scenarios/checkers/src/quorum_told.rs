@@ -17,7 +17,7 @@ use picklock::env::Phase;
 use smallvec::SmallVec;
 
 use super::honesty::NOT_ITS_OWN;
-use super::interface::{Checker, EventView, HistoryEnd, frees, makes, verdict};
+use super::interface::{Checker, EventView, HistoryEnd, frees, makes, may_take_key, verdict};
 use super::story;
 
 pub(super) const TOLD: &str = "quorum-told";
@@ -146,8 +146,7 @@ impl Checker for QuorumTold {
                 self.unknown(acquisition, at_ns, seen.texts.get(why), seen.head.exact);
             }
             What::Fault { fault, .. } => {
-                self.taken |=
-                    fault.loses_keys() || matches!(fault, Fault::Drift | Fault::ClockStep);
+                self.taken |= may_take_key(fault);
                 if matches!(fault, Fault::Pause | Fault::Crash) {
                     let theirs = self.open.iter_mut();
                     let struck = theirs.filter(|(_, it)| client == 0 || it.client == client);

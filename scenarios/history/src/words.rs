@@ -18,8 +18,6 @@ pub const RELEASED: &str = "released";
 pub const EXPIRED: &str = "already expired";
 /// A release has found another's key.
 pub const TAKEN: &str = "taken by another";
-/// How it begins what is said of an acquisition that got no connection.
-pub const NOT_SENT: &str = "not sent";
 /// How it ends what is said of an acquisition where another has the lock.
 pub const HELD: &str = "held by another";
 

@@ -5,7 +5,8 @@
 use durations::span::rounded;
 use history::{Answer, Event, Head, Texts, Touch, What};
 
-use super::short::{SUBSCRIBE, StepKind};
+use super::short::StepKind;
+use crate::interface::SUBSCRIBE;
 
 /// A try of the lock that did not succeed, in words.
 pub(super) fn failed_try(

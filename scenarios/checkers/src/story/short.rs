@@ -14,10 +14,8 @@ use history::verdict::{Level, Witness, WitnessStep};
 use history::{Head, Intent, Texts, Touch, What};
 use rustc_hash::FxHashSet;
 
+use crate::interface::SUBSCRIBE;
 use fit::{LineWeight, StoryLine, fit};
-
-/// How a client begins to listen.
-pub(super) const SUBSCRIBE: &str = "SUBSCRIBE";
 
 /// Whoever learns of its key after this part of its life learns of it late.
 const LATE: u64 = 10;
