@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 use history::verdict::{Finding, Level, Verdict, Witness, worst};
 use history::{Head, History};
 
-use crate::recipe::Validity;
-use crate::recipe::about;
+use crate::recipe::{Validity, about};
 use crate::result::{Invariant, LatencyFigures, RunResult, SCHEMA, ServerFacts, Stats};
 use crate::sweep::STUCK;
 

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
 use super::error::KeyError;
-use super::{Expectation, RegisterPart, Scenario, ScenarioError, WorkloadPart};
+use super::{Expectation, Scenario, ScenarioError, WorkloadPart};
 use crate::format;
 use crate::recipe::{self, BuildError};
 use crate::span::Span;
@@ -240,43 +240,42 @@ impl Scenario {
         self.check_servers()?;
         self.check_ttl()?;
         check_chances("swarm", &self.swarm)?;
+        self.check_workload()
+    }
+
+    /// The same of its workload.
+    fn check_workload(&self) -> Result<(), KeyError> {
+        let wrong =
+            |key: &str, why: &str| Err((format!("workload.{key}"), ScenarioError::new(why)));
         match &self.workload {
-            WorkloadPart::BonusPool(pool) if pool.prizes == 0 => {
-                let why = "prizes is 0: there is nothing to fight over".to_owned();
-                wrong("workload.bonus_pool.prizes", why)
+            WorkloadPart::BonusPool(it) if it.prizes == 0 => {
+                wrong("bonus_pool.prizes", "prizes is 0: there is nothing to fight over")
             }
-            WorkloadPart::Register(register) if register.rounds == 0 => {
-                let why = "rounds is 0: nobody would ever ask for the lock".to_owned();
-                wrong("workload.register.rounds", why)
+            WorkloadPart::BonusPool(_) => Ok(()),
+            WorkloadPart::Register(it) if it.rounds == 0 => {
+                wrong("register.rounds", "rounds is 0: nobody would ever ask for the lock")
             }
-            WorkloadPart::Register(register) if register.tasks == 0 => {
-                let why = "tasks is 0: a client does its work in one task at least".to_owned();
-                wrong("workload.register.tasks", why)
+            WorkloadPart::Register(it) if it.tasks == 0 => {
+                wrong("register.tasks", "tasks is 0: a client does its work in one task at least")
             }
-            WorkloadPart::Register(register) if register.steps == 0 => {
-                let why = "steps is 0: a client does its work in one step at least".to_owned();
-                wrong("workload.register.steps", why)
+            WorkloadPart::Register(it) if it.steps == 0 => {
+                wrong("register.steps", "steps is 0: a client does its work in one step at least")
             }
-            WorkloadPart::Register(RegisterPart { drop: Some(drop), tasks, beside, .. })
-                if drop.ends && (*tasks > 1 || *beside > 0) =>
-            {
-                let why = "a process that ends leaves no other task behind".to_owned();
-                wrong("workload.register.drop.ends", why)
-            }
-            WorkloadPart::Register(RegisterPart { drop: Some(drop), .. }) if drop.every == 0 => {
-                let why = "every is 0: 1 drops each acquisition, 2 every second one".to_owned();
-                wrong("workload.register.drop.every", why)
-            }
-            WorkloadPart::Register(RegisterPart { drop: Some(drop), .. })
-                if drop.after.is_none() && !drop.guard && !drop.release =>
-            {
-                let why =
-                    "it drops nothing: write after = \"30ms\" for acquisitions, guard = true for \
-                           what they got"
-                        .to_owned();
-                wrong("workload.register.drop", why)
-            }
-            WorkloadPart::BonusPool(_) | WorkloadPart::Register(_) => Ok(()),
+            WorkloadPart::Register(it) => match it.drop {
+                Some(drop) if drop.ends && (it.tasks > 1 || it.beside > 0) => {
+                    wrong("register.drop.ends", "a process that ends leaves no other task behind")
+                }
+                Some(drop) if drop.every == 0 => {
+                    let why = "every is 0: 1 drops each acquisition, 2 every second one";
+                    wrong("register.drop.every", why)
+                }
+                Some(drop) if drop.after.is_none() && !drop.guard && !drop.release => {
+                    let why = "it drops nothing: write after = \"30ms\" for acquisitions, guard = true for \
+                               what they got";
+                    wrong("register.drop", why)
+                }
+                _ => Ok(()),
+            },
         }
     }
 
