@@ -22,7 +22,7 @@ use super::time::now_ns;
 
 /// A process's environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VirtualEnv {
+pub(super) struct VirtualEnv {
     process: u32,
 }
 
@@ -114,7 +114,7 @@ impl Observed for VirtualEnv {
 
 /// A process's connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VirtualConn {
+pub(super) struct VirtualConn {
     conn: u32,
 }
 
@@ -130,7 +130,7 @@ impl Conn for VirtualConn {
 
 /// A process's subscription to a channel.
 #[derive(Debug)]
-pub struct VirtualSubscription {
+pub(super) struct VirtualSubscription {
     subscription: u32,
 }
 

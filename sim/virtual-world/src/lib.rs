@@ -26,7 +26,6 @@ mod watch;
 pub use budget::Livelock;
 pub use choices::Choices;
 pub use contract::VirtualWorld;
-pub use env::{VirtualConn, VirtualEnv, VirtualSubscription};
 pub use run::{Runner, Schedule, WORLD};
 pub use simulation::WitnessedCommand;
 pub use watch::{EndlessPoll, watch_polls};

@@ -158,8 +158,7 @@ impl Runner {
         let patience_ns = ttl_ns.saturating_mul(10).saturating_add(PATIENCE_NS);
         let run = VirtualEnv::of(RUN);
         let trial = Arc::clone(&self.trial);
-        let set_up = async move { trial.set_up(run).await };
-        spawn(RUN, Box::pin(async move { drop(set_up.await) }));
+        spawn(RUN, Box::pin(async move { drop(trial.set_up(run).await) }));
         drive(u64::MAX);
 
         with(|sim| {

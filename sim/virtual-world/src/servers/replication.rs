@@ -6,8 +6,7 @@
 
 use std::collections::VecDeque;
 
-use redis_model::model::ReplicaId;
-use redis_model::model::Termination;
+use redis_model::model::{ReplicaId, Termination};
 use scenarios::distribution::Sampler;
 
 use super::super::choices::Choices;
