@@ -2,8 +2,9 @@
 //!
 //! Invariant: an error that the server answered is *refused*, and every other failure after a command was handed over
 //! is *indeterminate*. No command is handed over to a connection that is known to be closed, as it is once the runtime has
-//! ended in which it was made. Commands are written in
-//! the order of their first polls. A broken connection stays broken: [`Host`](super::host::Host) makes another.
+//! ended in which it was made. Commands are written in the order of their first polls: there is room for any number of them,
+//! and tokio lets their task go on (`unconstrained`), however much it has done. A broken connection stays broken:
+//! [`Host`](super::host::Host) makes another.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -17,7 +18,9 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, Pipeline, RedisError,
     RedisResult, Value,
 };
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
+use tokio::task::coop::unconstrained;
 
 use crate::command::Command;
 use crate::env::CallError;
@@ -131,6 +134,7 @@ impl ServerConn {
     pub(super) async fn open(client: &Client, options: TokioOptions) -> Result<Self, CallError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(options.connect_timeout))
+            .set_pipeline_buffer_size(Semaphore::MAX_PERMITS)
             .set_response_timeout(options.response_timeout);
         let made = client.get_multiplexed_async_connection_with_config(&config).await;
         let made = made.map_err(|error| connect_error(client.get_connection_info(), error));
@@ -176,7 +180,7 @@ impl ServerConn {
     pub(super) async fn is_open(&self) -> bool {
         let mut inner = self.inner.clone();
         let ping = redis::cmd("PING");
-        let mut probe = pin!(inner.send_packed_command(&ping));
+        let mut probe = pin!(unconstrained(inner.send_packed_command(&ping)));
         poll_fn(|cx| match probe.as_mut().poll(cx) {
             Poll::Ready(Err(_)) => Poll::Ready(false),
             Poll::Ready(Ok(_)) | Poll::Pending => Poll::Ready(true),
@@ -210,7 +214,7 @@ impl ServerConn {
         let packed = packed(command);
         let mut inner = self.inner.clone();
         self.health.sent();
-        let answer = inner.send_packed_command(&packed).await;
+        let answer = unconstrained(inner.send_packed_command(&packed)).await;
         self.classify(answer)
     }
 
@@ -222,7 +226,7 @@ impl ServerConn {
         both.add_command(redis::cmd("ASKING")).add_command(packed(command));
         let mut inner = self.inner.clone();
         self.health.sent();
-        let answers = inner.send_packed_commands(&both, 0, 2).await;
+        let answers = unconstrained(inner.send_packed_commands(&both, 0, 2)).await;
         self.classify(answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
     }
 

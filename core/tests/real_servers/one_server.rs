@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -93,6 +93,49 @@ async fn who_is_not_polled_keeps_nobody_from_the_connection() {
     let third = third.await.unwrap();
     let (first, second) = both.await;
     assert!(third.is_ok() && first.is_ok() && second.is_ok());
+}
+
+/// So many that redis-rs by itself would let some wait, and that tokio makes their task pause.
+async fn push_many(
+    conn: &impl Conn,
+) -> Vec<Pin<Box<impl Future<Output = Result<Reply, CallError>>>>> {
+    let push = |value| conn.call(Command::new("RPUSH").arg("list").int(value));
+    let mut calls: Vec<_> = (0..300).map(|value| Box::pin(push(value))).collect();
+    poll_fn(|cx| {
+        assert!(calls.iter_mut().all(|call| call.as_mut().poll(cx).is_pending()));
+        Poll::Ready(())
+    })
+    .await;
+    calls
+}
+
+#[tokio::test]
+async fn many_commands_at_once_are_carried_out_in_the_order_of_their_calls() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let conn = env.connect(Node(0)).await.unwrap();
+    let mut calls = push_many(&conn).await;
+    calls.reverse();
+    poll_fn(|cx| {
+        calls.retain_mut(|call| call.as_mut().poll(cx).is_pending());
+        if calls.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    let Reply::Array(list) = call(&env, &["LRANGE", "list", "0", "-1"]).await else { panic!() };
+    let list: Vec<_> = list.iter().map(|it| it.as_int().unwrap()).collect();
+    assert_eq!(list, (0..300).collect::<Vec<_>>());
+}
+
+/// As in a stream that is buffered, while something else is done with its items.
+#[tokio::test]
+async fn many_calls_that_are_not_polled_keep_nobody_from_the_connection() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let conn = env.connect(Node(0)).await.unwrap();
+    let calls = push_many(&conn).await;
+    let another = tokio::time::timeout(PATIENCE, conn.call(Command::new("PING"))).await;
+    assert_eq!(another, Ok(Ok(Reply::Status("PONG".into()))));
+    drop(calls);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
