@@ -83,10 +83,17 @@ impl<T, R, F: FnMut(&T) -> Option<R> + Unpin> Future for UntilFound<'_, T, F> {
         if id == state.next_id {
             state.next_id += 1;
         }
-        match state.waiters.iter_mut().find(|(waiter, _)| *waiter == id) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => state.waiters.push((id, cx.waker().clone())),
-        }
+        let replaced = match state.waiters.iter_mut().find(|(waiter, _)| *waiter == id) {
+            Some((_, waker)) if waker.will_wake(cx.waker()) => None,
+            Some((_, waker)) => Some(mem::replace(waker, cx.waker().clone())),
+            None => {
+                state.waiters.push((id, cx.waker().clone()));
+                None
+            }
+        };
+        drop(state);
+        // Outside the mutex: dropping a waker may drop a task, which may lock it again.
+        drop(replaced);
         Poll::Pending
     }
 }
@@ -99,7 +106,49 @@ impl<T, F> Drop for UntilFound<'_, T, F> {
             let index = state.waiters.iter().position(|(waiter, _)| *waiter == id);
             index.map(|index| state.waiters.swap_remove(index))
         };
-        // Outside the mutex: dropping a waker may drop a task, which may lock it again.
+        // Outside the mutex, as above.
         drop(waker);
+    }
+}
+
+#[cfg(all(test, not(picklock_loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    /// The last handle to a task: its drop drops the task, which locks the cell.
+    struct LastHandle {
+        cell: Arc<WatchCell<()>>,
+        dropped_outside: Arc<AtomicUsize>,
+    }
+
+    impl Wake for LastHandle {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for LastHandle {
+        fn drop(&mut self) {
+            let is_free = self.cell.state.try_lock().is_ok();
+            self.dropped_outside.fetch_add(usize::from(is_free), Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_waker_is_dropped_outside_the_mutex() {
+        let (cell, dropped_outside) = (Arc::new(WatchCell::new(())), Arc::<AtomicUsize>::default());
+        let mut waiting = Box::pin(cell.until(|()| None::<()>));
+        let mut poll_by_another = || {
+            let (cell, dropped_outside) = (Arc::clone(&cell), Arc::clone(&dropped_outside));
+            let waker = Waker::from(Arc::new(LastHandle { cell, dropped_outside }));
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        };
+        poll_by_another();
+        poll_by_another();
+        assert_eq!(dropped_outside.load(Ordering::Relaxed), 1, "replaced");
+        drop(waiting);
+        assert_eq!(dropped_outside.load(Ordering::Relaxed), 2);
     }
 }
