@@ -100,6 +100,8 @@ impl<E: Env> Guard<E> {
     /// Renews the lock for a whole TTL from now; returns the new end of validity. Takes at most two call timeouts, one
     /// for a connection and one for the answer, and not longer than the lock is valid.
     ///
+    /// If the future is dropped, the key may be extended all the same; the end of validity is what it was.
+    ///
     /// # Errors
     /// [`NotExtended::Lost`] where the hold has ended; [`NotExtended::Failed`] where the server refused or did
     /// not answer, in which case the end of validity is what it was.
@@ -112,7 +114,7 @@ impl<E: Env> Guard<E> {
 
     /// Runs `work` while the lock is held, and returns its output with the guard. Once the lock is lost,
     /// `work` is dropped. Work that blocks its thread cannot be stopped, and may keep the watchdog from running; see
-    /// [`Guard`].
+    /// [`Guard`]. Dropping the future drops the work, and then the guard.
     ///
     /// # Errors
     /// [`Lost`], where the lock was lost before the work was done.

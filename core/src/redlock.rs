@@ -183,7 +183,8 @@ impl<E: Env> Redlock<E> {
     /// The jitter of `poll` separates clients that have split the nodes between them, so it should not be
     /// zero. The next attempt begins when the nodes that granted the last one have answered its clean-up, or
     /// after a call timeout: before that, it would find its own keys. An attempt in flight at the deadline is
-    /// completed, so this takes at most the deadline and two call timeouts.
+    /// completed, so this takes at most the deadline and two call timeouts. Dropping the future is as with
+    /// [`try_acquire`](Self::try_acquire).
     ///
     /// # Errors
     /// [`NotAcquired::Deadline`] with the outcome of the last attempt; that outcome itself where the retries

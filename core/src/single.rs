@@ -106,6 +106,8 @@ impl<E: Env> Single<E> {
     /// With [`notify`](crate::options::OptionsBuilder::notify) it sleeps until a release is published or the
     /// key's TTL is over, and polls only where it cannot subscribe.
     ///
+    /// Dropping the future is as with [`try_acquire`](Self::try_acquire).
+    ///
     /// # Errors
     /// [`NotAcquired::Deadline`] with the outcome of the last attempt; that outcome itself where the retries
     /// are used up; a refusal that time does not change (a wrong password) at once.

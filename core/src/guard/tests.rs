@@ -53,6 +53,21 @@ fn an_unknown_script_is_sent_in_full() {
 }
 
 #[test]
+fn a_dropped_renewal_may_extend_the_key_and_promises_nothing() {
+    let (world, guard) = held();
+    // The server knows the script from now on.
+    let until = world.block_on(guard.extend()).unwrap();
+    world.advance(10 * MS);
+    world.fault("EXTEND", Fault::Delay { request: MS, reply: MS });
+    assert!(world.poll_and_drop(guard.extend()).is_none());
+    world.advance(2 * MS);
+    assert_eq!(guard.valid_until(), until);
+    world.advance(TTL - 10 * MS);
+    assert!(guard.is_lost());
+    assert_eq!(world.value("k").as_deref(), Some(guard.token().as_bytes()));
+}
+
+#[test]
 fn a_release_without_an_answer_is_tried_again() {
     for fault in [Fault::Hang, Fault::BreakBefore, Fault::Refuse("LOADING wait")] {
         let (world, guard) = held();
