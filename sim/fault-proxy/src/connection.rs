@@ -102,14 +102,14 @@ where
     let lane = |scanner, direction| Lane::new(scanner, Draws::new(plan.seed, names(direction)));
     let requests = lane(Scanner::requests(plan.limits), 0);
     let replies = lane(Scanner::replies(plan.limits), 1);
-    let protocol = plan.protocol;
+    let (protocol, rewrites) = (plan.protocol, plan.addresses.is_some());
     let mut connection = ProxiedConnection {
         around,
         client,
         upstream,
         requests,
         replies,
-        session: ProxySession::default(),
+        session: ProxySession::new(rewrites),
         version: None,
         begun: false,
         opaque: false,
@@ -135,9 +135,11 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
             return Poll::Ready(end);
         }
         loop {
-            let full = [self.requests.is_full(), self.replies.is_full()];
+            let full = self.full();
             let mut moved = false;
-            if let Poll::Ready(read) = self.requests.poll_read(cx, &mut self.client) {
+            if !self.awaits_replies()
+                && let Poll::Ready(read) = self.requests.poll_read(cx, &mut self.client)
+            {
                 moved = true;
                 // What was sent after a switch was set is struck by it.
                 if let Some(end) = self.must_end(cx) {
@@ -184,11 +186,20 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
                 return Poll::Ready(ConnectionEnd::Closed);
             }
             // A full lane is not read, so nothing wakes it when writing has made room.
-            let room = [self.requests.is_full(), self.replies.is_full()] != full;
-            if !moved && !room {
+            if !moved && self.full() == full {
                 return Poll::Pending;
             }
         }
+    }
+
+    /// What keeps the proxy from reading.
+    fn full(&self) -> [bool; 3] {
+        [self.requests.is_full(), self.replies.is_full(), self.awaits_replies()]
+    }
+
+    /// Whether so many requests wait for replies that no further one is read, as if the server were slow to read.
+    fn awaits_replies(&self) -> bool {
+        self.session.is_full() && !self.requests.deaf && !self.replies.deaf && !self.opaque
     }
 
     /// Applies the link's switches; returns how to end the connection if it must end now.
@@ -337,6 +348,9 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         let lost = matches!(fate, Some(Action::Drop(_)));
         let stop = lost && link.plan.after_lost_reply == AfterLostReply::Nothing;
         let sent = self.session.sent(frame, name, request, fate);
+        if self.replies.deaf {
+            self.session.forget();
+        }
         let mut run = run;
         if let Some((span, gate)) = held {
             lane.forward(run, now);
@@ -461,3 +475,6 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
         link.log.note(link.place(*number), event);
     }
 }
+
+#[cfg(test)]
+mod unread;

@@ -3,6 +3,7 @@
 //! Invariant: replies come in the order of requests, so a reply belongs to the oldest request that expects one. Pushes
 //! and published messages belong to none, and CLIENT REPLY may suppress replies. The protocol version is not tracked:
 //! pushes are known by their type byte, RESP2's messages by their first word while the connection has subscriptions.
+//! Requests whose replies just pass take no room, however many are sent before the first reply is read.
 
 use std::collections::VecDeque;
 
@@ -11,14 +12,33 @@ use resp::frame::{CommandName, FrameKind, Limits, RequestFrame, Scanner, head};
 use super::rewrite::AddressQuery;
 use super::rule::Action;
 
-/// A request that expects something from the server.
+/// A request that expects something from the server, or several in a row whose replies just pass.
 #[derive(Debug)]
 struct Expected {
+    /// The first.
     frame: u64,
+    /// The last.
+    until: u64,
     what: ExpectedReply,
     /// What the reply may name.
     asked: AddressQuery,
     fate: Option<Action>,
+}
+
+impl Expected {
+    /// Whether its reply passes unread.
+    fn is_plain(&self) -> bool {
+        let Self { what, asked, fate, .. } = self;
+        *what == ExpectedReply::Reply && *asked == AddressQuery::Other && fate.is_none()
+    }
+
+    /// How much there is to keep.
+    fn weight(&self) -> usize {
+        match &self.asked {
+            AddressQuery::Exec(queued) => 1 + queued.len(),
+            _ => 1,
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -59,8 +79,12 @@ pub(super) enum Passage {
 
 #[derive(Debug, Default)]
 pub(super) struct ProxySession {
+    /// Whether addresses in replies are rewritten: only then it matters what was asked.
+    rewrites: bool,
     frames: u64,
     outstanding: VecDeque<Expected>,
+    /// Of all that is outstanding.
+    weight: usize,
     reply_mode: ReplyMode,
     in_multi: bool,
     queued: Vec<AddressQuery>,
@@ -72,6 +96,9 @@ pub(super) struct ProxySession {
 
 /// The reply of a longer transaction is too big to be inspected.
 const QUEUED_MOST: usize = 1 << 18;
+
+/// When so much is outstanding, no further request is read until replies have come.
+pub(super) const OUTSTANDING_MOST: usize = 1 << 18;
 
 /// Requests after which the connection is no longer requests and replies.
 const STREAMS: [&[u8]; 3] = [b"MONITOR", b"SYNC", b"PSYNC"];
@@ -85,6 +112,54 @@ pub(super) fn depends_on_arguments(name: CommandName) -> bool {
 }
 
 impl ProxySession {
+    pub(super) fn new(rewrites: bool) -> Self {
+        Self { rewrites, ..Self::default() }
+    }
+
+    /// Whether no further request may be sent before a reply has come. What just passes can never fill it: a client may
+    /// send any number of requests before it reads the first reply.
+    pub(super) fn is_full(&self) -> bool {
+        self.weight >= OUTSTANDING_MOST
+    }
+
+    /// Nothing from the server reaches the client any more, so nothing needs to be matched.
+    pub(super) fn forget(&mut self) {
+        self.outstanding.clear();
+        self.weight = 0;
+    }
+
+    fn expect(
+        &mut self,
+        frame: u64,
+        what: ExpectedReply,
+        asked: AddressQuery,
+        fate: Option<Action>,
+    ) {
+        let anew = Expected { frame, until: frame, what, asked, fate };
+        match self.outstanding.back_mut() {
+            Some(last) if last.is_plain() && anew.is_plain() && last.until + 1 == frame => {
+                last.until = frame;
+            }
+            _ => {
+                self.weight += anew.weight();
+                self.outstanding.push_back(anew);
+            }
+        }
+    }
+
+    /// The oldest request, which has its reply now.
+    fn take_oldest(&mut self) -> Option<Expected> {
+        let first = self.outstanding.front_mut()?;
+        if first.frame < first.until {
+            let frame = first.frame;
+            first.frame += 1;
+            let (what, asked) = (ExpectedReply::Reply, AddressQuery::Other);
+            return Some(Expected { frame, until: frame, what, asked, fate: None });
+        }
+        self.weight -= first.weight();
+        self.outstanding.pop_front()
+    }
+
     /// The number of the next request, from 1.
     pub(super) fn next_frame(&mut self) -> u64 {
         self.frames += 1;
@@ -115,7 +190,7 @@ impl ProxySession {
             }
             let (what, asked) =
                 (ExpectedReply::Confirmations(name, count), self.asked(name, request));
-            self.outstanding.push_back(Expected { frame, what, asked, fate });
+            self.expect(frame, what, asked, fate);
             return Ok(());
         }
         let asked = self.asked(name, request);
@@ -150,7 +225,7 @@ impl ProxySession {
         };
         self.queued_subscription &= self.in_multi;
         if answered {
-            self.outstanding.push_back(Expected { frame, what, asked, fate });
+            self.expect(frame, what, asked, fate);
         } else if matches!(fate, Some(Action::Drop(_))) {
             self.lost(frame);
         }
@@ -160,6 +235,9 @@ impl ProxySession {
     /// What a request asks; EXEC asks what has been queued. If the server refused MULTI, nothing is
     /// queued, so the query of a request in a transaction is also kept for its own reply.
     fn asked(&mut self, name: CommandName, request: RequestFrame<'_>) -> AddressQuery {
+        if !self.rewrites {
+            return AddressQuery::Other;
+        }
         match name.as_bytes() {
             b"EXEC" => return AddressQuery::Exec(std::mem::take(&mut self.queued)),
             b"DISCARD" | b"RESET" => self.queued.clear(),
@@ -180,8 +258,7 @@ impl ProxySession {
 
     /// Remembers that a request was lost: replies up to here are the last the client gets.
     pub(super) fn lost(&mut self, frame: u64) {
-        let (what, asked) = (ExpectedReply::Never, AddressQuery::Other);
-        self.outstanding.push_back(Expected { frame, what, asked, fate: None });
+        self.expect(frame, ExpectedReply::Never, AddressQuery::Other, None);
     }
 
     /// CLIENT REPLY: true if it has no answer itself.
@@ -252,7 +329,7 @@ impl ProxySession {
             }
         }
         // A frame that answers no request: the server closes the connection (-ERR max number of clients reached).
-        let Some(mut expected) = self.outstanding.pop_front() else {
+        let Some(expected) = self.take_oldest() else {
             return unasked(Passage::Deliver);
         };
         match expected.what {
@@ -260,22 +337,20 @@ impl ProxySession {
             ExpectedReply::Subscribed => self.confirmed_within(bytes),
             _ => {}
         }
-        let asked = std::mem::take(&mut expected.asked);
-        (apply(expected.frame, expected.fate), asked)
+        (apply(expected.frame, expected.fate), expected.asked)
     }
 
     /// What happens to a frame from the server that is not complete yet, if its bytes have no say in it.
-    pub(super) fn receiving(&self, kind: FrameKind, is_rewritten: bool) -> Option<Passage> {
+    pub(super) fn receiving(&self, kind: FrameKind) -> Option<Passage> {
         let is_subscriber = self.subscribed.iter().any(|count| *count > 0);
         if kind != FrameKind::Value || is_subscriber || self.silent() {
             return None;
         }
-        let Some(Expected { frame, what, asked, fate }) = self.outstanding.front() else {
+        let Some(Expected { frame, what, asked, fate, .. }) = self.outstanding.front() else {
             return Some(Passage::Deliver);
         };
         let is_plain = matches!(what, ExpectedReply::Reply | ExpectedReply::Reset);
-        let is_left = *asked == AddressQuery::Other || !is_rewritten;
-        (is_plain && is_left).then(|| apply(*frame, fate.clone()))
+        (is_plain && *asked == AddressQuery::Other).then(|| apply(*frame, fate.clone()))
     }
 
     fn confirmed(&mut self, kind: FrameKind, verb: CommandName, count: i64) -> Passage {
@@ -293,7 +368,7 @@ impl ProxySession {
             }
             _ => return Passage::Deliver,
         }
-        let last = self.outstanding.pop_front();
+        let last = self.take_oldest();
         last.map_or(Passage::Deliver, |expected| apply(expected.frame, expected.fate))
     }
 

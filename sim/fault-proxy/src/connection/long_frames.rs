@@ -45,12 +45,11 @@ impl<U: AsyncRead + AsyncWrite + Unpin> ProxiedConnection<U> {
 
     pub(super) fn pass_long_reply(&mut self, now: Instant) {
         let lane = &mut self.replies;
-        let plan = &self.around.link.plan;
         if !lane.is_long() || self.opaque || self.around.link.log.detail() >= Detail::Replies {
             return;
         }
         let kind = lane.scanner.kind();
-        match kind.and_then(|kind| self.session.receiving(kind, plan.addresses.is_some())) {
+        match kind.and_then(|kind| self.session.receiving(kind)) {
             Some(Passage::Deliver) => lane.forward_part(now, Duration::ZERO, None),
             Some(Passage::Apply(Action::Delay(_, span))) => lane.forward_part(now, span, None),
             Some(Passage::Apply(Action::Hold(_, gate))) => {

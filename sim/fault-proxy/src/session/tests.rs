@@ -47,6 +47,50 @@ fn replies_belong_to_requests_in_order_and_pushes_to_none() {
 }
 
 #[test]
+fn requests_whose_replies_just_pass_take_no_room_and_keep_their_places() {
+    let mut session = ProxySession::default();
+    let many = 3 * OUTSTANDING_MOST;
+    for _ in 0..many {
+        send(&mut session, &["PING"]);
+    }
+    assert_eq!((session.outstanding.len(), session.is_full()), (1, false));
+    send(&mut session, &["GET a!", "GET b", "GET c"]);
+    assert_eq!(session.outstanding.len(), 3);
+    for frame in 1..=many {
+        assert_eq!(session.answered(FrameKind::Value), Some(frame as u64));
+        assert_eq!(receive(&mut session, &["+PONG\r\n"]), "d");
+    }
+    assert_eq!(receive(&mut session, &["+1\r\n", "+2\r\n", "+3\r\n"]), "ldd");
+    assert!(session.outstanding.is_empty());
+}
+
+#[test]
+fn requests_whose_replies_are_to_be_struck_fill_it_until_they_have_come() {
+    let mut session = ProxySession::new(true);
+    let queued = OUTSTANDING_MOST / 2;
+    send(&mut session, &["MULTI"]);
+    for _ in 0..queued {
+        send(&mut session, &["SET a 1"]);
+    }
+    send(&mut session, &["EXEC"]);
+    assert!(!session.is_full());
+    let others = OUTSTANDING_MOST - session.weight;
+    for _ in 0..others {
+        assert!(!session.is_full());
+        send(&mut session, &["GET a!"]);
+    }
+    assert!(session.is_full());
+    assert_eq!(receive(&mut session, &["+OK\r\n"]), "d");
+    assert!(session.is_full(), "MULTI took no room of its own");
+    for _ in 0..=queued {
+        receive(&mut session, &["+QUEUED\r\n"]);
+    }
+    assert!(!session.is_full() && session.weight == others);
+    session.forget();
+    assert_eq!(session.weight, 0);
+}
+
+#[test]
 fn a_lost_request_silences_what_follows_but_not_what_came_before() {
     let mut session = ProxySession::default();
     send(&mut session, &["GET a"]);
@@ -170,7 +214,7 @@ fn answered(session: &mut ProxySession, frames: &[&str]) -> Vec<AddressQuery> {
 
 #[test]
 fn a_reply_is_known_by_what_was_asked() {
-    let mut session = ProxySession::default();
+    let mut session = ProxySession::new(true);
     send(
         &mut session,
         &["cluster slots", "GET a", "sentinel MASTERS", "ROLE", "SENTINEL ckquorum m"],
@@ -189,7 +233,7 @@ fn a_reply_is_known_by_what_was_asked() {
 #[test]
 fn exec_answers_what_was_queued_and_not_what_was_discarded() {
     let exec = |asked: &[AddressQuery]| AddressQuery::Exec(asked.to_vec());
-    let mut session = ProxySession::default();
+    let mut session = ProxySession::new(true);
     send(&mut session, &["MULTI", "GET a", "MULTI", "WATCH b", "ROLE", "EXEC"]);
     let asked = answered(&mut session, &["+x\r\n"; 6]);
     assert_eq!(asked[5], exec(&[AddressQuery::Other, AddressQuery::Role]));
