@@ -17,6 +17,8 @@ use crate::{
 
 /// What a toxic consists of.
 const FIELDS: [&str; 5] = ["name", "type", "stream", "toxicity", "attributes"];
+/// What a proxy consists of. Clients of Toxiproxy send its toxics as they were shown; as there, they change nothing.
+const PROXY_FIELDS: [&str; 5] = ["name", "listen", "upstream", "enabled", "toxics"];
 
 /// A fault with a name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -326,19 +328,23 @@ impl Toxic {
 pub(super) struct BodyFields<'a>(&'a Map<String, Value>);
 
 impl<'a> BodyFields<'a> {
-    pub(super) fn of(value: &'a Value) -> Result<Self, ToxicError> {
-        let wrong = || ToxicError::Shape("it must be an object".to_owned());
-        value.as_object().map(Self).ok_or_else(wrong)
+    pub(super) fn of_proxy(value: &'a Value) -> Result<Self, ToxicError> {
+        Self::of(value, "proxy", &PROXY_FIELDS)
     }
 
     fn of_toxic(value: &'a Value) -> Result<Self, ToxicError> {
-        let fields = Self::of(value)?;
-        match fields.0.keys().find(|name| !FIELDS.contains(&name.as_str())) {
-            None => Ok(fields),
+        Self::of(value, "toxic", &FIELDS)
+    }
+
+    fn of(value: &'a Value, what: &str, known: &[&str]) -> Result<Self, ToxicError> {
+        let wrong = || ToxicError::Shape("it must be an object".to_owned());
+        let fields = value.as_object().ok_or_else(wrong)?;
+        match fields.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(Self(fields)),
             Some(name) => {
-                let known = FIELDS.join(", ");
+                let known = known.join(", ");
                 Err(ToxicError::Shape(format!(
-                    "a toxic has no field `{name}`; its fields: {known}"
+                    "a {what} has no field `{name}`; its fields: {known}"
                 )))
             }
         }

@@ -136,7 +136,7 @@ fn populate(body: &[u8], board: &Switchboard) -> ApiResult {
 }
 
 fn wanted(value: &Value) -> Result<ProxySpec, SwitchError> {
-    let fields = BodyFields::of(value)?;
+    let fields = BodyFields::of_proxy(value)?;
     let needed = |name: &str| {
         let text = fields.text(name)?.filter(|it| !it.is_empty());
         text.map(str::to_owned).ok_or_else(|| ToxicError::Missing(name.to_owned()))
@@ -151,7 +151,10 @@ fn wanted(value: &Value) -> Result<ProxySpec, SwitchError> {
 
 fn change(name: &str, value: &Value, board: &Switchboard) -> ApiResult {
     board.one(name)?;
-    let fields = BodyFields::of(value)?;
+    let fields = BodyFields::of_proxy(value)?;
+    if fields.text("name")?.is_some_and(|new| !new.is_empty() && new != name) {
+        return Err(shape("name cannot be changed"));
+    }
     let [listen, upstream] = ["listen", "upstream"].map(|name| fields.text(name));
     let listen = listen?.filter(|it| !it.is_empty()).map(own_address).transpose()?;
     let upstream = upstream?.filter(|it| !it.is_empty());
@@ -290,6 +293,20 @@ mod tests {
     }
 
     #[test]
+    fn a_proxy_is_sent_back_as_it_was_shown() {
+        let board = board();
+        ask(&board, CREATE);
+        ask(&board, r#"POST /proxies/r/toxics {"type":"latency","attributes":{"latency":5}}"#);
+        let (_, shown) = ask(&board, "GET /proxies/r");
+        assert_eq!(ask(&board, &format!("POST /proxies/r {shown}")), (200, shown.clone()));
+        let (code, all) = ask(&board, &format!("POST /populate [{shown}]"));
+        assert_eq!((code, &all["proxies"][0]), (201, &shown));
+        // Clients of Toxiproxy that have put no toxics on it send null.
+        let made = r#"POST /proxies {"name":"s","upstream":"127.0.0.1:1","toxics":null}"#;
+        assert_eq!(ask(&board, made).0, 201);
+    }
+
+    #[test]
     fn a_wrong_request_is_refused_with_the_reason() {
         let board = board();
         ask(&board, CREATE);
@@ -312,6 +329,18 @@ mod tests {
                 400,
                 "true or false",
             ),
+            (
+                r#"POST /proxies {"name":"x","upstream":"127.0.0.1:1","enable":false}"#,
+                400,
+                "a proxy has no field `enable`; its fields: name, listen, upstream, enabled, toxics",
+            ),
+            (
+                r#"POST /populate [{"name":"x","upstreem":"127.0.0.1:1"}]"#,
+                400,
+                "no field `upstreem`",
+            ),
+            (r#"POST /proxies/r {"Enabled":false}"#, 400, "a proxy has no field `Enabled`"),
+            (r#"PATCH /proxies/r {"name":"s"}"#, 400, "name cannot be changed"),
             (r#"POST /proxies/r {"listen":"x"}"#, 400, "not an address to listen on"),
             (r#"POST /proxies/x {}"#, 404, "no proxy is called x"),
             (r#"POST /proxies/r/toxics {"type":"slicer"}"#, 400, "`slicer` is not supported"),
