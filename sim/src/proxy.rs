@@ -2,14 +2,13 @@
 //!
 //! Invariant: nothing listens before the whole command line is valid, and nothing beyond loopback unless the command
 //! line names the address. There is no verdict: a signal ends it with 0. The log's lines are in the order of their
-//! numbers, and a reader sees whole lines soon.
+//! numbers, and a reader sees whole lines soon. A log that can no longer be written is reported at once; the proxy goes on
+//! without it, and then ends with 69.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
@@ -26,7 +25,9 @@ use fault_proxy::switchboard::{
     Names, ProxySpec, SwitchError, Switchboard, Toxic, listen_address, resolve_upstream,
     without_credentials,
 };
-use fault_proxy::{Detail, FaultError, ParsedFault, ProxyEvent, ProxyLog, Record, Upstream};
+use fault_proxy::{
+    Detail, FaultError, LogFile, ParsedFault, ProxyEvent, ProxyLog, Record, Upstream,
+};
 use live_world::limits::ensure_open_files;
 
 /// Open files that a test of some size needs.
@@ -113,8 +114,8 @@ pub(super) fn main(args: &ProxyArgs, terminal: &Terminal) -> Result<Exit, Failur
     drop(runtime);
     // This closes the connections, which write the last records.
     drop(board);
-    log_reader.finish()?;
-    Ok(Exit::Held)
+    // It has been told already.
+    Ok(if log_reader.finish()? { Exit::Held } else { Exit::Unavailable })
 }
 
 async fn serve(
@@ -250,11 +251,10 @@ struct LogReader {
     records: Receiver<Record>,
 }
 
-/// A reader at work, in a thread of its own.
+/// A reader at work, in a thread of its own, which returns whether the log is whole.
 struct BegunReader {
-    path: Option<PathBuf>,
     sender: SyncSender<Record>,
-    thread: JoinHandle<std::io::Result<()>>,
+    thread: JoinHandle<bool>,
 }
 
 impl LogReader {
@@ -269,24 +269,22 @@ impl LogReader {
     fn begin(self, names: Names) -> Result<BegunReader, Failure> {
         let Self { path, tells, sender, records } = self;
         let failed = |error| cannot(path.as_deref(), &error);
-        let file = path.as_deref().map(reports::file::open).transpose().map_err(failed)?;
+        let log = path.as_deref().map(reports::file::open).transpose().map_err(failed)?;
+        let (log, place) = (log.map(LogFile::new), path.clone());
         let thread = std::thread::Builder::new()
             .name("picklock-log".into())
-            .spawn(move || read_log(file.map(BufWriter::new), &records, &names, tells))
+            .spawn(move || read_log(log, place.as_deref(), &records, &names, tells))
             .map_err(failed)?;
-        Ok(BegunReader { path, sender, thread })
+        Ok(BegunReader { sender, thread })
     }
 }
 
 impl BegunReader {
-    /// Reads the rest. Every other sender must be gone.
-    fn finish(self) -> Result<(), Failure> {
-        let Self { path, sender, thread } = self;
-        drop(sender);
-        match thread.join() {
-            Ok(written) => written.map_err(|error| cannot(path.as_deref(), &error)),
-            Err(_) => Err(Failure::internal("the thread that reads the log panicked")),
-        }
+    /// Reads the rest; false if some of the log could not be written. Every other sender must be gone.
+    fn finish(self) -> Result<bool, Failure> {
+        drop(self.sender);
+        let ended = self.thread.join();
+        ended.map_err(|_| Failure::internal("the thread that reads the log panicked"))
     }
 }
 
@@ -299,23 +297,26 @@ fn cannot(path: Option<&Path>, error: &std::io::Error) -> Failure {
 }
 
 fn read_log(
-    mut file: Option<BufWriter<File>>,
+    mut log: Option<LogFile>,
+    path: Option<&Path>,
     records: &Receiver<Record>,
     names: &Names,
     tells: bool,
-) -> std::io::Result<()> {
+) -> bool {
+    let tell = |written: std::io::Result<()>| {
+        if let Err(error) = written {
+            let why = cannot(path, &error).first_line();
+            print::note(&format!("picklock: {why}; the proxy goes on without it"));
+        }
+    };
     // Once for each proxy: its clients connect again and again.
     let mut told = BTreeSet::new();
     loop {
-        let record = match records.try_recv() {
-            Ok(record) => record,
-            Err(TryRecvError::Disconnected) => return file.map_or(Ok(()), |mut it| it.flush()),
-            Err(TryRecvError::Empty) => {
-                file.as_mut().map_or(Ok(()), BufWriter::flush)?;
-                let Ok(record) = records.recv() else { return Ok(()) };
-                record
-            }
-        };
+        let record = records.try_recv().or_else(|_| {
+            log.iter_mut().for_each(|log| tell(log.flush()));
+            records.recv()
+        });
+        let Ok(record) = record else { return log.is_none_or(|log| log.is_whole()) };
         let names = names.lock().unwrap_or_else(PoisonError::into_inner);
         let name = names.get(&record.node).map_or("", String::as_str);
         if let ProxyEvent::Unreachable(why) = &record.event
@@ -324,8 +325,6 @@ fn read_log(
         {
             print::note(&format!("note: {name} cannot serve a client: {why}"));
         }
-        if let Some(file) = &mut file {
-            writeln!(file, "{}", record.to_json(name))?;
-        }
+        log.iter_mut().for_each(|log| tell(log.write(&record, name)));
     }
 }

@@ -32,6 +32,6 @@ pub use host::{Proxy, ProxyError};
 pub use ids::{ClientId, Cut, Side};
 pub use latency::Latency;
 pub use link::{AfterLostReply, Link, Plan, Protocol};
-pub use log::{Detail, FaultId, LinkCounters, ProxyEvent, ProxyLog, Record};
+pub use log::{Detail, FaultId, LinkCounters, LogFile, ProxyEvent, ProxyLog, Record};
 pub use rule::{Action, Occurrence, Rule, RuleHandle, RuleId, Rules, StrikeObserver};
 pub use upstream::{Stream, TlsError, Trust, Upstream};

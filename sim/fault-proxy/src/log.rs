@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the live worlds run in real time")]
 
+mod file;
 mod json;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use picklock::env::Node;
 use resp::frame::{CommandName, FrameError};
+
+pub use file::LogFile;
 
 use super::effect::{Effect, EffectId, Toxicity};
 use super::ids::{ClientId, Cut, LinkConnection, Side};

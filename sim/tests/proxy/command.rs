@@ -82,6 +82,21 @@ fn ctrl_c_ends_it_as_well_and_every_request_can_be_logged() {
 }
 
 #[test]
+fn a_log_that_cannot_be_written_is_told_of_once_and_at_once_and_the_proxy_goes_on() {
+    let (room, (_server, server)) = (Room::new(), server());
+    let args = ["proxy", "-q", "--listen", "0", "--upstream", &server, "--log", "/dev/full"];
+    let mut playing = room.start(&[&args[..], &["--log-requests"]].concat());
+    let [place] = listening(&playing, 1).try_into().unwrap();
+    assert!(ping(&place).is_ok());
+    let says = "picklock: cannot write the log to /dev/full: No space left on device";
+    eventually("it is told", || playing.stderr().contains(says).then_some(()));
+    assert!(ping(&place).is_ok() && ping(&place).is_ok());
+    playing.signal(Signal::SIGTERM);
+    assert_eq!(playing.end().code(), Some(69));
+    assert_eq!(playing.stderr().matches("cannot write the log").count(), 1, "{}", playing.stderr());
+}
+
+#[test]
 fn a_server_that_cannot_be_reached_is_told_of_once() {
     let room = Room::new();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
