@@ -210,6 +210,19 @@ fn a_run_asks_for_the_descriptors_that_it_uses_and_no_more() {
 }
 
 #[test]
+fn a_server_without_a_directory_asks_for_one_and_for_no_other_server() {
+    let room = Room::new().with("TMPDIR", "/nowhere");
+    let message = room.run(&words("--scenario bonus-pool --world redis")).ended(69).message();
+    for says in [
+        "cannot create a directory for it in /nowhere: No such file or directory",
+        "; set TMPDIR to a directory that has room",
+    ] {
+        assert!(message.contains(says), "{message}");
+    }
+    assert!(!message.contains("--server-bin"), "{message}");
+}
+
+#[test]
 fn json_is_all_that_stdout_holds_where_it_is_asked_for() {
     let room = Room::new();
     for quiet in [&[][..], &["-q"], &["-v"]] {

@@ -97,9 +97,21 @@ pub enum PrivateServerError {
 }
 
 impl PrivateServerError {
-    /// Whether the machine allows fewer open files than the server needs to start, as its log says.
-    pub(crate) fn lacks_files(&self) -> bool {
-        matches!(self, Self::Died { log, .. } if log.contains("open file limit"))
+    /// What to do where it cannot be started.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self {
+            // Its log says so where the machine allows fewer open files than it needs to start.
+            Self::Died { log, .. } if log.contains("open file limit") => {
+                "raise the limit with `ulimit -n`"
+            }
+            // No other server would have a directory either.
+            Self::Refused(why) if why.contains("TMPDIR") => {
+                "run, matrix and attack need none with --world embedded"
+            }
+            _ => {
+                "name another one with --server-bin; run, matrix and attack need none with --world embedded"
+            }
+        }
     }
 
     /// The error for a server that picklock has not started: nothing can be done to it.

@@ -71,10 +71,7 @@ pub enum EndpointError {
     #[error("cannot start a private redis-server: {0}")]
     Supervise(#[from] SuperviseError),
     /// The server does not start.
-    #[error("cannot start a private redis-server: {0}; {advice}", advice = match .0.lacks_files() {
-        true => "raise the limit with `ulimit -n`",
-        false => "name another one with --server-bin; run, matrix and attack need none with --world embedded",
-    })]
+    #[error("cannot start a private redis-server: {0}; {advice}", advice = .0.advice())]
     Start(#[from] PrivateServerError),
     /// The certificates to trust, or the host's name, are invalid.
     #[error("{place}: {source}")]

@@ -345,9 +345,8 @@ impl ServerTable {
 
 fn no_room(error: &io::Error) -> io::Error {
     let why = format!(
-        "cannot create a directory for it in {} ({}): make room there, or set TMPDIR to another directory",
-        std::env::temp_dir().display(),
-        error.kind()
+        "cannot create a directory for it in {}: {error}; set TMPDIR to a directory that has room",
+        std::env::temp_dir().display()
     );
     io::Error::new(error.kind(), why)
 }
