@@ -67,7 +67,7 @@ pub(crate) fn surprise(cell: &Cell) -> String {
         runs.total(),
         runs.held,
         runs.violated,
-        runs.inconclusive
+        runs.inconclusive + runs.vacuous
     )
 }
 

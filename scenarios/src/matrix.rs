@@ -2,17 +2,18 @@
 //!
 //! Invariant: an expectation comes from the scenario's file and nowhere else; what is found is only ever
 //! set beside it. A cell of which nothing is claimed is counted as such, with its reason, and never as a
-//! success.
+//! success. What many runs show together is decided as for a sweep.
 
 pub mod expected;
 
 use history::fault::Swarm;
-use history::verdict::{Level, Outcome};
+use history::verdict::{Finding, Level, Outcome, Verdict, worst};
 use serde::{Deserialize, Serialize};
 
 use crate::catalog;
 use crate::recipe::{self, About};
 use crate::scenario::{Overrides, Scenario, ScenarioError, ScenarioFile};
+use crate::sweep::{self, InvariantCounts};
 
 /// The version of the format.
 pub const SCHEMA: &str = "picklock/matrix/1";
@@ -99,8 +100,11 @@ pub struct VerdictCounts {
     pub held: u64,
     /// It was violated.
     pub violated: u64,
-    /// The run cannot tell.
+    /// The run cannot tell, and was not vacuous.
     pub inconclusive: u64,
+    /// The run was vacuous.
+    #[serde(default)]
+    pub vacuous: u64,
     /// It does not apply.
     pub not_applicable: u64,
     /// The first seed that violated it.
@@ -158,24 +162,51 @@ impl VerdictCounts {
         }
     }
 
+    /// The counts of one run, with this seed, at this level.
+    pub fn of_findings(seed: u64, findings: &[Finding], level: Level) -> Self {
+        let mut counts = Self::default();
+        counts.add_run(seed, findings, level);
+        counts
+    }
+
+    /// Adds what the run with this seed showed at this level.
+    pub fn add_run(&mut self, seed: u64, findings: &[Finding], level: Level) {
+        let of_level = || findings.iter().filter(|it| it.level == level).map(|it| &it.verdict);
+        match worst(of_level().map(Verdict::outcome)) {
+            Outcome::Inconclusive
+                if !of_level().any(|it| matches!(it, Verdict::Inconclusive(_))) =>
+            {
+                self.vacuous += 1;
+            }
+            outcome => self.add(seed, outcome),
+        }
+    }
+
     fn of(&self, outcome: Outcome) -> u64 {
         match outcome {
             Outcome::Held => self.held,
             Outcome::Violated => self.violated,
-            Outcome::Inconclusive => self.inconclusive,
+            Outcome::Inconclusive => self.inconclusive + self.vacuous,
             Outcome::NotApplicable => self.not_applicable,
         }
     }
 
     /// How many runs there were.
     pub fn total(&self) -> u64 {
-        self.held + self.violated + self.inconclusive + self.not_applicable
+        self.held + self.violated + self.inconclusive + self.vacuous + self.not_applicable
+    }
+
+    /// Whether every run shows this. Vacuous ones show nothing, as long as they do not outnumber the others.
+    fn all_show(&self, expected: Outcome) -> bool {
+        let (shown, others) = (self.of(expected), self.total() - self.of(expected));
+        let is_open = expected == Outcome::Inconclusive;
+        others == 0 || !is_open && others == self.vacuous && others <= shown
     }
 
     /// Which of its counts is impossible, if any: a file may be damaged.
     fn contradiction(&self) -> Option<String> {
-        let Self { held, violated, inconclusive, not_applicable, first_violated } = *self;
-        let counts = [held, violated, inconclusive, not_applicable];
+        let Self { held, violated, inconclusive, vacuous, not_applicable, first_violated } = *self;
+        let counts = [held, violated, inconclusive, vacuous, not_applicable];
         let sum = counts.into_iter().try_fold(0_u64, u64::checked_add);
         match () {
             () if sum.is_none() => Some("its counts have no sum".to_owned()),
@@ -186,14 +217,9 @@ impl VerdictCounts {
         }
     }
 
-    /// The worst that was found. In a searched form, `held` outranks `inconclusive`: other runs have shown it.
-    fn found(&self, searched: bool) -> Outcome {
-        let order = match searched {
-            false => [Outcome::Violated, Outcome::Inconclusive, Outcome::Held],
-            true => [Outcome::Violated, Outcome::Held, Outcome::Inconclusive],
-        };
-        let found = order.into_iter().find(|outcome| self.of(*outcome) > 0);
-        found.unwrap_or(Outcome::NotApplicable)
+    /// What all of them show.
+    fn outcome(&self) -> Outcome {
+        sweep::outcome(self.held, self.violated, self.inconclusive, self.vacuous)
     }
 }
 
@@ -206,9 +232,18 @@ impl Cell {
         about: &About,
         searched: bool,
     ) -> Self {
-        let found = runs.found(searched);
+        Self::found(level, expected, (runs.outcome(), runs), about, searched)
+    }
+
+    fn found(
+        level: Level,
+        expected: Outcome,
+        (found, runs): (Outcome, VerdictCounts),
+        about: &About,
+        searched: bool,
+    ) -> Self {
         // A staged story shows the same in every run, a searched one in some.
-        let agrees = if searched { found == expected } else { runs.of(expected) == runs.total() };
+        let agrees = found == expected && (searched || runs.all_show(expected));
         let standing = match () {
             // What a flawed recipe shows without a claim is another scenario's story.
             () if expected == Outcome::NotApplicable && about.flaw.is_some() => {
@@ -221,6 +256,8 @@ impl Cell {
             }
             () if agrees && expected == Outcome::NotApplicable => Conformance::Unclaimed,
             () if agrees && runs.total() > 0 => Conformance::AsExpected,
+            // Where it has held, it was not violated, whatever other runs leave open.
+            () if expected == Outcome::Violated && runs.held > 0 => Conformance::Different,
             () if found == Outcome::Inconclusive => Conformance::Vacuous,
             () => Conformance::Different,
         };
@@ -296,13 +333,29 @@ impl Pair {
 
     /// The pair with what its runs showed at each level.
     pub fn found(scenario: &Scenario, runs: [VerdictCounts; 4]) -> Self {
-        let about = scenario.about_lock();
-        let searched = scenario.swarm.searched;
-        let cell = |(level, runs): (Level, VerdictCounts)| {
-            let expected = scenario.expected(about.name, level);
-            Cell::of(level, expected, runs, about, searched)
+        Self::of_levels(scenario, runs.map(|runs| (runs.outcome(), runs)))
+    }
+
+    /// The same, with what they showed of each invariant: a level shows what a sweep of the same seeds does.
+    pub fn swept(
+        scenario: &Scenario,
+        invariants: &[InvariantCounts],
+        runs: [VerdictCounts; 4],
+    ) -> Self {
+        let swept = |place: usize| {
+            let of_level = invariants.iter().filter(|it| it.level == Level::ALL[place]);
+            (worst(of_level.map(InvariantCounts::outcome)), runs[place])
         };
-        let cells = Level::ALL.into_iter().zip(runs).map(cell).collect();
+        Self::of_levels(scenario, std::array::from_fn(swept))
+    }
+
+    fn of_levels(scenario: &Scenario, levels: [(Outcome, VerdictCounts); 4]) -> Self {
+        let about = scenario.about_lock();
+        let cell = |(level, found): (Level, (Outcome, VerdictCounts))| {
+            let expected = scenario.expected(about.name, level);
+            Cell::found(level, expected, found, about, scenario.swarm.searched)
+        };
+        let cells = Level::ALL.into_iter().zip(levels).map(cell).collect();
         Self { cells, ..Self::not_run(scenario, None) }
     }
 

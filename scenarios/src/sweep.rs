@@ -202,16 +202,40 @@ impl InvariantCounts {
         }
     }
 
-    /// The worst outcome of any schedule. Vacuous schedules make it inconclusive only if they outnumber those in which it
-    /// held; those to which it does not apply do not count.
+    /// What all its schedules have shown.
     pub fn outcome(&self) -> Outcome {
-        match () {
-            () if self.violated > 0 => Outcome::Violated,
-            () if self.inconclusive > 0 || self.vacuous > self.held => Outcome::Inconclusive,
-            () if self.held > 0 => Outcome::Held,
-            () => Outcome::NotApplicable,
-        }
+        let Self { held, violated, inconclusive, vacuous, .. } = *self;
+        outcome(held, violated, inconclusive, vacuous)
     }
+}
+
+/// The worst outcome of any schedule, if so many had each. Vacuous schedules make it inconclusive only if they outnumber
+/// those that held; those to which it does not apply do not count.
+pub(crate) fn outcome(held: u64, violated: u64, inconclusive: u64, vacuous: u64) -> Outcome {
+    match () {
+        () if violated > 0 => Outcome::Violated,
+        () if inconclusive > 0 || vacuous > held => Outcome::Inconclusive,
+        () if held > 0 => Outcome::Held,
+        () => Outcome::NotApplicable,
+    }
+}
+
+/// Counts what the schedule of this seed has shown of one of these invariants.
+pub fn count(invariants: &mut Vec<InvariantCounts>, seed: u64, finding: &Finding) {
+    let Finding { name, level, verdict } = finding;
+    counts(invariants, name, *level).count(seed, verdict);
+}
+
+fn counts<'a>(
+    invariants: &'a mut Vec<InvariantCounts>,
+    name: &str,
+    level: Level,
+) -> &'a mut InvariantCounts {
+    let place = invariants.iter().position(|it| it.name == name).unwrap_or(invariants.len());
+    if place == invariants.len() {
+        invariants.push(InvariantCounts::new(name, level));
+    }
+    &mut invariants[place]
 }
 
 impl Coverage {
@@ -272,10 +296,10 @@ impl Sweep {
         };
         let stuck = Finding { name: STUCK, level: Level::Progress, verdict: stuck };
         let (mut violated, mut vacuous) = (Vec::new(), None);
-        for Finding { name, level, verdict } in findings.iter().chain([&stuck]) {
-            self.counts(name, *level).count(seed, verdict);
-            match verdict {
-                Verdict::Violated(_) => violated.push((*name).to_owned()),
+        for finding in findings.iter().chain([&stuck]) {
+            count(&mut self.invariants, seed, finding);
+            match &finding.verdict {
+                Verdict::Violated(_) => violated.push(finding.name.to_owned()),
                 // The last reason concerns all invariants, the first may concern one alone.
                 Verdict::Vacuous(why) => vacuous = Some(*why),
                 _ => {}
@@ -312,7 +336,7 @@ impl Sweep {
         self.met_hold += other.met_hold;
         Digest::join(&mut self.digest, other.digest);
         for theirs in other.invariants {
-            let mine = self.counts(&theirs.name, theirs.level);
+            let mine = counts(&mut self.invariants, &theirs.name, theirs.level);
             mine.held += theirs.held;
             mine.violated += theirs.violated;
             mine.inconclusive += theirs.inconclusive;
@@ -416,15 +440,6 @@ impl Sweep {
         let mine = self.vacuous.entry(what).or_insert(none);
         mine.schedules += theirs.schedules;
         mine.seed = mine.seed.min(theirs.seed);
-    }
-
-    fn counts(&mut self, name: &str, level: Level) -> &mut InvariantCounts {
-        let place = self.invariants.iter().position(|it| it.name == name);
-        let place = place.unwrap_or_else(|| {
-            self.invariants.push(InvariantCounts::new(name, level));
-            self.invariants.len() - 1
-        });
-        &mut self.invariants[place]
     }
 
     fn keep(&mut self, keep: usize) {

@@ -1,5 +1,7 @@
 //! What counts as expected, and what does not.
 
+use history::verdict::{Vacuous, Witness};
+
 use super::*;
 use crate::recipe::about;
 
@@ -30,8 +32,40 @@ fn a_staged_story_shows_the_same_every_time() {
     assert_eq!(staged(BROKEN, &[HELD, BROKEN]), Conformance::Different);
     assert_eq!(staged(HELD, &[HELD, OPEN]), Conformance::Vacuous);
     assert_eq!(staged(BROKEN, &[OPEN, OPEN]), Conformance::Vacuous);
+    assert_eq!(staged(BROKEN, &[HELD, OPEN]), Conformance::Different);
     assert_eq!(staged(OPEN, &[HELD, HELD]), Conformance::Different);
     assert_eq!(staged(HELD, &[]), Conformance::Different, "nothing was run");
+}
+
+#[test]
+fn a_few_runs_that_show_nothing_leave_it_to_the_others() {
+    let vacuous = |verdict: Verdict, others: u64, vacuous: u64, expected, searched| {
+        let finding = |verdict| [Finding { name: "ownership", level: Level::Key, verdict }];
+        let all = (0..others).map(|_| verdict.clone());
+        let all = all.chain((0..vacuous).map(|_| Verdict::Vacuous(Vacuous::NobodyHeld)));
+        let mut runs = VerdictCounts::default();
+        (0..).zip(all).for_each(|(seed, it)| runs.add_run(seed, &finding(it), Level::Key));
+        assert_eq!((runs.vacuous, runs.total()), (vacuous, others + vacuous));
+        let cell = Cell::of(Level::Key, expected, runs, about("single").unwrap(), searched);
+        (cell.found, cell.standing)
+    };
+    let violated = || Verdict::Violated(Witness::default());
+    let open = || Verdict::Inconclusive(String::new());
+    for searched in [false, true] {
+        let held = |others, nothing| vacuous(Verdict::Held, others, nothing, HELD, searched);
+        assert_eq!(held(59, 1), (HELD, Conformance::AsExpected));
+        assert_eq!(held(2, 2), (HELD, Conformance::AsExpected));
+        assert_eq!(held(2, 3), (OPEN, Conformance::Vacuous));
+        assert_eq!(held(0, 3), (OPEN, Conformance::Vacuous));
+        let open = |others, nothing| vacuous(open(), others, nothing, HELD, searched);
+        assert_eq!(open(1, 1), (OPEN, Conformance::Vacuous));
+    }
+    let staged = |others, nothing| vacuous(violated(), others, nothing, BROKEN, false);
+    assert_eq!(staged(2, 2), (BROKEN, Conformance::AsExpected));
+    assert_eq!(staged(1, 2), (BROKEN, Conformance::Different));
+    let open = |others, nothing| vacuous(Verdict::Held, others, nothing, OPEN, false);
+    assert_eq!(open(0, 3), (OPEN, Conformance::AsExpected));
+    assert_eq!(open(1, 3), (OPEN, Conformance::Vacuous), "each run has to be open");
 }
 
 #[test]
@@ -39,7 +73,8 @@ fn what_is_searched_for_is_found_some_time() {
     let searched = |expected, found: &[Outcome]| standing(expected, found, "single", true);
     assert_eq!(searched(BROKEN, &[HELD, OPEN, BROKEN]), Conformance::AsExpected);
     assert_eq!(searched(BROKEN, &[HELD, OPEN]), Conformance::Different);
-    assert_eq!(searched(HELD, &[HELD, OPEN, NOTHING]), Conformance::AsExpected);
+    assert_eq!(searched(HELD, &[HELD, NOTHING]), Conformance::AsExpected);
+    assert_eq!(searched(HELD, &[HELD, OPEN]), Conformance::Vacuous, "it may hide a violation");
     assert_eq!(searched(HELD, &[HELD, BROKEN]), Conformance::Different);
     assert_eq!(searched(HELD, &[OPEN, OPEN]), Conformance::Vacuous);
 }

@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use history::verdict::Outcome;
+use history::verdict::{Finding, Level, Outcome};
 use scenarios::matrix::{INTERRUPTED, Pair, VerdictCounts};
 use scenarios::scenario::Scenario;
-use scenarios::sweep::Facts;
+use scenarios::sweep::{Facts, count};
 
 use crate::sweep::BatchProgress;
 use crate::threads::map_on_threads;
@@ -67,17 +67,19 @@ fn pair(
     progress: &BatchProgress,
 ) -> Result<Pair, RunError> {
     let seeds = seeds.unwrap_or_else(|| default_seeds(scenario));
-    let mut runs = [VerdictCounts::default(); 4];
+    let (mut runs, mut invariants) = ([VerdictCounts::default(); 4], Vec::new());
     let mut lasted_ns = 0;
     for seed in seeds {
         if progress.stop.load(Ordering::Relaxed) {
             return Ok(interrupted(scenario));
         }
-        let (shown, facts) = shown(world, scenario, seed)?;
+        let (findings, facts) = findings(world, scenario, seed)?;
         lasted_ns += facts.virtual_ns;
-        runs.iter_mut().zip(shown).for_each(|(tally, shown)| tally.add(seed, shown));
+        findings.iter().for_each(|it| count(&mut invariants, seed, it));
+        let levels = Level::ALL.into_iter().zip(&mut runs);
+        levels.for_each(|(level, tally)| tally.add_run(seed, &findings, level));
     }
-    Ok(Pair::found(scenario, runs).lasting(lasted_ns))
+    Ok(Pair::swept(scenario, &invariants, runs).lasting(lasted_ns))
 }
 
 /// What one seed shows at each level, in the order of [`Level::ALL`](history::verdict::Level::ALL).
@@ -89,10 +91,18 @@ pub fn shown(
     scenario: &Arc<Scenario>,
     seed: u64,
 ) -> Result<([Outcome; 4], Facts), RunError> {
+    findings(world, scenario, seed).map(|(findings, facts)| (Run::levels(&findings), facts))
+}
+
+fn findings(
+    world: &mut impl World,
+    scenario: &Arc<Scenario>,
+    seed: u64,
+) -> Result<(Vec<Finding>, Facts), RunError> {
     let run = world.run(&RunRequest::new(Arc::clone(scenario), seed))?;
-    let shown = (Run::levels(&run.findings()), run.facts);
+    let found = (run.findings(), run.facts);
     world.recycle(run);
-    Ok(shown)
+    Ok(found)
 }
 
 fn interrupted(scenario: &Scenario) -> Pair {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use harness::world::{CutShort, Run, RunError, RunRequest, World as _};
-use history::verdict::{Finding, Outcome, Verdict};
+use harness::world::{CutShort, RunError, RunRequest, World as _};
+use history::verdict::{Finding, Level, Verdict};
 use live_world::LiveWorld;
 use reports::html::FailingRun;
 use scenarios::matrix::{Conformance, INTERRUPTED, Matrix, Pair, VerdictCounts};
@@ -238,11 +238,10 @@ fn one(
     }
     // If the server was lost during a run, nothing in it counts as held.
     let findings = run.findings();
-    let levels = Run::levels(&findings);
-    let runs = levels.map(|shown| VerdictCounts::of_run(SEED, shown));
+    let runs = Level::ALL.map(|level| VerdictCounts::of_findings(SEED, &findings, level));
     let pair = Pair::found(scenario, runs).lasting(run.history.duration_ns());
     let vacuous = vacuous(&findings).filter(|_| pair.standing() == Some(Conformance::Vacuous));
-    let is_shown = wants_stories && levels.contains(&Outcome::Violated);
+    let is_shown = wants_stories && runs.iter().any(|it| it.violated > 0);
     let failing = is_shown.then(|| report::failing_run(&run, scenario, String::new()));
     Ok((pair, Shown { server, vacuous, failing }))
 }

@@ -54,6 +54,30 @@ fn a_sweep_does_not_depend_on_the_number_of_threads() {
     }
 }
 
+#[test]
+fn a_matrix_says_of_the_same_schedules_what_a_sweep_does() {
+    // One schedule of the first pair is vacuous; two of the second leave an invariant open, though all others hold.
+    let vacuous = Arc::new(Pair::scenario("switchover", "redlock-watchdog").unwrap());
+    let open = Arc::new(Pair::searched("missed-wakeup", "get-set-watchdog").unwrap());
+    for (scenario, seeds) in [(vacuous, 20..23), (open, 0..100)] {
+        let order = sweep::SweepPlan {
+            seeds: seeds.clone(),
+            part: Partition::WHOLE,
+            threads: 2,
+            keep: 3,
+            digest: false,
+        };
+        let progress = BatchProgress::default();
+        let swept = sweep::sweep(VirtualWorld::default, &scenario, &order, &progress).unwrap();
+        assert!(swept.invariants.iter().any(|it| it.vacuous > 0 || it.inconclusive > 0));
+        let all = [Arc::clone(&scenario)];
+        let pairs = matrix::pairs(VirtualWorld::default, &all, Some(&seeds), 2, &progress).unwrap();
+        for cell in &pairs[0].cells {
+            assert_eq!(cell.found, swept.level(cell.level), "{}: {:?}", scenario.name, cell.level);
+        }
+    }
+}
+
 /// The history of a schedule, as bytes.
 fn written(scenario: &Scenario) -> Vec<u8> {
     let mut runner = Runner::new(scenario).unwrap();
