@@ -8,7 +8,7 @@ mod counts;
 
 use std::collections::BTreeMap;
 
-use history::verdict::{Finding, Level, Verdict, Witness, worst};
+use history::verdict::{Finding, Level, Outcome, Verdict, Witness, worst};
 use history::{Head, History};
 
 use crate::recipe::{Validity, about};
@@ -67,6 +67,11 @@ pub fn sum_up(
     if circumstances.complete {
         remarks.extend(miscounted(&stats, &head.lock));
     }
+    let verdict = worst(invariants.iter().map(|it| it.verdict));
+    if circumstances.complete && verdict == Outcome::Inconclusive {
+        let busy = head.busy();
+        remarks.extend(busy.map(|why| format!("{why}: run it again when less runs beside it")));
+    }
     let validity = if head.tracked { Validity::Tracked } else { Validity::None };
     RunResult {
         schema: SCHEMA.to_owned(),
@@ -77,7 +82,7 @@ pub fn sum_up(
         server: circumstances.server,
         searched: circumstances.searched,
         seed: head.seed,
-        verdict: worst(invariants.iter().map(|it| it.verdict)),
+        verdict,
         complete: circumstances.complete,
         invariants,
         remarks,
@@ -126,7 +131,8 @@ fn miscounted(stats: &Stats, lock: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::result::Tally;
-    use history::{Event, Head, Intent, Touch, What};
+    use history::fault::{Fault, Whom};
+    use history::{Declared, Event, Head, Intent, Touch, What};
 
     #[test]
     fn a_difference_in_counts_is_remarked_on() {
@@ -139,6 +145,25 @@ mod tests {
         assert!(of(Some(counts(4, 1)), "single").unwrap().contains("sent 5 SET"));
         assert!(of(Some(counts(4, 1)), "a stranger").is_some());
         assert_eq!(of(Some(counts(9, 1)), "queue"), None, "its scripts call SET");
+    }
+
+    #[test]
+    fn a_run_that_shows_nothing_on_a_busy_machine_says_so() {
+        let said = |late_ns, complete| {
+            let staged = vec![Declared { kind: Fault::Pause, on: Whom::Holder, in_hold: true }];
+            let head =
+                Head { late_ns, locks: true, staged, ttl_ns: 500_000_000, ..Head::default() };
+            let circumstances = Circumstances { complete, ..Circumstances::default() };
+            let found = judge(&History::new(head), circumstances);
+            assert_eq!(found.verdict, Outcome::Inconclusive);
+            found.remarks
+        };
+        let busy = "this machine was busy, and kept the run itself from running for up to 622 ms: run it again when less \
+                    runs beside it";
+        assert_eq!(said(Some(622_000_000), true), [busy]);
+        assert!(said(Some(9_000_000), true).is_empty(), "a quiet machine");
+        assert!(said(None, true).is_empty(), "virtual time");
+        assert!(said(Some(622_000_000), false).is_empty(), "cut short, which is the reason");
     }
 
     #[test]

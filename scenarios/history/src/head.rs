@@ -14,6 +14,10 @@ use crate::fault::{Fault, Staged, Whom};
 /// end of a pause, on both ways of an attempt, and as often again if the first attempt was too late. An estimate.
 const TURNS: u64 = 20;
 
+/// A machine is called busy if it has kept the run itself from running for such a part of the TTL: on a quiet one that is
+/// some milliseconds.
+const BUSY: u64 = 10;
+
 /// The version of the format.
 pub const FORMAT: &str = "picklock/history/1";
 
@@ -175,12 +179,18 @@ impl Head {
     pub fn excuse(&self, within_ns: u64, span_ns: u64) -> Option<String> {
         let promised_ns = self.promise.as_ref().and_then(|it| it.within_ns).unwrap_or(0);
         let beyond_ns = span_ns.saturating_sub(within_ns.max(promised_ns));
-        let late_ns = self.late_ns.filter(|it| beyond_ns <= it.saturating_mul(TURNS))?;
-        let late = rounded(late_ns);
-        Some(format!(
-            "this machine was busy, and kept the run itself from running for up to {late}"
-        ))
+        self.late_ns.filter(|it| beyond_ns <= it.saturating_mul(TURNS)).map(kept)
     }
+
+    /// What to know of a run that shows nothing, if the machine was so busy that faults and answers may have come too late.
+    pub fn busy(&self) -> Option<String> {
+        self.late_ns.filter(|it| *it >= self.ttl_ns / BUSY).map(kept)
+    }
+}
+
+fn kept(late_ns: u64) -> String {
+    let late = rounded(late_ns);
+    format!("this machine was busy, and kept the run itself from running for up to {late}")
 }
 
 impl Promise {
@@ -233,6 +243,14 @@ mod tests {
         ] {
             let head = Head { late_ns, promise, ..Head::default() };
             assert_eq!(head.excuse(100, span_ns).is_some(), is_excused, "{head:?}: {span_ns}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_late_by_a_tenth_of_the_ttl_was_on_a_busy_machine() {
+        for (late_ns, is_busy) in [(None, false), (Some(99), false), (Some(100), true)] {
+            let head = Head { late_ns, ttl_ns: 1_000, ..Head::default() };
+            assert_eq!(head.busy().is_some(), is_busy, "{late_ns:?}");
         }
     }
 
