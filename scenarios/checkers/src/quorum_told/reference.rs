@@ -267,7 +267,7 @@ impl World {
     }
 
     fn says(&mut self, number: u16) {
-        let why = if number.is_multiple_of(2) { "held by another" } else { "granted too late" };
+        let why = if number.is_multiple_of(2) { HELD } else { "granted too late" };
         let why = self.history.texts.intern(why);
         let (acquire, release) = (self.acquire, self.release);
         if release > 0 {
