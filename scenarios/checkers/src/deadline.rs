@@ -52,6 +52,8 @@ struct Deadlines {
     open: BTreeMap<u32, Caller>,
     /// Clients that stand still, and since when.
     stopped: BTreeMap<u32, u64>,
+    /// Who died last, and when.
+    died: (u32, u64),
     /// Clients whose clocks drift; whether all may.
     drifting: Vec<u32>,
     all_drift: bool,
@@ -76,6 +78,8 @@ impl Checker for Deadlines {
         }
         self.moves(client);
         match what {
+            // What is written down in the instant of its death it had begun before.
+            What::Acquire if self.died == (client, at_ns) => {}
             What::Acquire => {
                 let (began_ns, stood_ns, attempts, refused) = (at_ns, 0, 0, false);
                 let it = Caller { client, began_ns, stood_ns, attempts, refused };
@@ -115,10 +119,15 @@ impl Checker for Deadlines {
 impl Deadlines {
     fn strikes(&mut self, client: u32, fault: Fault, node: Option<u16>) {
         match fault {
-            Fault::Pause => _ = self.stopped.entry(client).or_insert(self.now_ns),
+            Fault::Pause => {
+                // It may have stood still until now.
+                self.moves(client);
+                self.stopped.insert(client, self.now_ns);
+            }
             Fault::Crash => {
                 self.open.retain(|_, it| it.client != client);
                 self.stopped.remove(&client);
+                self.died = (client, self.now_ns);
             }
             // A server's clock is none that a caller measures by.
             Fault::Drift if client == 0 => self.all_drift |= node.is_none(),
@@ -247,8 +256,13 @@ mod tests {
         assert_eq!((stood(500), stood(499)), (Held, Violated));
         let sending = late().struck(Fault::Pause, 1, 200).phase(1, 200, AcquireBeforeSend);
         assert_eq!(outcome(sending.phase(1, 500, AcquireBeforeSend)), Held, "it was about to send");
+        let again = late().struck(Fault::Pause, 1, 200).struck(Fault::Pause, 1, 300);
+        let again = again.phase(1, 300, AcquireBeforeSend).phase(1, 500, AcquireBeforeSend);
+        assert_eq!(outcome(again), Held, "twice, one after the other");
         assert_eq!(outcome(late().struck(Fault::Pause, 2, 200)), Violated, "another stood still");
         assert_eq!(outcome(asked().acquires(1, 100).crash(1, 200).probe(900, -2)), NotApplicable);
+        let dying = |at_ns| outcome(asked().crash(1, 200).acquires(1, at_ns).probe(901, -2));
+        assert_eq!((dying(200), dying(201)), (NotApplicable, Violated), "in the same instant");
         let for_ever = asked().acquires(1, 100).struck(Fault::Pause, 1, 200).probe(900, -2);
         assert_eq!(outcome(for_ever), NotApplicable);
     }

@@ -3,9 +3,9 @@
 //! Invariant: an acquisition is blamed only where a server had answered that it has the lock, and either it ended
 //! without it while at least half of the key's TTL was left, and until that was over it had sent nothing there that could
 //! give the key back; or it asked the same server for the lock anew while its own key might still be there, and had sent
-//! nothing of that kind before. A client that was dead or cut off meanwhile is excused; one that stood still after it had
-//! asked, for keeping the key but not for asking anew; and all clients, by what happens to a server. Each of several
-//! servers counts for itself: a key on a minority is in everybody's way, too.
+//! nothing of that kind before, unless its caller may give up and ask anew. A client that was dead or cut off meanwhile is
+//! excused; one that stood still after it had asked, for keeping the key but not for asking anew; and all clients, by what
+//! happens to a server. Each of several servers counts for itself: a key on a minority is in everybody's way, too.
 
 use durations::span::rounded;
 use history::fault::Fault;
@@ -119,7 +119,12 @@ impl GivenBack {
                     self.freed.push((acquisition, node, event.op));
                 }
             }
-            What::Command { .. } if makes(touch) && self.wanting.contains(acquisition) => {
+            // Where its caller may give up and ask anew, that is no retry of the lock.
+            What::Command { .. }
+                if makes(touch)
+                    && head.gives_up_ns.is_none()
+                    && self.wanting.contains(acquisition) =>
+            {
                 let before = self.open.len();
                 self.open.retain(|it| !theirs(it) || event.at_ns >= it.gone_ns);
                 if self.open.len() < before {
@@ -331,6 +336,8 @@ mod tests {
         let two = |tape: Tape| again(tape.did(1, 105..150, SHORT), 300);
         assert_eq!(two(granted()), Violated, "the other key is gone, this one is not");
         assert_eq!(outcome(granted().sends(2, 200, CREATE)), NotApplicable, "another");
+        let anew_by_itself = granted().with(|it| it.gives_up_ns = Some(50));
+        assert_eq!(again(anew_by_itself, 200), NotApplicable, "its caller asks anew");
         assert_eq!(again(granted().struck(Fault::Pause, 1, 150), 200), Violated);
         assert_eq!(again(granted().struck(Fault::Partition, 1, 150), 200), NotApplicable);
     }

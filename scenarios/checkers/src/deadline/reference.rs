@@ -19,7 +19,8 @@ fn stood_ns(history: &History, client: u32, span: std::ops::RangeInclusive<u64>)
     for event in history.events.iter().filter(|it| it.client == client && span.contains(&it.at_ns))
     {
         if is_fault(event, Fault::Pause) {
-            stopped_ns = stopped_ns.or(Some(event.at_ns));
+            stood_ns += stopped_ns.map_or(0, |from_ns| event.at_ns - from_ns);
+            stopped_ns = Some(event.at_ns);
         } else if !matches!(event.what, What::Fault { .. }) {
             stood_ns += stopped_ns.take().map_or(0, |from_ns| event.at_ns - from_ns);
         }
@@ -39,7 +40,7 @@ fn is_to_blame(history: &History, acquisition: u32) -> bool {
     let end_ns = end.or(history.events.last()).map_or(0, |it| it.at_ns);
     let by_then = || history.events.iter().filter(|it| it.at_ns <= end_ns);
     let dies =
-        |it: &Event| it.at_ns > began_ns && it.client == client && is_fault(it, Fault::Crash);
+        |it: &Event| it.at_ns >= began_ns && it.client == client && is_fault(it, Fault::Crash);
     let drifts = |it: &Event| [0, client].contains(&it.client) && is_fault(it, Fault::Drift);
     if by_then().any(|it| dies(it) || drifts(it)) {
         return false;

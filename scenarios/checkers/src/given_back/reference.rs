@@ -89,7 +89,9 @@ fn is_kept(history: &History, grant: &Grant) -> bool {
     let gone_ns = grant.answered_ns + grant.ttl_ns;
     let requests = sent(history, |touch| makes(touch).is_some());
     let again = |it: &(u32, u32, u16, u64)| {
-        (grant.answered_ns..gone_ns.min(end_ns)).contains(&it.3)
+        let by_caller = history.head.gives_up_ns.is_some();
+        !by_caller
+            && (grant.answered_ns..gone_ns.min(end_ns)).contains(&it.3)
             && !is_freed(it.3)
             && !is_excused(history, grant, it.3, true)
     };
@@ -106,8 +108,9 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn who_is_blamed_has_kept_a_key(steps in steps(), nodes in 1..3_u16) {
+    fn who_is_blamed_has_kept_a_key(steps in steps(), nodes in 1..3_u16, gives_up: bool) {
         let tape = Tape::new().with(|it| (it.honest, it.nodes) = (true, Some(nodes)));
+        let tape = tape.with(|it| it.gives_up_ns = gives_up.then_some(10));
         let history = history(&tape, &steps);
         let found = verdict(&history, &mut *checker(&history.head).unwrap()).outcome();
         let grants = grants(&history);
