@@ -363,6 +363,15 @@ pub struct Params {
     pub max_hold: Option<Duration>,
 }
 
+impl Params {
+    /// Whether time ends an acquisition, and not the number of its attempts: it is given up and asked for anew, or its
+    /// caller's deadline comes before the retries can be used up.
+    pub(crate) fn ends_by_time(&self) -> bool {
+        let retries = self.pause.saturating_mul(self.retries);
+        self.give_up.is_some() || self.deadline.is_some_and(|deadline| retries >= deadline)
+    }
+}
+
 /// Why a recipe cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {

@@ -259,7 +259,7 @@ fn head(scenario: &Scenario, about: &About, params: &Params, naming: Naming<'_>)
         honest: about.is_sound(),
         tries_for_ns: scenario.tries_for().map(span_ns),
         fails_within_ns: scenario.fails_within(exact).map(span_ns),
-        attempts_most: scenario.attempts_most(),
+        attempts_most: scenario.attempts_most(params),
         nodes: Some(lock_nodes(about, params.nodes)),
         cluster: matches!(scenario.topology(), Topology::Cluster { .. }),
         gives_up_ns: scenario.lock.give_up.map(Span::ns),

@@ -12,8 +12,8 @@ use picklock::env::Env;
 use picklock::options::{OptionsBuilder, Renewal};
 use picklock::scripts::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 use picklock::{
-    Guard, Node, NotAcquired, Options, OptionsError, Poll, Queue, Redlock, Released, Single,
-    Unprotected,
+    Guard, Node, NotAcquired, Options, OptionsError, Outcome, Poll, Queue, Redlock, Released,
+    Single, Unprotected,
 };
 
 use super::{
@@ -93,10 +93,7 @@ impl Shipped {
     async fn guard<E: Env>(&self, env: &E, lock: &ShippedLock<E>) -> Result<Guard<E>, NotAcquired> {
         let Params { retries, pause, jitter, give_up, .. } = self.params;
         let deadline = self.params.deadline.unwrap_or(NO_DEADLINE);
-        // Who asks anew is ended by the time that the retries may take, and not by their number; and so is a caller whose
-        // deadline comes before they can be used up.
-        let by_time = give_up.is_some() || pause.saturating_mul(retries) >= deadline;
-        let max_retries = (!by_time).then_some(retries);
+        let max_retries = (!self.params.ends_by_time()).then_some(retries);
         let poll = Poll { base: pause, jitter, max_retries };
         let round = pause.saturating_add(jitter).saturating_add(self.options.call_timeout());
         let as_long = round.saturating_mul(retries).min(deadline);
@@ -124,7 +121,7 @@ impl Shipped {
     }
 
     /// Waits as long as the scenario says for one go, gives up, and asks anew, until it has waited for `as_long`.
-    /// What it gave up must not be in the way of what it asks for then.
+    /// What it gave up must not be in the way of what it asks for then. If one go may have taken the lock, the answer says so.
     async fn again_and_again<E: Env, W: Future<Output = Result<Guard<E>, NotAcquired>>>(
         &self,
         env: &E,
@@ -133,11 +130,18 @@ impl Shipped {
     ) -> Result<Guard<E>, NotAcquired> {
         let Some(give_up) = self.params.give_up else { return wait(as_long).await };
         let end = env.now().after(as_long);
+        let mut unknown = None;
         loop {
-            let waited = wait(end.since(env.now()).min(give_up)).await;
-            let gave_up = matches!(waited, Err(NotAcquired::Deadline { .. }));
+            let failed = match wait(end.since(env.now()).min(give_up)).await {
+                Ok(guard) => return Ok(guard),
+                Err(failed) => failed,
+            };
+            let gave_up = matches!(failed, NotAcquired::Deadline { .. });
             if !gave_up || end.since(env.now()).is_zero() {
-                return waited;
+                return Err(unknown.unwrap_or(failed));
+            }
+            if failed.outcome() == Outcome::Unknown {
+                unknown = Some(failed);
             }
         }
     }

@@ -14,7 +14,7 @@ use picklock::Options;
 
 use super::{Scenario, WorkloadPart};
 use crate::call::REPLY_WITHIN;
-use crate::recipe::Servers;
+use crate::recipe::{Params, Servers};
 use crate::span::Span;
 
 /// How rarely more messages may be lost in a row than a promise counts with, in all that one run asks.
@@ -121,12 +121,12 @@ impl Scenario {
 
     /// How many attempts an acquisition of its recipe makes at most. None where time ends it, or the recipe promises
     /// nothing.
-    pub(crate) fn attempts_most(&self) -> Option<u32> {
+    pub(crate) fn attempts_most(&self, params: &Params) -> Option<u32> {
         let about = self.about_lock();
         // Who waits for a message is ended by a time, unless its caller has set a deadline beside the retries.
-        let by_time = about.fair.is_some() || about.listens() && self.lock.deadline.is_none();
-        let is_counted = about.is_sound() && !by_time && self.lock.give_up.is_none();
-        is_counted.then(|| self.lock.retries.saturating_add(1))
+        let by_message = about.fair.is_some() || about.listens() && params.deadline.is_none();
+        let is_counted = about.is_sound() && !by_message && !params.ends_by_time();
+        is_counted.then(|| params.retries.saturating_add(1))
     }
 
     /// How long an acquisition of its recipe lasts at the most once nothing is to be waited for any more, as after its
