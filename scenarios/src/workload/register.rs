@@ -7,7 +7,6 @@
 //! library, which keeps the highest it has been shown, with a read or with a write, and refuses lower ones.
 //! Deliberately absent: INCR, which would make the lock superfluous.
 
-use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -145,17 +144,17 @@ impl Register {
         }
     }
 
-    /// One acquisition, with its work; gives what waits for what is left of it in the background.
+    /// One acquisition, with its work. If it is dropped, gives what waits for what is left of it in the background.
     async fn round<W: Observed>(
         &self,
         env: &Recorded<W>,
         handle: Arc<dyn Handle>,
         dropped: Option<DropPart>,
-    ) -> Drained {
+    ) -> Option<Drained> {
         let acquired = match dropped.and_then(|drop| drop.after) {
             Some(after) => match acquire_within(env, &*handle, after.0).await {
                 Ok(acquired) => acquired,
-                Err(drained) => return drained,
+                Err(drained) => return Some(drained),
             },
             None => acquire(env, &*handle).await,
         };
@@ -169,18 +168,18 @@ impl Register {
                 && let Some(is_valid) = held.holding()
             {
                 self.protected(env, held, &*is_valid).await;
-                return Box::pin(ready(()));
+                return None;
             }
             self.update(env, &mut *held).await;
             if dropped.is_some_and(|drop| drop.guard) {
-                return drop_guard(env, held);
+                return Some(drop_guard(env, held));
             }
             match self.part.drop {
                 Some(DropPart { release: true, .. }) => drop_release(env, held).await,
                 _ => release(env, held).await,
             }
         }
-        Box::pin(ready(()))
+        None
     }
 
     /// The work is the lock's to do, and so is the release.
@@ -326,7 +325,9 @@ impl<W: Observed> Workload<W> for Register {
                     false => Arc::clone(&process.handle),
                 };
                 let drained = env.during(self.round(&env, handle, dropped)).await;
-                if dropped.is_some_and(|drop| drop.ends) {
+                if let Some(drained) = drained
+                    && self.part.drop.is_some_and(|drop| drop.ends)
+                {
                     drained.await;
                     process = process.end();
                 }
