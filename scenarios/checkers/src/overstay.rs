@@ -20,9 +20,6 @@ use super::story;
 pub(super) const LONGEST: &str = "longest-hold";
 pub(super) const STOPS: &str = "work-stops";
 
-/// Work that is told is to stop within this part of a TTL.
-const PART: u64 = 5;
-
 /// An acquisition, from its begin.
 #[derive(Clone, Copy, Debug)]
 struct TimedHold {
@@ -116,7 +113,7 @@ impl Checker for Overstay {
             // What was written, or may have been, was decided before.
             What::NotUpdated(why) => {
                 let lost = seen.texts.get(why) == LOST;
-                self.works_until(acquisition, at_ns, lost, head);
+                self.works_until(acquisition, at_ns, lost);
             }
             What::Release | What::NotAcquired(_) | What::AcquireUnknown(_) => {
                 self.holds.remove(&acquisition);
@@ -187,7 +184,7 @@ impl Overstay {
     }
 
     /// Its work has ended.
-    fn works_until(&mut self, acquisition: u32, at_ns: u64, lost: bool, head: &Head) {
+    fn works_until(&mut self, acquisition: u32, at_ns: u64, lost: bool) {
         let Some(it) = self.holds.get_mut(&acquisition) else { return };
         if !self.stops || it.excused || !std::mem::take(&mut it.working) {
             return;
@@ -207,7 +204,7 @@ impl Overstay {
         self.stopped = true;
         // Who waits for an answer of the resource stops when it has it.
         let late_ns = at_ns - until_ns.max(it.moved_ns);
-        if late_ns <= head.ttl_ns / PART {
+        if late_ns == 0 {
             return;
         }
         let summary = format!(
@@ -270,11 +267,11 @@ mod tests {
     #[test]
     fn work_stops_when_its_lock_is_lost() {
         assert_eq!(stops(works(held(), 1_099)), NotApplicable, "it was not lost");
-        assert_eq!(stops(works(held(), 1_300)), Held);
-        assert_eq!(stops(works(held(), 1_301)), Violated);
-        assert_eq!(stops(works(held().lost(1, 500), 700)), Held);
-        assert_eq!(stops(works(held().lost(1, 500), 701)), Violated, "it was told early");
-        assert_eq!(stops(works(held().valid(1, 900, 1_900), 2_100)), Held);
+        assert_eq!(stops(works(held(), 1_100)), Held);
+        assert_eq!(stops(works(held(), 1_101)), Violated);
+        assert_eq!(stops(works(held().lost(1, 500), 500)), Held);
+        assert_eq!(stops(works(held().lost(1, 500), 501)), Violated, "it was told early");
+        assert_eq!(stops(works(held().valid(1, 900, 1_900), 1_900)), Held);
         assert_eq!(stops(works(held().valid(1, 1_150, 1_900), 1_301)), Violated, "known too late");
         let untold = || Tape::new().waited(1, 1, 90..100);
         assert_eq!(stops(works(untold(), 1_301)), NotApplicable, "no end of it was ever said");
@@ -298,11 +295,11 @@ mod tests {
     fn who_waits_for_an_answer_of_the_resource_stops_when_it_has_it() {
         let nothing = Intent { touch: Touch::None, compares: false };
         let read = |end_ns| {
-            let tape = works(held().resource(1).to(1, "register"), 1_600);
-            stops(tape.did(1, 200..end_ns, nothing))
+            let tape = held().resource(1).to(1, "register").did(1, 200..end_ns, nothing);
+            stops(works(tape, 1_600))
         };
-        assert_eq!(read(1_399), Violated);
-        assert_eq!(read(1_400), Held);
+        assert_eq!(read(1_599), Violated);
+        assert_eq!(read(1_600), Held);
     }
 
     #[test]
