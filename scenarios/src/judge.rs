@@ -150,7 +150,12 @@ mod tests {
     #[test]
     fn a_run_that_shows_nothing_on_a_busy_machine_says_so() {
         let said = |late_ns, complete| {
-            let staged = vec![Declared { kind: Fault::Pause, on: Whom::Holder, in_hold: true }];
+            let staged = vec![Declared {
+                kind: Fault::Pause,
+                on: Whom::Holder,
+                in_hold: true,
+                subscribes: false,
+            }];
             let head =
                 Head { late_ns, locks: true, staged, ttl_ns: 500_000_000, ..Head::default() };
             let circumstances = Circumstances { complete, ..Circumstances::default() };

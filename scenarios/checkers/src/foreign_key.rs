@@ -145,7 +145,7 @@ mod tests {
 
     /// From 100 to 500.
     fn kept(fault: Fault) -> Tape {
-        let staged = Declared { kind: fault, on: Whom::Primary, in_hold: false };
+        let staged = Declared { kind: fault, on: Whom::Primary, in_hold: false, subscribes: false };
         let tape = Tape::new().with(|it| (it.staged, it.honest) = (vec![staged], true));
         tape.server_lost(fault, 0, 100..500)
     }

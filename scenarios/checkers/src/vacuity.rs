@@ -95,7 +95,8 @@ mod tests {
     use history::fault::Whom;
 
     fn head() -> Head {
-        let staged = |kind, in_hold| Declared { kind, on: Whom::Holder, in_hold };
+        let staged =
+            |kind, in_hold| Declared { kind, on: Whom::Holder, in_hold, subscribes: false };
         Head {
             locks: true,
             acquisitions: Some(2),

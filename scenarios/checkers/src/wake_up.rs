@@ -4,7 +4,8 @@
 //! answer to its deletion, or from when its TTL is certainly over, until the next command is sent that might create it.
 //! Ambiguity never counts as sleeping, nor as free: a client that stands still is not asleep until it has moved again,
 //! one that another fault has struck may not have been told, and after an unanswered request to create the key the lock is
-//! never certainly free again. A key that a server has found before anybody is known to have created one is there until it
+//! never certainly free again. A SUBSCRIBE that is late costs nobody a message for good: until it is answered, a client does not
+//! listen and knows it. A key that a server has found before anybody is known to have created one is there until it
 //! is deleted or given a TTL, or another is created.
 
 use std::collections::BTreeMap;
@@ -33,8 +34,8 @@ struct Sleeper {
     waits: bool,
     /// It stands still, and has not moved since.
     stopped: bool,
-    /// A fault may have cost it its wake-up.
-    excused: bool,
+    /// Until then a fault may cost it its wake-up.
+    excused_ns: u64,
     /// It has been counted since it moved.
     counted: bool,
 }
@@ -101,8 +102,8 @@ pub(super) struct WakeUp {
     made_ns: u64,
     /// Something may have made the key of which nothing will ever be known.
     unsure: bool,
-    /// Clients that a fault has struck.
-    struck: Vec<u32>,
+    /// Clients that a fault has struck, and until when it may cost them a wake-up.
+    struck: BTreeMap<u32, u64>,
     /// Until when whoever comes has been struck by what strikes nobody in particular.
     until_ns: Option<u64>,
     longest: MissedWakeUp,
@@ -121,8 +122,10 @@ impl Checker for WakeUp {
         let EventView { event, head, texts, .. } = *seen;
         let Event { at_ns, client, acquisition, op, .. } = *event;
         self.now_ns = at_ns;
-        if let What::Fault { fault, for_ns, .. } = event.what {
-            self.strikes(event, fault, for_ns);
+        if let What::Fault { fault, for_ns, staged, .. } = event.what {
+            let declared = staged.and_then(|place| head.staged.get(usize::from(place)));
+            let subscribes = declared.is_some_and(|it| it.subscribes);
+            self.strikes(event, fault, for_ns, subscribes);
             return;
         }
         self.moves(acquisition);
@@ -183,9 +186,10 @@ impl WakeUp {
 
     fn began(&mut self, acquisition: u32, client: u32) {
         let during = self.until_ns.is_some_and(|until_ns| self.now_ns <= until_ns);
-        let excused = during || self.struck.contains(&client);
+        let struck_ns = self.struck.get(&client).copied().unwrap_or(0);
+        let excused_ns = if during { u64::MAX } else { struck_ns };
         let (moved_ns, open, waits, stopped, counted) = (self.now_ns, 0, false, false, false);
-        let it = Sleeper { client, moved_ns, open, waits, stopped, excused, counted };
+        let it = Sleeper { client, moved_ns, open, waits, stopped, excused_ns, counted };
         self.waiters.insert(acquisition, it);
     }
 
@@ -266,10 +270,10 @@ impl WakeUp {
     fn look(&mut self, acquisition: u32) {
         let Some(free_ns) = self.free_ns() else { return };
         let Some(it) = self.waiters.get_mut(&acquisition) else { return };
-        if !it.waits || it.open > 0 || it.stopped || it.excused {
+        if !it.waits || it.open > 0 || it.stopped {
             return;
         }
-        let from_ns = it.moved_ns.max(free_ns);
+        let from_ns = it.moved_ns.max(free_ns).max(it.excused_ns);
         let sleep = MissedWakeUp { from_ns, until_ns: self.now_ns, client: it.client, acquisition };
         if sleep.span_ns() > self.within_ns && !std::mem::replace(&mut it.counted, true) {
             self.sleeps += 1;
@@ -279,15 +283,22 @@ impl WakeUp {
         }
     }
 
-    fn strikes(&mut self, event: &Event, fault: Fault, for_ns: u64) {
+    fn strikes(&mut self, event: &Event, fault: Fault, for_ns: u64, subscribes: bool) {
         let client = event.client;
         self.look_at_all();
         let all = client == 0;
+        let excused_ns = match fault {
+            // Messages behind a late answer are as late. It may be late both ways.
+            Fault::Delay if subscribes && !all && for_ns > 0 => {
+                event.at_ns.saturating_add(for_ns).saturating_add(for_ns)
+            }
+            _ => u64::MAX,
+        };
         for it in self.waiters.values_mut().filter(|it| all || it.client == client) {
             if fault == Fault::Pause {
                 it.stopped = true;
             } else {
-                it.excused = true;
+                it.excused_ns = it.excused_ns.max(excused_ns);
             }
         }
         if all {
@@ -295,8 +306,9 @@ impl WakeUp {
             // Clocks that drift go on drifting.
             let for_ns = if fault == Fault::Drift { u64::MAX } else { for_ns };
             self.until_ns = self.until_ns.max(Some(event.at_ns.saturating_add(for_ns)));
-        } else if fault != Fault::Pause && !self.struck.contains(&client) {
-            self.struck.push(client);
+        } else if fault != Fault::Pause {
+            let struck_ns = self.struck.entry(client).or_default();
+            *struck_ns = excused_ns.max(*struck_ns);
         }
     }
 

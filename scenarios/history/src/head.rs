@@ -211,11 +211,15 @@ pub struct Declared {
     /// Whether it shows nothing unless it meets a hold.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_hold: bool,
+    /// Whether the message that it strikes is the request by which a client listens, or the answer to that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub subscribes: bool,
 }
 
 impl From<&Staged> for Declared {
     fn from(staged: &Staged) -> Self {
-        Self { kind: staged.kind, on: staged.whom(), in_hold: staged.is_of_hold() }
+        let (in_hold, subscribes) = (staged.is_of_hold(), staged.is_of_subscription());
+        Self { kind: staged.kind, on: staged.whom(), in_hold, subscribes }
     }
 }
 

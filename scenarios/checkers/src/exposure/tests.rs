@@ -25,7 +25,8 @@ fn asked(tape: Tape, span: std::ops::Range<u64>) -> Tape {
 fn jumped(tape: &Tape, at_ns: u64, in_hold: bool) -> History {
     let mut history = tape.clone().pool_left(10).probe(900, -2).history();
     let kind = Fault::ClockStep;
-    history.head.staged = vec![Declared { kind, on: Whom::Primary, in_hold: true }];
+    history.head.staged =
+        vec![Declared { kind, on: Whom::Primary, in_hold: true, subscribes: false }];
     let what = What::Fault { fault: kind, node: Some(0), for_ns: 9, in_hold, staged: Some(0) };
     history.events.push(Event { at_ns, client: 0, acquisition: 0, op: 0, what });
     history.events.sort_by_key(|event| event.at_ns);

@@ -12,7 +12,8 @@ use crate::testing::Tape;
 /// Who waits is no client any more: somebody keeps something under the key of a server, or the server loses all that it has. Nobody
 /// gets the lock.
 fn history(nodes: u16, steps: &[Step]) -> History {
-    let staged = Declared { kind: Fault::ForeignKey, on: Whom::Primary, in_hold: false };
+    let staged =
+        Declared { kind: Fault::ForeignKey, on: Whom::Primary, in_hold: false, subscribes: false };
     let tape = Tape::new().with(|it| (it.honest, it.nodes) = (true, Some(nodes)));
     let mut history = crate::random::history(&tape.with(|it| it.staged = vec![staged]), steps);
     let mut until_ns = vec![0; usize::from(nodes)];

@@ -105,7 +105,8 @@ fn acquisitions_that_were_begun_count_and_nothing_else_does() {
     };
     assert!(held(2, Vec::new()));
     assert!(!held(3, Vec::new()), "two acquisitions were begun");
-    let staged = Declared { kind: Fault::Pause, on: Whom::Holder, in_hold: true };
+    let staged =
+        Declared { kind: Fault::Pause, on: Whom::Holder, in_hold: true, subscribes: false };
     assert!(!held(2, vec![staged]), "it never struck");
 }
 

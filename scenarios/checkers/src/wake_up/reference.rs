@@ -1,9 +1,9 @@
 //! The longest sleep beside a free lock of random histories, as one finds it who looks at every nanosecond.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use history::fault::Fault;
-use history::{Event, History, Intent, Touch, What};
+use history::fault::{Fault, Whom};
+use history::{Declared, Event, History, Intent, Touch, What};
 use picklock::env::Phase;
 use proptest::prelude::*;
 
@@ -92,7 +92,7 @@ struct Waiter {
     client: u32,
     waits: bool,
     stopped: bool,
-    excused: bool,
+    excused_ns: u64,
     slept_ns: u64,
 }
 
@@ -105,7 +105,7 @@ fn longest_ns(history: &History) -> u64 {
     let mut commands: BTreeMap<u32, Command> = BTreeMap::new();
     let mut of: BTreeMap<u32, u32> = BTreeMap::new();
     let mut waiters: BTreeMap<u32, Waiter> = BTreeMap::new();
-    let (mut struck, mut all_until_ns) = (BTreeSet::new(), None);
+    let (mut struck, mut all_until_ns) = (BTreeMap::<u32, u64>::new(), None);
     let (mut unsure, mut longest_ns) = (false, 0);
     let mut events = history.events.iter().peekable();
     let end_ns = history.events.last().map_or(0, |it| it.at_ns);
@@ -119,8 +119,12 @@ fn longest_ns(history: &History) -> u64 {
             match what {
                 What::Acquire => {
                     let during = all_until_ns.is_some_and(|until_ns| now_ns <= until_ns);
-                    let excused = during || struck.contains(&client);
-                    let it = Waiter { client, waits: false, stopped: false, excused, slept_ns: 0 };
+                    let excused_ns = match struck.get(&client) {
+                        _ if during => u64::MAX,
+                        until_ns => until_ns.copied().unwrap_or(0),
+                    };
+                    let (waits, stopped, slept_ns) = (false, false, 0);
+                    let it = Waiter { client, waits, stopped, excused_ns, slept_ns };
                     waiters.insert(acquisition, it);
                 }
                 What::Acquired | What::NotAcquired(_) | What::AcquireUnknown(_) => {
@@ -141,18 +145,23 @@ fn longest_ns(history: &History) -> u64 {
                         waiters.values_mut().for_each(|it| it.slept_ns = 0);
                     }
                 }
-                What::Fault { fault, for_ns, .. } => {
+                What::Fault { fault, for_ns, staged, .. } => {
                     longest_ns = slept_ns(&waiters).max(longest_ns);
+                    let late = client > 0 && fault == Fault::Delay && staged == Some(1);
+                    let excused_ns = if late { now_ns + 2 * for_ns } else { u64::MAX };
                     let theirs = waiters.values_mut().filter(|it| [0, it.client].contains(&client));
                     theirs.for_each(|it| match fault {
                         Fault::Pause => it.stopped = true,
-                        _ => it.excused = true,
+                        _ => it.excused_ns = it.excused_ns.max(excused_ns),
                     });
                     unsure |= fault.loses_keys() || fault == Fault::ClockStep;
                     let until_ns = if fault == Fault::Drift { u64::MAX } else { now_ns + for_ns };
                     match client {
                         0 => all_until_ns = all_until_ns.max(Some(until_ns)),
-                        _ if fault != Fault::Pause => _ = struck.insert(client),
+                        _ if fault != Fault::Pause => {
+                            let until_ns = struck.entry(client).or_default();
+                            *until_ns = excused_ns.max(*until_ns);
+                        }
                         _ => {}
                     }
                 }
@@ -164,7 +173,8 @@ fn longest_ns(history: &History) -> u64 {
             of.iter().any(|(op, it)| *it == acquisition && commands[op].ended.is_none())
         };
         for (acquisition, it) in &mut waiters {
-            let sleeps = it.waits && !it.stopped && !it.excused && !open(*acquisition);
+            let excused = now_ns < it.excused_ns;
+            let sleeps = it.waits && !it.stopped && !excused && !open(*acquisition);
             if sleeps && free && now_ns < end_ns {
                 it.slept_ns += 1;
             } else {
@@ -173,6 +183,18 @@ fn longest_ns(history: &History) -> u64 {
         }
     }
     longest_ns
+}
+
+/// Some messages are late, and every second one is of a subscription.
+fn with_delays(mut history: History) -> History {
+    for event in &mut history.events {
+        if let What::Fault { fault: fault @ Fault::LoseReply, for_ns, staged, .. } = &mut event.what
+        {
+            *fault = Fault::Delay;
+            *staged = Some(u16::from(*for_ns > 0 && event.at_ns % 2 == 0));
+        }
+    }
+    history
 }
 
 proptest! {
@@ -185,8 +207,10 @@ proptest! {
         margin_ns in 0..10_u64,
         within_ns in 0..100_u64,
     ) {
+        let late = |subscribes| Declared { kind: Fault::Delay, on: Whom::Any, in_hold: false, subscribes };
         let tape = Tape::new().margin(margin_ns).with(|it| it.nodes = Some(nodes));
-        let history = history(&tape, &steps);
+        let tape = tape.with(|it| it.staged = vec![late(false), late(true)]);
+        let history = with_delays(history(&tape, &steps));
         let mut checker = WakeUp { within_ns, ..WakeUp::default() };
         verdict(&history, &mut checker);
         prop_assert_eq!(checker.longest_ns(), longest_ns(&history));

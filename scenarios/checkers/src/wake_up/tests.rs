@@ -1,11 +1,12 @@
 //! Good and bad histories, on both sides of each boundary.
 
-use history::fault::Fault;
+use history::fault::{Fault, Whom};
 use history::verdict::Outcome::{self, Held, Inconclusive, NotApplicable, Violated};
 use history::verdict::Verdict;
-use history::{Intent, Touch};
+use history::{Declared, Intent, Touch, What};
 use picklock::env::Phase;
 
+use super::WakeUp;
 use crate::testing::{CREATE, DELETE, LOCK, TTL_NS, Tape};
 
 const WITHIN_NS: u64 = 100;
@@ -237,6 +238,32 @@ fn who_may_not_have_been_told_is_excused() {
     assert_eq!(outcome(&all(150..160)), NotApplicable);
     assert_eq!(outcome(&all(10..25)), NotApplicable, "it had begun by then");
     assert_eq!(outcome(&all(10..24)), Violated);
+}
+
+#[test]
+fn a_late_subscription_excuses_for_twice_its_delay() {
+    let sleeps = |fault, subscribes, client, for_ns: u64, end_ns| {
+        let declared = Declared { kind: fault, on: Whom::Any, in_hold: false, subscribes };
+        let tape = sleeps_until(end_ns).struck_for(fault, client, 42..42 + for_ns);
+        let mut history = tape.with(|it| it.staged = vec![declared]).history();
+        for event in &mut history.events {
+            if let What::Fault { staged, .. } = &mut event.what {
+                *staged = Some(0);
+            }
+        }
+        let mut checker = WakeUp { within_ns: WITHIN_NS, ..WakeUp::default() };
+        crate::random::verdict(&history, &mut checker).outcome()
+    };
+    let late = |end_ns| sleeps(Fault::Delay, true, 2, 150, end_ns);
+    assert_eq!((late(342), late(442), late(443)), (NotApplicable, Held, Violated));
+    assert_eq!(sleeps(Fault::Delay, true, 2, 10, 300), Held, "before the lock was free");
+    assert_eq!(sleeps(Fault::Delay, true, 2, 10, 301), Violated);
+    assert_eq!(sleeps(Fault::Delay, false, 2, 10, 900), NotApplicable, "another request");
+    assert_eq!(sleeps(Fault::Delay, true, 2, 0, 900), NotApplicable, "nobody knows how late");
+    assert_eq!(sleeps(Fault::LoseReply, true, 2, 10, 900), NotApplicable, "and all behind it");
+    assert_eq!(sleeps(Fault::Delay, true, 0, 10, 900), NotApplicable, "whosever it is");
+    let drawn = sleeps_until(900).struck_for(Fault::Delay, 2, 42..52);
+    assert_eq!(outcome(&drawn), NotApplicable, "of any message");
 }
 
 #[test]

@@ -142,6 +142,12 @@ impl Staged {
         self.whom() == Whom::Holder || self.loses_hold
     }
 
+    /// Whether it strikes a SUBSCRIBE, or the answer to one.
+    pub(crate) fn is_of_subscription(&self) -> bool {
+        let Trigger { command, after, .. } = &self.at;
+        self.kind.is_of_message() && after.is_none() && command.as_deref() == Some("SUBSCRIBE")
+    }
+
     /// Whether it strikes all requests while it lasts, and not only the next.
     pub fn strikes_all(&self) -> bool {
         self.kind == Fault::Refuse && self.lasts.is_some()

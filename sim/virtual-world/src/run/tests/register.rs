@@ -170,7 +170,8 @@ fn no_fault_touches_the_registers_server() {
 #[test]
 fn the_head_and_the_strike_say_what_was_staged() {
     let history = history_of(&catalogued("failover", "single", &[]), 1);
-    let of_server = Declared { kind: Fault::Failover, on: Whom::Primary, in_hold: true };
+    let of_server =
+        Declared { kind: Fault::Failover, on: Whom::Primary, in_hold: true, subscribes: false };
     assert_eq!(history.head.staged, [of_server]);
     assert_eq!(history.head.acquisitions, Some(10));
     let text = scenarios::catalog::text("crash-holder").unwrap();
@@ -178,7 +179,7 @@ fn the_head_and_the_strike_say_what_was_staged() {
                 [[fault]]\nkind = \"pause\"\nat = { time = \"99s\" }\nfor = \"1s\"\n";
     let text = format!("{text}\n{more}");
     let history = history_of(&parsed(&text, None), 1);
-    let declared = |kind, on, in_hold| Declared { kind, on, in_hold };
+    let declared = |kind, on, in_hold| Declared { kind, on, in_hold, subscribes: false };
     let expected = [
         declared(Fault::Crash, Whom::Holder, true),
         declared(Fault::LoseReply, Whom::Client(3), false),
