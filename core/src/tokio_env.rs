@@ -7,7 +7,9 @@
 //! that must not be repeated.
 
 mod addr;
+mod clock;
 mod cluster;
+mod health;
 mod host;
 mod listener;
 mod runtimes;
@@ -29,12 +31,13 @@ use crate::reply::Reply;
 use crate::slot_keys::slot;
 use crate::sync::lock;
 use crate::time::{Instant, WallTime, span_ns};
+use clock::monotonic;
 use cluster::ClusterNodes;
 use host::Host;
 use listener::SubscribedOwner;
 use runtimes::Runtimes;
 use sentinel::Sentinels;
-use server_conn::{ServerConn, monotonic};
+use server_conn::ServerConn;
 use slot_conn::SlotConn;
 
 pub use cluster::Cluster;

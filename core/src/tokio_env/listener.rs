@@ -22,7 +22,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use super::addr::Addr;
-use super::server_conn::{Health, OwnedTask, connect_error, server_error};
+use super::health::Health;
+use super::server_conn::{OwnedTask, connect_error, server_error};
 use super::slot_owners::SlotOwners;
 use crate::env::{CallError, Subscription};
 use crate::sync::lock;
@@ -111,6 +112,7 @@ impl Listener {
         let (mut sink, channel) = (shared.sink.clone(), Message::from(channel));
         let (named, heard) = (channel.clone(), Arc::clone(shared));
         let mut confirmed = Box::pin(async move {
+            let _waiting = heard.health.sent();
             let answer = sink.subscribe(&named[..]).await;
             match &answer {
                 Err(error) if server_error(error).is_none() => {
@@ -120,7 +122,6 @@ impl Listener {
             }
             answer
         });
-        shared.health.sent();
         let (subscription, polled) = {
             let mut subscribers = shared.subscribers();
             if subscribers.ended {

@@ -19,8 +19,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::addr::Addr;
+use super::clock::monotonic;
 use super::host::Host;
-use super::server_conn::{ServerConn, TokioOptions, monotonic};
+use super::server_conn::{ServerConn, TokioOptions};
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};

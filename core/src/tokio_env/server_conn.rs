@@ -8,8 +8,8 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,18 +22,10 @@ use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::task::coop::unconstrained;
 
+use super::health::Health;
 use crate::command::Command;
 use crate::env::CallError;
 use crate::reply::{Reply, ServerError};
-use crate::time::{Instant, span_ns};
-
-/// A connection on which a command waits and nothing has been received for this long is replaced: a peer that
-/// vanished without closing is otherwise noticed only after minutes.
-const SILENCE: Duration = Duration::from_secs(1);
-
-/// A connection that has been idle for this long is checked before it is used again. The PING of a check is sometimes
-/// sent, so a connection that is in use, perhaps in the middle of a transaction, is not checked.
-const IDLE: Duration = Duration::from_secs(1);
 
 /// How connections are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,52 +73,6 @@ struct CloseWithRuntime(Arc<Health>);
 impl Drop for CloseWithRuntime {
     fn drop(&mut self) {
         self.0.close();
-    }
-}
-
-/// What calls have observed of their connection. Instants are in nanoseconds, zero for never. The atomics need no
-/// ordering: each is read by itself, and a late read only delays a replacement.
-#[derive(Default)]
-pub(super) struct Health {
-    pub(super) broken: AtomicBool,
-    /// It takes no more commands.
-    closed: AtomicBool,
-    /// The server has too few replicas to take writes: it may be a primary that was cut off and replaced.
-    lacks_replicas: AtomicBool,
-    /// When the first call was made after which nothing has been received.
-    waiting_since_ns: AtomicU64,
-    received_ns: AtomicU64,
-}
-
-impl Health {
-    pub(super) fn sent(&self) {
-        let now_ns = monotonic().as_ns();
-        let _ =
-            self.waiting_since_ns.compare_exchange(0, now_ns, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    pub(super) fn received(&self) {
-        self.received_ns.store(monotonic().as_ns(), Ordering::Relaxed);
-        self.waiting_since_ns.store(0, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_silent(&self) -> bool {
-        self.is_silent_for(SILENCE)
-    }
-
-    fn is_silent_for(&self, span: Duration) -> bool {
-        let waiting_since_ns = self.waiting_since_ns.load(Ordering::Relaxed);
-        waiting_since_ns != 0 && monotonic().since(Instant::from_ns(waiting_since_ns)) >= span
-    }
-
-    fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
-        self.broken.store(true, Ordering::Relaxed);
-    }
-
-    fn is_idle(&self) -> bool {
-        let received_ns = self.received_ns.load(Ordering::Relaxed);
-        received_ns == 0 || monotonic().since(Instant::from_ns(received_ns)) >= IDLE
     }
 }
 
@@ -193,7 +139,7 @@ impl ServerConn {
     /// is not checked. This never waits: the command is handed over in the first poll of its call.
     async fn check_open(&self) -> Result<(), CallError> {
         let health = &self.health;
-        if !health.closed.load(Ordering::Relaxed) && (!health.is_idle() || self.is_open().await) {
+        if !health.is_closed() && (!health.is_idle() || self.is_open().await) {
             return Ok(());
         }
         health.close();
@@ -213,7 +159,7 @@ impl ServerConn {
         self.check_open().await?;
         let packed = packed(command);
         let mut inner = self.inner.clone();
-        self.health.sent();
+        let _waiting = self.health.sent();
         let answer = unconstrained(inner.send_packed_command(&packed)).await;
         self.classify(answer)
     }
@@ -225,7 +171,7 @@ impl ServerConn {
         let mut both = Pipeline::with_capacity(2);
         both.add_command(redis::cmd("ASKING")).add_command(packed(command));
         let mut inner = self.inner.clone();
-        self.health.sent();
+        let _waiting = self.health.sent();
         let answers = unconstrained(inner.send_packed_commands(&both, 0, 2)).await;
         self.classify(answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
     }
@@ -262,16 +208,6 @@ fn packed(command: &Command) -> Cmd {
         packed.arg(arg);
     }
     packed
-}
-
-/// Nanoseconds since the first call in this process; one origin for every environment of the process, so
-/// that their instants compare.
-#[expect(clippy::disallowed_methods, reason = "this is the environment that reads the clock")]
-pub(super) fn monotonic() -> Instant {
-    static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
-    // Never zero, which `Health` uses for never.
-    let since = ORIGIN.get_or_init(std::time::Instant::now).elapsed();
-    Instant::from_ns(span_ns(since).saturating_add(1))
 }
 
 fn reply(value: Value) -> Result<Reply, CallError> {

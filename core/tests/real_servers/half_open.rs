@@ -2,12 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::fake;
 use crate::support::{PATIENCE, ServerExt, call, eventually, listeners, subscribers};
+use picklock::env::Env;
 use picklock::options::OptionsBuilder;
 use picklock::{Locks, NotAcquired, Options, Released};
 use test_server::RedisServer;
@@ -77,6 +80,28 @@ async fn who_sleeps_in_vain_listens_anew() {
     eventually(&env, listens).await;
     assert_eq!(holder.release().await, Released::Released);
     assert_eq!(waiter.await.unwrap().unwrap().release().await, Released::Released);
+}
+
+/// Its answer has come, and nobody heard of it.
+#[tokio::test]
+async fn a_call_that_was_dropped_does_not_make_its_connection_a_silent_one() {
+    let server = RedisServer::start(&[]);
+    let env = server.env();
+    let id = || call(&env, &["CLIENT", "ID"]);
+    let locks = Locks::new(env.clone(), Options::builder(PATIENCE).build().unwrap());
+    let guard = locks.try_acquire(*b"k").await.unwrap();
+    let first = id().await;
+    {
+        let mut extending = pin!(guard.extend());
+        let polled = extending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+    }
+    // A connection counts as silent after a second without the answer that it waits for.
+    let later = env.now().after(Duration::from_millis(1_100));
+    let other = server.env();
+    eventually(&other, || async { other.now() > later }).await;
+    assert_eq!(id().await, first);
+    assert_eq!(guard.release().await, Released::Released);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
