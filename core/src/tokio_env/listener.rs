@@ -2,9 +2,9 @@
 //!
 //! Invariant: a subscriber is registered before SUBSCRIBE is sent and removed before UNSUBSCRIBE is, and both
 //! are sent under the mutex of the register: so no message is missed in between, and one subscriber's end
-//! silences no other of the same channel. When the connection ends, every subscription reports it. No PING
-//! detects silence: a lock that hears nothing asks on its other connection, and a new subscription that
-//! stays unconfirmed replaces this connection.
+//! silences no other of the same channel. When the connection ends, every subscription reports it; so does one that
+//! is not polled, once it has missed a message. No PING detects silence: a lock that hears nothing asks on its other
+//! connection, and a new subscription that stays unconfirmed replaces this connection.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 use redis::aio::{PubSubSink, PubSubStream};
 use redis::{Client, RedisResult};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;
 
 use super::addr::Addr;
@@ -30,6 +30,9 @@ use crate::sync::lock;
 use crate::timeout::{Either, race};
 
 type Message = Box<[u8]>;
+
+/// How many messages wait for a subscriber that is not polled. One that misses a message is told that the connection broke.
+const INBOX: usize = 1_000;
 
 /// The connection. Dropping the last handle ends it; subscriptions hold none.
 #[derive(Clone)]
@@ -50,7 +53,7 @@ struct ListenerShared {
 #[derive(Default)]
 struct ChannelSubscribers {
     /// By channel: the id and the inbox of each subscriber.
-    channels: BTreeMap<Message, Vec<(u64, UnboundedSender<Message>)>>,
+    channels: BTreeMap<Message, Vec<(u64, Sender<Message>)>>,
     last_id: u64,
     ended: bool,
 }
@@ -74,9 +77,8 @@ impl ListenerShared {
 
     fn deliver(&self, channel: &[u8], payload: &[u8]) {
         self.health.received();
-        for (_, subscriber) in self.subscribers().channels.get(channel).into_iter().flatten() {
-            // A subscription that is being dropped does not need it.
-            let _ = subscriber.send(payload.into());
+        if let Some(of_channel) = self.subscribers().channels.get_mut(channel) {
+            of_channel.retain(|(_, subscriber)| subscriber.try_send(payload.into()).is_ok());
         }
     }
 }
@@ -108,7 +110,7 @@ impl Listener {
         owner: Option<SubscribedOwner>,
     ) -> Result<TokioSubscription, CallError> {
         let shared = &self.shared;
-        let (sender, inbox) = unbounded_channel();
+        let (sender, inbox) = mpsc::channel(INBOX);
         let (mut sink, channel) = (shared.sink.clone(), Message::from(channel));
         let (named, heard) = (channel.clone(), Arc::clone(shared));
         let mut confirmed = Box::pin(async move {
@@ -169,7 +171,7 @@ pub struct TokioSubscription {
     shared: Arc<ListenerShared>,
     channel: Message,
     id: u64,
-    inbox: UnboundedReceiver<Message>,
+    inbox: Receiver<Message>,
     owner: Option<SubscribedOwner>,
 }
 

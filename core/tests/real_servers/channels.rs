@@ -99,3 +99,28 @@ async fn who_gives_up_before_the_confirmation_ends_nobody_elses_subscription() {
     assert_eq!(publish(&other, "c", "for the first").await, 1);
     assert_eq!(listening.next().await.as_deref(), Ok(&b"for the first"[..]));
 }
+
+/// As a future is that is kept in a stream, or joined with another that takes long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_listen_keeps_no_message_without_end() {
+    const MESSAGES: usize = 10_000;
+    let server = RedisServer::start(&[]);
+    let (env, other) = (server.env(), server.env());
+    let mut unpolled = env.subscribe(Node(0), b"c").await.unwrap();
+    let mut last = env.subscribe(Node(0), b"d").await.unwrap();
+    let publish_all = format!("for _ = 1, {MESSAGES} do redis.call('PUBLISH', 'c', 'm') end");
+    call(&other, &["EVAL", &publish_all, "0"]).await;
+    publish(&other, "d", "behind all these").await;
+    assert_eq!(&*last.next().await.unwrap(), b"behind all these");
+    let mut again = env.subscribe(Node(0), b"c").await.unwrap();
+    let mut kept = 0;
+    while unpolled.next().await.is_ok() {
+        kept += 1;
+        assert!(kept < MESSAGES, "all of them were kept");
+    }
+    assert!(kept > 0);
+    // Its end takes nothing from who listens.
+    drop(unpolled);
+    assert_eq!(publish(&other, "c", "still there").await, 1);
+    assert_eq!(&*again.next().await.unwrap(), b"still there");
+}
