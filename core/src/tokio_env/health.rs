@@ -1,7 +1,7 @@
 //! What calls have observed of their connection.
 //!
-//! Invariant: a connection counts as silent for as long as somebody has waited for an answer, and no longer. Nobody hears
-//! of the answer to a call that was dropped, so what comes behind its drop says nothing of the connection.
+//! Invariant: a connection counts as silent for as long as calls have waited since something was received, and no longer.
+//! Nobody hears of the answer to a call that was dropped, so the time behind its drop says nothing of the connection.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,15 +32,15 @@ pub(super) struct Health {
     pub(super) received_ns: AtomicU64,
 }
 
-/// How long nothing has been received although calls waited.
+/// How long calls have waited since something was received.
 #[derive(Default)]
 struct Silence {
     /// How many calls wait.
     waiting: usize,
-    /// When it began, if it has.
-    began: Option<Instant>,
-    /// When the last call was dropped.
-    ended: Option<Instant>,
+    /// Since when, if nothing has been received since the first of them was sent.
+    since: Option<Instant>,
+    /// How long calls had waited that were dropped before.
+    before: Duration,
 }
 
 /// A call that waits for its answer.
@@ -50,7 +50,11 @@ impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         let mut silence = lock(&self.0.silence);
         silence.waiting -= 1;
-        silence.ended = Some(monotonic());
+        if silence.waiting == 0
+            && let Some(since) = silence.since.take()
+        {
+            silence.before += monotonic().since(since);
+        }
     }
 }
 
@@ -58,16 +62,15 @@ impl Health {
     /// A command is sent, whose call waits until it is dropped.
     pub(super) fn sent(&self) -> WaitingCall<'_> {
         let mut silence = lock(&self.silence);
-        if silence.waiting == 0 || silence.began.is_none() {
-            silence.began = Some(monotonic());
-        }
+        silence.since.get_or_insert_with(monotonic);
         silence.waiting += 1;
         WaitingCall(self)
     }
 
     pub(super) fn received(&self) {
         self.received_ns.store(monotonic().as_ns(), Ordering::Relaxed);
-        lock(&self.silence).began = None;
+        let mut silence = lock(&self.silence);
+        (silence.since, silence.before) = (None, Duration::ZERO);
     }
 
     pub(super) fn is_silent(&self) -> bool {
@@ -76,8 +79,9 @@ impl Health {
 
     pub(super) fn is_silent_for(&self, span: Duration) -> bool {
         let silence = lock(&self.silence);
-        let until = silence.ended.filter(|_| silence.waiting == 0).unwrap_or_else(monotonic);
-        silence.began.is_some_and(|began| until.since(began) >= span)
+        let now = silence.since.map_or(Duration::ZERO, |since| monotonic().since(since));
+        let waited = silence.before + now;
+        !waited.is_zero() && waited >= span
     }
 
     pub(super) fn close(&self) {
@@ -92,5 +96,28 @@ impl Health {
     pub(super) fn is_idle(&self) -> bool {
         let received_ns = self.received_ns.load(Ordering::Relaxed);
         received_ns == 0 || monotonic().since(Instant::from_ns(received_ns)) >= IDLE
+    }
+}
+
+#[cfg(all(test, not(picklock_loom)))]
+mod tests {
+    use super::*;
+
+    const TENTH: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn silence_is_what_calls_have_waited_for() {
+        let health = Health::default();
+        assert!(!health.is_silent_for(Duration::ZERO), "nobody waits");
+        for _ in 0..2 {
+            let waiting = health.sent();
+            std::thread::sleep(TENTH / 2);
+            drop(waiting);
+        }
+        std::thread::sleep(2 * TENTH);
+        assert!(health.is_silent_for(TENTH), "two calls in vain");
+        health.received();
+        let _waiting = health.sent();
+        assert!(!health.is_silent_for(TENTH) && !health.is_silent_for(2 * TENTH));
     }
 }
