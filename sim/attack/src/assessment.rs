@@ -70,6 +70,9 @@ pub(crate) async fn assess(
                     "client 1 did not get the lock again while its release was held back: it waits for the answer longer \
                      than a TTL, or sends all on one connection, on which further commands wait behind the release"
                 }
+                Some(plan) if plan.fault.target() == Target::Waiter => {
+                    "no other client waited for the lock while client 1 had it"
+                }
                 Some(plan) if plan.boundary.is_some() => "the command did not come again",
                 _ => "client 1 did not have the lock's key",
             };
@@ -313,6 +316,7 @@ fn judged(
         struck: staged.struck,
         healed: staged.healed,
         end: staged.end,
+        unserved: staged.unserved,
     };
     let judged = judge(&shown);
     let divergence = transcript::divergence(&sent, arena.servers[0].endpoint.is_embedded());
@@ -346,6 +350,7 @@ mod tests {
             healed: Some(at(100)),
             not_stageable: None,
             failures: Vec::new(),
+            unserved: None,
         };
         let (begun, asked, answered) = (at(rival.0), at(rival.0), at(rival.1));
         let phases = [

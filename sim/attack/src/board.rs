@@ -19,6 +19,8 @@ use crate::recorder::Recorder;
 
 /// The client that a plan strikes.
 pub(crate) const VICTIM: u32 = 1;
+/// The client that is struck where a plan strikes one that waits for the lock.
+pub(crate) const WAITER: u32 = 2;
 
 /// How far a plan has come.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,8 @@ pub(crate) struct Board {
     pub(crate) gone: usize,
     /// The rivals are to stop.
     pub(crate) stop: bool,
+    /// Since when they have asked for the lock, if none of them got it until they were told to stop.
+    pub(crate) unserved: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,14 +13,14 @@ use tokio::task::JoinSet;
 
 use crate::arena::{self, Arena, Attack};
 use crate::assessment::assess;
-use crate::board::VICTIM;
+use crate::board::{VICTIM, WAITER};
 use crate::clock::pause;
 use crate::error::AttackError;
 use crate::fault_story::StagedFault;
 use crate::key_search;
 use crate::known::Known;
 use crate::lock_key::LockKey;
-use crate::plan::{AttackPlan, Boundary, Target, plans};
+use crate::plan::{AttackPlan, Boundary, KILL_WAITER, Target, plans};
 use crate::program;
 use crate::protocol::Promises;
 use crate::recovery;
@@ -126,7 +126,7 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
     let promises = arena.workers[0].as_ref().map(|it| it.promises()).unwrap_or_default();
     rehearse(&mut arena, promises).await?;
     let mut tries = 1;
-    let (known, boundaries, life, mut faultless) = loop {
+    let (known, boundaries, life, waits, mut faultless) = loop {
         let (staged, lesson) = match study(&mut arena, promises).await {
             // A busy machine may soon be less busy.
             Err(AttackError::NoLock(_)) if tries < LEARN_TRIES => {
@@ -135,12 +135,12 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
             }
             studied => studied?,
         };
-        let Lesson { lock_key, boundaries, life } = lesson;
+        let Lesson { lock_key, boundaries, life, waits } = lesson;
         let known = Known { lock_key, promises, releases: true, took: Duration::ZERO };
         let faultless = assess(&arena, &known, None, staged).await;
         // What a disturbed run shows of a lock may be as wrong as what it shows of a plan.
         if !faultless.disturbed || tries >= TRIES_MOST {
-            break (known, boundaries, life, faultless);
+            break (known, boundaries, life, waits, faultless);
         }
         tries += 1;
     };
@@ -151,7 +151,9 @@ pub async fn learn(attack: &Arc<Attack>, supervisor: &Supervisor) -> Result<Lear
         faultless.remarks.push(arena::other_life(life, attack.ttl, OWN_TTL));
     }
     let attack = Arc::clone(attack);
-    let plans = plans(&boundaries, arena.attack.nodes);
+    let mut plans = plans(&boundaries, arena.attack.nodes);
+    // Of two clients nobody is left to wait behind the killed one.
+    plans.extend((waits && attack.clients > WAITER).then_some(KILL_WAITER));
     Ok(Learnt { attack, plans, known, arena, faultless })
 }
 
@@ -161,6 +163,8 @@ struct Lesson {
     boundaries: Vec<Boundary>,
     /// How long its key lives without renewal; none if it does not expire.
     life: Option<Duration>,
+    /// Whether a rival waits for the lock until it is free.
+    waits: bool,
 }
 
 /// Runs the lock without faults, and looks at what it does.
@@ -199,7 +203,8 @@ async fn study(arena: &mut Arena, promises: Promises) -> Result<(PlanRun, Lesson
     if let Some(life) = life {
         arena.set_life(life, OWN_TTL)?;
     }
-    Ok((staged, Lesson { lock_key, boundaries, life }))
+    let waits = transcript::waits(&recorded, attack.ttl / 4);
+    Ok((staged, Lesson { lock_key, boundaries, life, waits }))
 }
 
 /// Runs the lock without faults, so that caches are filled.

@@ -1,6 +1,6 @@
 //! The fault of a plan in the stories of what it has shown.
 //!
-//! Invariant: a story in which the struck client or the struck server has a part says when the fault struck, and when it
+//! Invariant: a story in which the struck client, the struck server or picklock itself has a part says when the fault struck, and when it
 //! let go of what it had held back.
 
 use std::time::Instant;
@@ -9,7 +9,7 @@ use history::verdict::WitnessStep;
 use history::{History, What};
 use picklock::time::span_ns;
 
-use crate::board::VICTIM;
+use crate::board::{VICTIM, WAITER};
 use crate::plan::{AttackFault, AttackPlan, Target};
 
 /// A fault that has struck, with times since the start of its run.
@@ -35,9 +35,13 @@ impl<'a> StagedFault<'a> {
 
     /// Adds to a story what it lacks of the fault, and names the command that was struck.
     pub(crate) fn tell(&self, story: &mut Vec<WitnessStep>, history: &History) {
-        let client = if self.plan.fault.target() == Target::Server { 0 } else { VICTIM };
+        let client = match self.plan.fault.target() {
+            Target::Server => 0,
+            Target::Waiter => WAITER,
+            _ => VICTIM,
+        };
         let last_ns = story.iter().map(|it| it.at_ns).max().unwrap_or(0);
-        let has_part = client == 0 || story.iter().any(|it| it.client == client);
+        let has_part = client == 0 || story.iter().any(|it| [0, client].contains(&it.client));
         if has_part && self.struck_ns <= last_ns {
             let step = |at_ns, text| WitnessStep { at_ns, client, text };
             let strike =

@@ -14,7 +14,7 @@ use scenarios::span::rounded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::board::VICTIM;
+use crate::board::{VICTIM, WAITER};
 use crate::fault_story::StagedFault;
 use crate::key_search::SOON;
 use crate::plan::{AttackFault, AttackPlan, Target};
@@ -23,6 +23,7 @@ use crate::recorder::{Claim, ClaimOf, ValidityClaim};
 use crate::shared_key::KeyDoubts;
 use crate::tenure::{Tenure, are_enough, tenures};
 use crate::transcript::{Phases, TracedCommand};
+use crate::unserved;
 use crate::worker::WorkerError;
 
 /// How far a validity may exceed the key's life, as a part of it: workers count in ms, and are read a little later.
@@ -95,6 +96,8 @@ pub(crate) struct PlanEvidence<'a> {
     /// When the fault was over.
     pub(crate) healed: Option<Instant>,
     pub(crate) end: Instant,
+    /// Since when rivals have asked for the lock, if none of them got it again.
+    pub(crate) unserved: Option<Instant>,
 }
 
 impl PlanEvidence<'_> {
@@ -170,11 +173,19 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
         shown.validities.iter().filter(|(_, _, acquisition, _)| is_decided(*acquisition));
     findings.extend(validities.filter_map(|it| overlong(shown, &tenures, *it)));
     for (client, error) in shown.failures {
-        let is_killed =
-            matches!(fault, Some(AttackFault::Kill | AttackFault::HolderKill)) && *client == 1;
-        if !is_killed {
+        let killed = fault.and_then(|fault| match fault {
+            AttackFault::Kill | AttackFault::HolderKill => Some(VICTIM),
+            AttackFault::WaiterKill => Some(WAITER),
+            _ => None,
+        });
+        if Some(*client) != killed {
             findings.push(failed(*client, error, ns(shown.end, shown.start)));
         }
+    }
+    // A key that is left for ever is the reason, if there is one.
+    let is_told = |it: &AttackFinding| (it.severity, it.level) == (Severity::Bug, Level::Progress);
+    if let Some(since) = shown.unserved.filter(|_| !findings.iter().any(is_told)) {
+        findings.extend(unserved::judge(shown, since));
     }
     if !shown.doubts.reasons.is_empty() {
         levels.push((Level::Key, Outcome::Inconclusive));
@@ -414,11 +425,11 @@ fn left<'a>(
 }
 
 /// The answer of a worker that says that it has not got the lock.
-fn not_acquired(shown: &PlanEvidence<'_>, why: Option<Text>) -> String {
+pub(crate) fn not_acquired(shown: &PlanEvidence<'_>, why: Option<Text>) -> String {
     why.map_or_else(|| String::from("no"), |why| format!("unknown: {}", shown.history.text(why)))
 }
 
-fn ns(at: Instant, start: Instant) -> u64 {
+pub(crate) fn ns(at: Instant, start: Instant) -> u64 {
     span_ns(at.saturating_duration_since(start))
 }
 

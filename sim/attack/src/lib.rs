@@ -33,9 +33,11 @@ mod server;
 mod shared_key;
 mod stage;
 mod stamped;
+mod strikes;
 mod table;
 mod tenure;
 mod transcript;
+mod unserved;
 mod worker;
 
 pub use arena::{Attack, Oracle};

@@ -70,6 +70,8 @@ pub enum Target {
     Process,
     /// The victim's process, in the middle of its hold.
     Holder,
+    /// A rival's process, while it waits for the lock that the victim has.
+    Waiter,
     /// A server, in the middle of the victim's hold.
     Server,
 }
@@ -124,6 +126,7 @@ attack_faults! {
     ClockBack "clock-back" Process "the process's wall clock jumps an hour back",
     HolderStop "stop" Holder "the holder stands still until another has the lock",
     HolderKill "kill" Holder "the holder is killed",
+    WaiterKill "kill-waiter" Waiter "a client that waits for the lock is killed",
     ScriptFlush "flush-scripts" Server "the server forgets its scripts",
     Restart "restart" Server "the server dies and comes back with its keys",
     PowerLoss { Fault::PowerLoss.name() } Server "the server loses power, and with it the lock that was not on its disk yet",
@@ -234,7 +237,12 @@ impl fmt::Display for AttackPlan {
     }
 }
 
-/// Every plan for a lock on `nodes` servers that sends these commands to each, in the order of the commands.
+/// The plan for locks whose clients wait for them.
+pub(crate) const KILL_WAITER: AttackPlan =
+    AttackPlan { boundary: None, fault: AttackFault::WaiterKill, servers: 1 };
+
+/// Every plan for a lock on `nodes` servers that sends these commands to each, in the order of the commands, but
+/// [`KILL_WAITER`].
 pub(crate) fn plans(boundaries: &[Boundary], nodes: u16) -> Vec<AttackPlan> {
     let mut plans = Vec::new();
     for boundary in boundaries.iter().map(Some).chain([None]) {

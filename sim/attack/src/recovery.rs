@@ -22,8 +22,9 @@ use crate::worker::{Worker, WorkerError};
 
 /// How long after an order that has failed the next one comes: a client may connect again in the background.
 const RETRY: Duration = Duration::from_millis(50);
-/// The victim has this many times as long as for one answer: some clients wait for seconds before they connect again.
-const ANSWERS: u32 = 2;
+/// Who is to get the lock again has this many times as long as for one answer: some clients wait for seconds before they connect
+/// again.
+pub(crate) const ANSWERS: u32 = 2;
 
 /// What became of the orders to acquire and release the lock, which were never carried out one after the other.
 #[derive(Debug)]

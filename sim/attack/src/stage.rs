@@ -11,18 +11,20 @@ use std::time::{Duration, Instant};
 use fault_proxy::{Action, ClientId, Gate, Occurrence, Rule, RuleHandle, Side};
 use history::fault::Fault;
 use live_world::program::Program;
-use live_world::supervisor::Signal;
 use picklock::env::Node;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::arena::Arena;
-use crate::board::{Board, PlanStage, VICTIM, VictimState, beat};
+use crate::board::{Board, PlanStage, VICTIM, VictimState, WAITER, beat};
 use crate::client::{acquire, release, work};
 use crate::clock::now;
-use crate::plan::{AttackFault, AttackPlan, Boundary, HOUR_NS, LockStep, Target};
+use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
 use crate::protocol::Promises;
 use crate::recorder::Recorder;
+use crate::recovery;
+use crate::strikes::{strike_process, strike_servers};
+use crate::unserved;
 use crate::worker::{Worker, WorkerError};
 
 /// A hold that is to end within the TTL ends after this part of it.
@@ -46,6 +48,8 @@ pub(crate) struct PlanRun {
     pub(crate) not_stageable: Option<String>,
     /// Workers that failed, by client, and why.
     pub(crate) failures: Vec<(u32, WorkerError)>,
+    /// Since when the rivals have asked for the lock, if none of them got it again.
+    pub(crate) unserved: Option<Instant>,
 }
 
 /// Runs one plan; without a plan, the same without a fault.
@@ -57,7 +61,8 @@ pub(crate) async fn run(
     let stage = Arc::new(PlanStage::new(Arc::clone(&arena.attack), arena.life, plan, promises));
     let start = now();
     let mut workers: Vec<Worker> = arena.workers.iter_mut().filter_map(Option::take).collect();
-    let process = workers[0].process();
+    let waits = plan.is_some_and(|plan| plan.fault.target() == Target::Waiter);
+    let process = workers[if waits { WAITER } else { VICTIM } as usize - 1].process();
     let rivals = workers.split_off(1);
     let victim = workers.remove(0);
     let mut beating = JoinSet::new();
@@ -99,14 +104,22 @@ pub(crate) async fn run(
     }
     beating.shutdown().await;
     let stage = Arc::into_inner(stage).expect("every task has ended");
-    let (struck, healed) = {
-        let board = stage.board.borrow();
-        (board.struck, board.healed)
-    };
+    let Board { struck, healed, unserved, .. } = stage.board.borrow().clone();
     let register = stage.register.into_inner();
     let late = Duration::from_nanos(stage.late_ns.into_inner());
     let recorder = stage.recorder;
-    PlanRun { start, end: now(), recorder, register, late, struck, healed, not_stageable, failures }
+    PlanRun {
+        start,
+        end: now(),
+        recorder,
+        register,
+        late,
+        struck,
+        healed,
+        not_stageable,
+        failures,
+        unserved,
+    }
 }
 
 /// Adds the proxy rules of the plan, as the victim comes to this step.
@@ -171,7 +184,9 @@ pub(crate) async fn direct(
                 await_effect(stage, arena, fault).await;
                 None
             }
-            Target::Process | Target::Holder => strike_process(stage, process, gate, fault).await,
+            Target::Process | Target::Holder | Target::Waiter => {
+                strike_process(stage, process, gate, fault).await
+            }
             Target::Server if is_done(&stage.board.borrow()) => None,
             Target::Server => strike_servers(stage, arena, fault).await,
         };
@@ -181,7 +196,7 @@ pub(crate) async fn direct(
 }
 
 /// Whether the victim has come to its end.
-fn is_done(board: &Board) -> bool {
+pub(crate) fn is_done(board: &Board) -> bool {
     board.victim == VictimState::Done
 }
 
@@ -189,7 +204,7 @@ fn is_done(board: &Board) -> bool {
 async fn wait_for_place(stage: &PlanStage, fault: AttackFault) {
     let is_there = |board: &Board| match fault.target() {
         Target::Message | Target::Process => board.struck.is_some(),
-        Target::Holder | Target::Server => board.victim == VictimState::Holding,
+        Target::Holder | Target::Waiter | Target::Server => board.victim == VictimState::Holding,
     };
     stage.until(stage.patience(), |board| is_there(board) || is_done(board)).await;
 }
@@ -223,51 +238,6 @@ async fn await_effect(stage: &PlanStage, arena: &Arena, fault: AttackFault) {
     }
 }
 
-/// Strikes the victim's process; returns why it cannot, if so.
-async fn strike_process(
-    stage: &PlanStage,
-    process: &Program,
-    gate: &Gate,
-    fault: AttackFault,
-) -> Option<String> {
-    let goes_on = !is_done(&stage.board.borrow());
-    match fault {
-        AttackFault::Stop | AttackFault::OldToken if goes_on => {
-            process.signal(Signal::Stop);
-            process.stopped().await;
-            // The reply is there when the process goes on.
-            gate.open();
-            stage.another(4).await;
-            if fault == AttackFault::OldToken {
-                // That its token is old shows only if the victim gets the lock.
-                stage.board.send_modify(|board| board.aside = true);
-                stage.until(stage.ttl() * 2, |board| board.busy == 0).await;
-            }
-            process.signal(Signal::Cont);
-        }
-        AttackFault::HolderStop if goes_on => {
-            process.signal(Signal::Stop);
-            process.stopped().await;
-            stage.strike(VICTIM, None, Fault::Pause);
-            stage.another(4).await;
-            process.signal(Signal::Cont);
-        }
-        AttackFault::Kill => {
-            process.signal(Signal::Kill);
-            process.ended().await;
-        }
-        AttackFault::HolderKill if goes_on => {
-            stage.strike(VICTIM, None, Fault::Crash);
-            process.signal(Signal::Kill);
-            process.ended().await;
-        }
-        AttackFault::ClockForward => return step(process, HOUR_NS),
-        AttackFault::ClockBack => return step(process, -HOUR_NS),
-        _ => {}
-    }
-    None
-}
-
 /// Ends the fault: lets go what the proxy has held back.
 async fn heal(stage: &PlanStage, gate: &Gate) {
     // Nothing that was held back arrives before the fault is over.
@@ -285,50 +255,23 @@ async fn heal(stage: &PlanStage, gate: &Gate) {
 async fn wind_down(stage: &PlanStage) {
     stage.until(stage.patience(), is_done).await;
     // Each rival gets the lock once more, or at least has the time for it.
-    let before = stage.board.borrow().acquired.clone();
+    let (since, before) = (now(), stage.board.borrow().clone());
     let each_again = |board: &Board| {
-        board.acquired.iter().zip(&before).skip(1).all(|(now, before)| now > before)
+        board.acquired.iter().zip(&before.acquired).skip(1).all(|(now, before)| now > before)
     };
     stage.until(stage.ttl() * 2, each_again).await;
-    stage.board.send_modify(|board| board.stop = true);
-}
-
-/// Strikes as many servers as the plan says; returns why it cannot, if so.
-async fn strike_servers(
-    stage: &PlanStage,
-    arena: &mut Arena,
-    fault: AttackFault,
-) -> Option<String> {
-    let told = match fault {
-        AttackFault::ScriptFlush => Fault::ScriptFlush,
-        AttackFault::PowerLoss => Fault::PowerLoss,
-        AttackFault::Failover => Fault::Failover,
-        AttackFault::Evict => Fault::Evict,
-        AttackFault::ServerClock => Fault::ClockStep,
-        _ => Fault::ServerCrash,
-    };
-    let count = stage.plan.as_ref().map_or(1, |plan| plan.servers);
-    let struck = (0..count).zip(arena.servers.iter_mut().zip(&arena.links));
-    let mut has_met = false;
-    for (node, (server, links)) in struck {
-        stage.strike(0, Some(node), told);
-        match server.strike(fault, &arena.lock_key, links).await {
-            Ok(met) => has_met |= met,
-            Err(why) => return Some(why),
+    let limit = stage.attack.answer_within * recovery::ANSWERS;
+    let mut is_unserved = false;
+    if unserved::concerns(stage.plan.as_ref(), before.acquired[0] > 0) {
+        for grants in 1..=unserved::GRANTS {
+            let is_served = |board: &Board| board.rivals() >= before.rivals() + grants;
+            is_unserved = is_unserved || !stage.until(limit, is_served).await;
         }
     }
-    if !has_met {
-        stage.board.send_modify(|board| board.struck = None);
-    }
-    None
-}
-
-fn step(process: &Program, by_ns: i64) -> Option<String> {
-    match process.step_wall(by_ns) {
-        Ok(true) => None,
-        Ok(false) => Some(String::from("it never asked the C library for the time")),
-        Err(error) => Some(error.to_string()),
-    }
+    stage.board.send_modify(|board| {
+        board.unserved = is_unserved.then_some(since);
+        board.stop = true;
+    });
 }
 
 /// The victim: gets the lock, works under it, and releases it; in some plans once more.

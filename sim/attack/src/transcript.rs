@@ -288,6 +288,18 @@ pub(crate) fn phases(recorded: &PlanRecord) -> Vec<Phases> {
     all
 }
 
+/// Whether another client has waited for the lock for this long while the victim had it, and then got it.
+pub(crate) fn waits(recorded: &PlanRecord, span: Duration) -> bool {
+    let phases = phases(recorded);
+    let first = phases.iter().find(|it| it.client == VICTIM && it.release.is_some());
+    let Some(release) = first.and_then(|it| it.release) else { return false };
+    phases.iter().any(|it| {
+        it.client != VICTIM
+            && it.begun + span <= release
+            && it.acquired.is_some_and(|at| at > release)
+    })
+}
+
 /// The acquisition that a client was busy with at this moment; 0 before its first.
 pub(crate) fn acquisition(phases: &[Phases], client: u32, at: Instant) -> u32 {
     let theirs = phases.iter().filter(|it| it.client == client && it.begun <= at);

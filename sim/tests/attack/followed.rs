@@ -3,6 +3,7 @@
 
 mod clocks;
 mod entries;
+mod queues;
 
 use crate::cli_support::{Room, Said, words};
 

@@ -61,6 +61,7 @@ impl Tape {
             struck: None,
             healed: Some(self.at(1_000)),
             end: self.at(2_000),
+            unserved: None,
         };
         look(&shown, &tenures(&self.sent, &self.phases, b"k", shown.end))
     }
@@ -254,4 +255,28 @@ fn what_follows_from_something_graver_is_not_told() {
     assert_eq!(kept, [Severity::Api, Severity::Assumption]);
     let kept: Vec<String> = gravest(all).into_iter().map(|it| it.invariant).collect();
     assert_eq!(kept, ["ownership", "mutual-exclusion"]);
+}
+
+#[test]
+fn nobody_gets_the_lock_any_more_if_others_are_refused_again_and_again() {
+    let tape = Tape::new();
+    let claim = |client, of, asked| {
+        let (asked, answered) = (tape.at(asked), tape.at(asked + 10));
+        Claim { client, acquisition: 9, of, asked, answered }
+    };
+    let no = |client, asked| claim(client, ClaimOf::NotAcquired(None), asked);
+    let found = |claims: &[Claim]| {
+        tape.judge(|shown, _| unserved::judge(&PlanEvidence { claims, ..*shown }, tape.at(1_000)))
+    };
+    let bug = found(&[no(2, 999), no(2, 1_000), no(3, 1_800)]).unwrap();
+    assert_eq!((bug.severity, bug.level), (Severity::Bug, Level::Progress));
+    let says = "others asked 2 times in 810 ms, and the last answer was no";
+    assert!(bug.summary.ends_with(says), "{}", bug.summary);
+    for (claims, why) in [
+        (&[no(2, 999), no(3, 1_800)][..], "one asked before"),
+        (&[no(1, 1_000), no(1, 1_800)], "the victim"),
+        (&[no(2, 1_000), claim(2, ClaimOf::Acquired, 1_100), no(3, 1_800)], "one got it"),
+    ] {
+        assert!(found(claims).is_none(), "{why}");
+    }
 }
