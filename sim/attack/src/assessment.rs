@@ -30,7 +30,7 @@ pub(crate) async fn assess(
     plan: Option<&AttackPlan>,
     staged: PlanRun,
 ) -> PlanReport {
-    // A key with `stamps` never expires: only its value says whether the lock is free.
+    // A key with `stamps` may outlive its hold: only its value says whether the lock is free.
     if !known.promises.stamps {
         probe(arena, &known.lock_key, &staged.recorder).await;
     }

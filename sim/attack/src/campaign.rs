@@ -199,7 +199,9 @@ async fn study(arena: &mut Arena, promises: Promises) -> Result<(PlanRun, Lesson
     }
     let lock_key = key_search::find(&attack, &sent, &recorded)?;
     let boundaries = transcript::learn(&sent, &recorded, &lock_key.name);
-    let life = transcript::life(&sent, &recorded, &lock_key.name);
+    // A key that outlives the hold in its value says nothing of it.
+    let tells = |life: &Duration| !promises.stamps || *life <= attack.ttl;
+    let life = transcript::life(&sent, &recorded, &lock_key.name).filter(tells);
     if let Some(life) = life {
         arena.set_life(life, OWN_TTL)?;
     }

@@ -92,7 +92,7 @@ pub struct Promises {
     pub checks: bool,
     /// `release` says whether there was anything to release.
     pub reports: bool,
-    /// The value of the key says when a hold ends, and the key itself does not expire.
+    /// The value of the key says when a hold ends, and the key itself does not expire, or only later.
     #[serde(default)]
     pub stamps: bool,
 }

@@ -1,4 +1,4 @@
-//! Keys that do not expire and whose values say when a hold ends (the promise `stamps`).
+//! Keys that outlive a hold and whose values say when it ends (the promise `stamps`).
 //!
 //! Invariant: such a key counts as living for a TTL from when it was written. A later write overwrites nothing, and an
 //! earlier one of the same client renews the key.
@@ -12,12 +12,17 @@ use redis_model::witness::InsideChange;
 
 use crate::transcript::TracedCommand;
 
+/// A key outlives a hold if it lives longer by more than this part of it.
+const OUTLIVES: u64 = 4;
+
 /// Has the lock's key live for `life` from each write.
 pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
     let mut commands: Vec<&mut TracedCommand> =
         sent.iter_mut().filter(|it| it.seen.is_some()).collect();
     commands.sort_by_key(|it| it.seen.as_ref().map(|seen| seen.at));
     let ttl_ns = span_ns(life);
+    // What expires much later than a hold ends has its expiry to be cleared away by.
+    let outlives = |ns: Option<u64>| ns.is_none_or(|ns| ns > ttl_ns + ttl_ns / OUTLIVES);
     // By server: the holder, and until when it holds the key.
     let mut holds: BTreeMap<u16, (u32, Instant)> = BTreeMap::new();
     for command in commands {
@@ -28,13 +33,22 @@ pub(crate) fn apply(sent: &mut [TracedCommand], key: &[u8], life: Duration) {
             let last = holds.get(&node).map(|it| it.0);
             let hold = last.filter(|_| holds.get(&node).is_some_and(|it| it.1 > at));
             match change.touch {
-                Touch::Create(None) | Touch::Overwrite(None) => {
+                Touch::Create(ns) | Touch::Overwrite(ns) if outlives(ns) => {
                     change.touch = match hold {
                         None => Touch::Create(Some(ttl_ns)),
                         Some(holder) if holder == client => Touch::Extend(ttl_ns),
                         Some(_) => Touch::Overwrite(Some(ttl_ns)),
                     };
                     holds.insert(node, (client, at + life));
+                }
+                Touch::Extend(ns) if last == Some(client) && outlives(Some(ns)) => {
+                    change.touch = match hold {
+                        None => Touch::None,
+                        Some(_) => Touch::Extend(ttl_ns),
+                    };
+                    if hold.is_some() {
+                        holds.insert(node, (client, at + life));
+                    }
                 }
                 // Its client writes into its value, such as the time of a heartbeat.
                 Touch::None
@@ -125,6 +139,31 @@ mod tests {
             Touch::Delete,
             Touch::Create(Some(ttl)),
             Touch::None,
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_key_that_expires_only_later_lives_for_a_ttl() {
+        let late = 300 * MS;
+        let found = counted(&[
+            (0, 1, Touch::Create(Some(late))),
+            (90, 1, Touch::Extend(late)),
+            (189, 2, Touch::Overwrite(Some(late))),
+            (290, 1, Touch::Overwrite(Some(late))),
+            (391, 1, Touch::Extend(late)),
+            (392, 2, Touch::Create(Some(125 * MS))),
+            (492, 2, Touch::Overwrite(Some(126 * MS))),
+        ]);
+        let ttl = 100 * MS;
+        let expected = [
+            Touch::Create(Some(ttl)),
+            Touch::Extend(ttl),
+            Touch::Overwrite(Some(ttl)),
+            Touch::Create(Some(ttl)),
+            Touch::None,
+            Touch::Create(Some(125 * MS)),
+            Touch::Create(Some(ttl)),
         ];
         assert_eq!(found, expected);
     }
