@@ -27,7 +27,7 @@ use crate::recovery;
 use crate::report::{ATTACK_SCHEMA, AttackReport, NO_FAULT, PlanOutcome, PlanReport};
 use crate::stage::{self, PlanRun};
 use crate::transcript;
-use crate::worker::WorkerError;
+use crate::worker::{Worker, WorkerError};
 
 /// How often a plan is tried while a busy machine disturbs it.
 const TRIES_MOST: u32 = 4;
@@ -178,9 +178,11 @@ async fn study(arena: &mut Arena, promises: Promises) -> Result<(PlanRun, Lesson
     let sent = transcript::sent(&arena.wire_log().await, staged.start);
     let recorded = staged.recorder.so_far();
     if let Some(said) = recorded.refusal(VICTIM) {
+        let worker = arena.workers[VICTIM as usize - 1].as_ref();
+        let printed = worker.and_then(Worker::words_besides).unwrap_or_default();
         return Err(AttackError::NoLock(format!(
             "without any fault client {VICTIM} never got the lock, though it had got it before: at last it answered \
-             `acquire` with `{said}`"
+             `acquire` with `{said}`{printed}"
         )));
     }
     if sent.is_empty() {

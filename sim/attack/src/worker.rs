@@ -246,14 +246,16 @@ impl Worker {
 
     /// Its last lines that were no answers, as part of a message.
     fn last_words(&self) -> String {
+        self.words_besides().unwrap_or_else(|| {
+            String::from("; it printed nothing more (does it flush its output after each line?)")
+        })
+    }
+
+    /// The same, if there are any.
+    pub(crate) fn words_besides(&self) -> Option<String> {
         let printed = self.printed();
-        if printed.lines.is_empty() {
-            return String::from(
-                "; it printed nothing more (does it flush its output after each line?)",
-            );
-        }
         let lines: Vec<&str> = printed.lines.iter().map(String::as_str).collect();
-        format!("; it printed:\n{}", lines.join("\n"))
+        (!lines.is_empty()).then(|| format!("; it printed:\n{}", lines.join("\n")))
     }
 
     /// The line it printed in place of an answer to this order, as part of a message.

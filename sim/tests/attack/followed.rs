@@ -443,3 +443,17 @@ fn a_lock_that_is_handed_over_is_refused() {
     let said = attack(&room, "--world embedded --list", lock).ended(2).message();
     assert!(said.contains("writes the key picklock-attack for the next client"), "{said}");
 }
+
+#[test]
+fn what_a_worker_that_gets_the_lock_no_more_has_printed_is_shown() {
+    let room = Room::new();
+    let lock = r#"
+acquire() { if ((tries > 1)); then echo "the pool is closed" >&2; echo no; else take && echo ok || echo no; fi; }
+"#;
+    let said = attack(&room, "--world embedded", lock).ended(2).message();
+    for says in
+        ["without any fault client 1 never got the lock", "it printed:", "the pool is closed"]
+    {
+        assert!(said.contains(says), "no {says:?} in {said}");
+    }
+}
