@@ -7,7 +7,7 @@ use crate::cli_support::Room;
 fn queued(first: &str) -> String {
     let lock = r#"
 acquire() {
-    local end=$((SECONDS + 3))
+    local end=$((SECONDS + 6))
     ask SET "$key:alive:$token" 1 PX "$ttl"
     ask RPUSH "$key:queue" "$token"
     while ((SECONDS < end)); do
@@ -33,7 +33,7 @@ acquire() {
 fn a_client_that_dies_in_a_queue_keeps_nobody_from_the_lock() {
     let drops =
         r#"ask EXISTS "$key:alive:$head"; [[ $reply != :0 ]] || ask LREM "$key:queue" 0 "$head""#;
-    let options = "--world embedded --ttl 1s --only acquire.rpush.kill,kill-waiter";
+    let options = "--world embedded --ttl 2s --only acquire.rpush.kill,kill-waiter";
     let room = Room::new();
     let said = attack(&room, options, &queued(":")).ended(5).results();
     for says in [
