@@ -53,6 +53,11 @@ pub(crate) struct Board {
     pub(crate) unserved: Option<Instant>,
 }
 
+/// Whether the victim has come to its end.
+pub(crate) fn is_done(board: &Board) -> bool {
+    board.victim == VictimState::Done
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum VictimState {
     #[default]

@@ -23,8 +23,10 @@ use crate::recorder::{Claim, ClaimOf, ValidityClaim};
 use crate::shared_key::KeyDoubts;
 use crate::tenure::{Tenure, are_enough, tenures};
 use crate::transcript::{Phases, TracedCommand};
-use crate::unserved;
 use crate::worker::WorkerError;
+
+/// How many refusals show that clients asked: one may have begun before the lock was free.
+const REFUSALS_LEAST: usize = 2;
 
 /// How far a validity may exceed the key's life, as a part of it: workers count in ms, and are read a little later.
 const VALIDITY_GRAIN: f64 = 0.15;
@@ -185,7 +187,7 @@ pub(crate) fn judge(shown: &PlanEvidence<'_>) -> Judged {
     // A key that is left for ever is the reason, if there is one.
     let is_told = |it: &AttackFinding| (it.severity, it.level) == (Severity::Bug, Level::Progress);
     if let Some(since) = shown.unserved.filter(|_| !findings.iter().any(is_told)) {
-        findings.extend(unserved::judge(shown, since));
+        findings.extend(unserved(shown, since));
     }
     if !shown.doubts.reasons.is_empty() {
         levels.push((Level::Key, Outcome::Inconclusive));
@@ -424,12 +426,42 @@ fn left<'a>(
     Some(left.until?.saturating_duration_since(left.from.max(answered)))
 }
 
+/// The finding that rivals have asked for the lock since then, or since one last got it, and were refused.
+fn unserved(shown: &PlanEvidence<'_>, since: Instant) -> Option<AttackFinding> {
+    let got = shown.claims.iter().filter(|it| it.of == ClaimOf::Acquired).map(|it| it.answered);
+    let since = got.max().map_or(since, |got| got.max(since));
+    let refusals = shown.claims.iter().filter(|it| it.client != VICTIM && it.asked >= since);
+    let refusals: Vec<_> = refusals
+        .filter_map(|it| match it.of {
+            ClaimOf::NotAcquired(why) => Some((it, not_acquired(shown, why))),
+            _ => None,
+        })
+        .collect();
+    let (first, _) = refusals.first()?;
+    let (last, said) = refusals.last().filter(|_| refusals.len() >= REFUSALS_LEAST)?;
+    let (count, span) = (refusals.len(), rounded(span_ns(last.answered - since)));
+    let step = |at, client, text: String| WitnessStep { at_ns: ns(at, shown.start), client, text };
+    Some(AttackFinding {
+        severity: Severity::Bug,
+        invariant: String::from("free-again"),
+        level: Level::Progress,
+        summary: format!(
+            "nobody got the lock any more: others asked {count} times in {span}, and the last answer was {said}"
+        ),
+        story: vec![
+            step(since, 0, String::from("nothing goes wrong any more")),
+            step(first.asked, first.client, String::from("is told to acquire")),
+            step(last.answered, last.client, format!("has not got the lock: it answers {said}")),
+        ],
+    })
+}
+
 /// The answer of a worker that says that it has not got the lock.
-pub(crate) fn not_acquired(shown: &PlanEvidence<'_>, why: Option<Text>) -> String {
+fn not_acquired(shown: &PlanEvidence<'_>, why: Option<Text>) -> String {
     why.map_or_else(|| String::from("no"), |why| format!("unknown: {}", shown.history.text(why)))
 }
 
-pub(crate) fn ns(at: Instant, start: Instant) -> u64 {
+fn ns(at: Instant, start: Instant) -> u64 {
     span_ns(at.saturating_duration_since(start))
 }
 

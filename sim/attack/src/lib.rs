@@ -37,7 +37,6 @@ mod strikes;
 mod table;
 mod tenure;
 mod transcript;
-mod unserved;
 mod worker;
 
 pub use arena::{Attack, Oracle};

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::arena::Arena;
-use crate::board::{Board, PlanStage, VICTIM, VictimState, WAITER, beat};
+use crate::board::{Board, PlanStage, VICTIM, VictimState, WAITER, beat, is_done};
 use crate::client::{acquire, release, work};
 use crate::clock::now;
 use crate::plan::{AttackFault, AttackPlan, Boundary, LockStep, Target};
@@ -24,11 +24,12 @@ use crate::protocol::Promises;
 use crate::recorder::Recorder;
 use crate::recovery;
 use crate::strikes::{strike_process, strike_servers};
-use crate::unserved;
 use crate::worker::{Worker, WorkerError};
 
 /// A hold that is to end within the TTL ends after this part of it.
 const WITHIN: f64 = 0.6;
+/// How often rivals get the lock where they can: the first may have stood before what keeps the others from it.
+const GRANTS: u32 = 2;
 /// How long a client waits between two attempts.
 const RETRY: Duration = Duration::from_millis(8);
 
@@ -195,11 +196,6 @@ pub(crate) async fn direct(
     problem
 }
 
-/// Whether the victim has come to its end.
-pub(crate) fn is_done(board: &Board) -> bool {
-    board.victim == VictimState::Done
-}
-
 /// Waits until the victim has come to where the fault strikes, or to its end.
 async fn wait_for_place(stage: &PlanStage, fault: AttackFault) {
     let is_there = |board: &Board| match fault.target() {
@@ -262,8 +258,8 @@ async fn wind_down(stage: &PlanStage) {
     stage.until(stage.ttl() * 2, each_again).await;
     let limit = stage.attack.answer_within * recovery::ANSWERS;
     let mut is_unserved = false;
-    if unserved::concerns(stage.plan.as_ref(), before.acquired[0] > 0) {
-        for grants in 1..=unserved::GRANTS {
+    if may_be_unserved(stage.plan.as_ref(), before.acquired[0] > 0) {
+        for grants in 1..=GRANTS {
             let is_served = |board: &Board| board.rivals() >= before.rivals() + grants;
             is_unserved = is_unserved || !stage.until(limit, is_served).await;
         }
@@ -272,6 +268,11 @@ async fn wind_down(stage: &PlanStage) {
         board.unserved = is_unserved.then_some(since);
         board.stop = true;
     });
+}
+
+/// Whether a plan shows this. What strikes a server may strike every client. Without a fault, `had`: the victim had the lock.
+fn may_be_unserved(plan: Option<&AttackPlan>, had: bool) -> bool {
+    plan.map_or(had, |plan| plan.fault.target() != Target::Server)
 }
 
 /// The victim: gets the lock, works under it, and releases it; in some plans once more.

@@ -11,9 +11,8 @@ use live_world::supervisor::Signal;
 use tokio::time::{sleep, timeout};
 
 use crate::arena::Arena;
-use crate::board::{Board, PlanStage, VICTIM, WAITER};
+use crate::board::{Board, PlanStage, VICTIM, WAITER, is_done};
 use crate::plan::{AttackFault, HOUR_NS};
-use crate::stage::is_done;
 
 /// For this part of the TTL nobody is answered while all wait: a client that is refused at once asks again sooner.
 const WAITS: f64 = 0.1;

@@ -266,7 +266,7 @@ fn nobody_gets_the_lock_any_more_if_others_are_refused_again_and_again() {
     };
     let no = |client, asked| claim(client, ClaimOf::NotAcquired(None), asked);
     let found = |claims: &[Claim]| {
-        tape.judge(|shown, _| unserved::judge(&PlanEvidence { claims, ..*shown }, tape.at(1_000)))
+        tape.judge(|shown, _| unserved(&PlanEvidence { claims, ..*shown }, tape.at(1_000)))
     };
     let bug = found(&[no(2, 999), no(2, 1_000), no(3, 1_800)]).unwrap();
     assert_eq!((bug.severity, bug.level), (Severity::Bug, Level::Progress));
