@@ -106,6 +106,7 @@ mod tests {
     const TENTH: Duration = Duration::from_millis(100);
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "there is no executor here")]
     fn silence_is_what_calls_have_waited_for() {
         let health = Health::default();
         assert!(!health.is_silent_for(Duration::ZERO), "nobody waits");
